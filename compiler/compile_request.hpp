@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compiler/kernel_source.hpp"
+#include "core/content_hash.hpp"
+#include "core/dtype.hpp"
+#include "core/target.hpp"
+
+namespace kiln {
+
+/// A C++ type named in a kernel's template arguments, for example a functor: "kiln::ops::Add". Letters, digits, '_', ':', '<', '>', ',' and spaces only.
+struct TypeName {
+  std::string name;
+};
+
+/// One typed template argument.
+using TemplateArgument = std::variant<DType, std::int64_t, bool, TypeName>;
+
+/// As C++ spells it: "float", "1024", "true", "kiln::ops::Add". InternalError for a TypeName with other characters.
+std::string spell(const TemplateArgument& argument);
+
+/// Everything that decides the bytes of a kernel instance, the compiler itself aside.
+struct CompileRequest {
+  std::string op;             ///< for messages
+  std::string configuration;  ///< for messages: "BLOCK_SIZE=1024 num_warps=4"
+  KernelSource source;
+  std::string kernel;  ///< qualified template name: "kiln::ops::elementwise_kernel"
+  std::vector<TemplateArgument> template_arguments;
+  std::int32_t num_warps = 4;     ///< threads of a program on the GPU: 32 * num_warps
+  std::int32_t vector_width = 0;  ///< elements a GPU thread accesses at once; 0: 16 bytes over the widest dtype among the template arguments
+  bool line_info = false;         ///< keep source lines in the machine code, for profilers
+  Target target;
+};
+
+/// "kiln::ops::elementwise_kernel<kiln::ops::Add, float, 1024>".
+std::string instance_name(const CompileRequest& request);
+/// `vector_width`, with 0 resolved as documented there.
+std::int32_t resolved_vector_width(const CompileRequest& request);
+/// Covers sources (transitively), template arguments, options, target and `compiler_identity`; not op, configuration or any absolute path.
+ContentHash content_key(const CompileRequest& request, std::string_view compiler_identity);
+
+}  // namespace kiln

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "compiler/compile_request.hpp"
+#include "core/artifact.hpp"
+
+namespace kiln {
+
+/// What `kiln inspect --emit` can show of a compile.
+enum class EmitKind { ptx, llvm_ir, assembly };
+
+/// Kernel source + template arguments + target -> artifact. Implementations are safe to call from many threads.
+class Compiler {
+ public:
+  virtual ~Compiler() = default;
+  /// Name, version and fixed options: part of every artifact's key. "nvrtc 13.0", "clang 19.1.7".
+  virtual std::string_view identity() const noexcept = 0;
+  /// CompileError with op, configuration and the log; its source lines are those of the kernel file.
+  virtual Artifact compile(const CompileRequest& request) = 0;
+  /// Text of an intermediate form. UsageError(value) for a form this compiler does not have.
+  virtual std::string emit(const CompileRequest& request, EmitKind kind) = 0;
+};
+
+/// The process's compiler for a target type, loaded on first use (libnvrtc or kiln's Clang shared object).
+/// DeviceError that says what is missing and what to install.
+Compiler& compiler_for(DeviceType type);
+/// Why compiler_for would throw, or empty. Never throws.
+std::string compiler_problem(DeviceType type) noexcept;
+/// The CPU of this machine as a target (name and features from LLVM's host detection, without loading LLVM).
+const Target& host_cpu_target();
+
+}  // namespace kiln

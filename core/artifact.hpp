@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/target.hpp"
+
+namespace kiln {
+
+enum class ArtifactKind : std::uint8_t {
+  cubin,   ///< machine code for one sm_XX
+  ptx,     ///< for a driver older than the compiler's cubin format
+  object,  ///< relocatable ELF for the CPU
+};
+
+/// What a compiler made of one kernel instance. Serialised as it stands into the artifact cache.
+struct Artifact {
+  ArtifactKind kind = ArtifactKind::object;
+  Target target;
+  std::string entry;  ///< symbol to call
+  std::string name;   ///< for people: "elementwise_kernel<Add, float, ...>"
+  std::vector<std::byte> code;
+  std::int64_t compile_time_us = 0;
+
+  std::vector<std::byte> serialize() const;
+  /// InternalError when the bytes are malformed (the disk store's checksum makes that our fault).
+  static Artifact deserialize(const std::vector<std::byte>& bytes);
+};
+
+}  // namespace kiln

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+namespace kiln {
+
+/// Most kernel parameters, and most tensors among them: the hot path keeps pointers in arrays of this size.
+inline constexpr int kMaxArguments = 24;
+
+struct LaunchGeometry {
+  std::array<std::int64_t, 3> grid{1, 1, 1};  ///< programs along each axis; axis 0 runs fastest
+  std::int32_t num_warps = 4;                 ///< ignored on the CPU
+  std::int32_t shared_bytes = 0;              ///< dynamic shared memory; ignored on the CPU
+};
+
+/// A kernel's parameters with everything but the tensors' addresses filled in. Built once per plan.
+class ArgumentTemplate {
+ public:
+  /// The data pointer of tensor `tensor_index` of the call: outputs first, then inputs.
+  void add_tensor(int tensor_index);
+  /// A parameter passed by value; its type must match the kernel's parameter exactly (size and alignment).
+  template <typename T>
+  void add_value(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    add_bytes(&value, sizeof(T), alignof(T));
+  }
+  int size() const noexcept { return static_cast<int>(slots_.size()); }
+
+  /// Fills `parameters[i]` with the address of parameter i. `tensor_data[t]` holds the pointer of tensor t and must outlive the launch call.
+  void bind(void** tensor_data, void** parameters) const noexcept {
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      parameters[i] = slots_[i].tensor_index >= 0 ? static_cast<void*>(&tensor_data[slots_[i].tensor_index])
+                                                  : const_cast<std::byte*>(values_.data() + slots_[i].value_offset);
+  }
+
+ private:
+  struct Slot {
+    std::int32_t tensor_index;  ///< -1: a value
+    std::int32_t value_offset;
+  };
+  void add_bytes(const void* bytes, std::size_t size, std::size_t alignment);
+  std::vector<Slot> slots_;
+  std::vector<std::byte> values_;
+};
+
+}  // namespace kiln

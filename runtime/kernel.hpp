@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/artifact.hpp"
+#include "core/launch.hpp"
+#include "runtime/stream.hpp"
+
+namespace kiln {
+
+/// Registers, shared memory and spills of a loaded kernel; zeros on the CPU.
+struct KernelResources {
+  std::int32_t registers = 0;
+  std::int32_t static_shared_bytes = 0;
+  std::int32_t local_bytes = 0;  ///< stack and spills, per thread
+  std::int32_t max_threads_per_block = 0;
+};
+
+/// A callable kernel on one device. Launching is thread-safe.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// The one launch path. `parameters[i]` is the address of parameter i, read before the call returns. CUDA: asynchronous on `stream`. CPU: returns when done,
+  /// programs spread over oneTBB. A grid with a zero axis launches nothing. DeviceError.
+  virtual void launch(const LaunchGeometry& geometry, void* const* parameters, Stream stream) const = 0;
+  virtual KernelResources resources() const = 0;
+};
+
+/// Loads an artifact on `device`. DeviceError when the driver refuses it; UsageError(value) when the artifact's target does not run there.
+std::shared_ptr<const Kernel> load_kernel(const Artifact& artifact, Device device);
+
+}  // namespace kiln

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/tensor.hpp"
+#include "runtime/stream.hpp"
+
+namespace kiln {
+
+/// Uninitialised, dense. CUDA: stream-ordered from the device's pool, freed on `stream` (which must outlive the tensor) when the last owner goes. CPU: 64-byte aligned.
+/// UsageError for a negative extent; DeviceError when memory is short, saying how much was asked for.
+Tensor empty(const Dims& shape, DType dtype, Device device);
+Tensor empty(const Dims& shape, DType dtype, Stream stream);
+
+/// Copies a dense tensor between any two devices, same shape and dtype; asynchronous on `stream` when either side is CUDA.
+/// UsageError when shapes, dtypes or layouts differ.
+void copy(const TensorView& destination, const TensorView& source, Stream stream);
+/// A dense copy on `device`; synchronises.
+Tensor to_device(const TensorView& source, Device device);
+/// Fills bytes; asynchronous on CUDA streams.
+void memset_bytes(const TensorView& destination, std::uint8_t value, Stream stream);
+
+}  // namespace kiln
