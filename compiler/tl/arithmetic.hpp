@@ -1,0 +1,302 @@
+#pragma once
+
+#include "compiler/tl/broadcast.hpp"
+
+namespace kiln::tl {
+
+/// Anything with elements: values, symbolic indices or a symbolic mask.
+template <typename T>
+concept AnyTile = ValueTile<T> || AffineTile<T> || SymbolicMask<T>;
+template <typename T>
+concept Operand = AnyTile<T> || Number<T>;
+
+template <typename T>
+using values_t = remove_cvref_t<decltype(to_values(*static_cast<const T*>(nullptr)))>;
+
+/// f(elements...) over tiles of one shape and layout.
+template <typename F, ValueTile First, ValueTile... Rest>
+KILN_DEVICE auto map_registers(F f, const First& first, const Rest&... rest) {
+  using Result = decltype(f(first.registers[0], rest.registers[0]...));
+  Tile<Result, typename First::shape, typename First::layout> result;
+  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = f(first.registers[r], rest.registers[r]...);
+  return result;
+}
+
+/// The element type a binary operation runs in.
+template <Operand A, Operand B>
+struct BinaryType {
+  using type = promote_t<typename values_t<A>::value_type, typename values_t<B>::value_type>;
+};
+template <AnyTile A, Number B>
+struct BinaryType<A, B> {
+  using type = promote_scalar_t<typename values_t<A>::value_type, B>;
+};
+template <Number A, AnyTile B>
+struct BinaryType<A, B> {
+  using type = promote_scalar_t<typename values_t<B>::value_type, A>;
+};
+
+/// f(a, b) with both cast to the compute type of their promoted type, shapes broadcast. kKeepType: the result takes the promoted type.
+template <bool kKeepType, typename F, Operand A, Operand B>
+KILN_DEVICE auto map_binary(F f, const A& a, const B& b) {
+  using Type = typename BinaryType<A, B>::type;
+  using Compute = compute_t<Type>;
+  const auto finish = [f](Compute x, Compute y) {
+    if constexpr (kKeepType)
+      return cast<Type>(f(x, y));
+    else
+      return f(x, y);
+  };
+  if constexpr (Number<B>) {
+    const Compute y = cast<Compute>(b);
+    return map_registers([finish, y](auto x) { return finish(cast<Compute>(x), y); }, to_values(a));
+  } else if constexpr (Number<A>) {
+    const Compute x = cast<Compute>(a);
+    return map_registers([finish, x](auto y) { return finish(x, cast<Compute>(y)); }, to_values(b));
+  } else {
+    using VA = values_t<A>;
+    using VB = values_t<B>;
+    const auto apply = [finish](auto x, auto y) { return finish(cast<Compute>(x), cast<Compute>(y)); };
+    if constexpr (is_same<typename VA::shape, typename VB::shape> && is_same<typename VA::layout, typename VB::layout>) {
+      return map_registers(apply, to_values(a), to_values(b));
+    } else {
+      using S = broadcast_shape_t<typename VA::shape, typename VB::shape>;
+      return map_registers(apply, broadcast_to_shape<S>(to_values(a)), broadcast_to_shape<S>(to_values(b)));
+    }
+  }
+}
+
+/// f(x) in the compute type; kKeepType as above.
+template <bool kKeepType, typename F, AnyTile A>
+KILN_DEVICE auto map_unary(F f, const A& a) {
+  using Type = typename values_t<A>::value_type;
+  return map_registers(
+      [f](Type x) {
+        if constexpr (kKeepType)
+          return cast<Type>(f(cast<compute_t<Type>>(x)));
+        else
+          return f(cast<compute_t<Type>>(x));
+      },
+      to_values(a));
+}
+
+/// triton.language.map_elementwise: a scalar function over tiles and numbers of any mix, broadcast; it sees the elements as they are stored.
+template <typename F, AnyTile A>
+KILN_DEVICE auto map_elementwise(F f, const A& a) {
+  return map_registers(f, to_values(a));
+}
+template <typename F, Operand A, Operand B>
+KILN_DEVICE auto map_elementwise(F f, const A& a, const B& b) {
+  if constexpr (Number<B>) {
+    return map_registers([f, b](auto x) { return f(x, b); }, to_values(a));
+  } else if constexpr (Number<A>) {
+    return map_registers([f, a](auto y) { return f(a, y); }, to_values(b));
+  } else {
+    using S = broadcast_shape_t<typename values_t<A>::shape, typename values_t<B>::shape>;
+    return map_registers(f, broadcast_to_shape<S>(to_values(a)), broadcast_to_shape<S>(to_values(b)));
+  }
+}
+
+/// Whole-number division and remainder as C++ defines them, made total: x / 0 and x % 0 are 0, and the smallest value over -1 wraps. The CPU would raise a
+/// signal for both, which would end the process.
+template <Integer T>
+KILN_DEVICE T divide(T x, T y) {
+  if constexpr (NumberTraits<T>::kIsSigned)
+    if (y == T(-1)) return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x));
+  return y == T{0} ? T{0} : static_cast<T>(x / y);
+}
+template <Floating T>
+KILN_DEVICE T divide(T x, T y) {
+  return x / y;
+}
+template <Integer T>
+KILN_DEVICE T modulo(T x, T y) {
+  if constexpr (NumberTraits<T>::kIsSigned)
+    if (y == T(-1)) return T{0};
+  return y == T{0} ? T{0} : static_cast<T>(x % y);
+}
+
+/// One side is a tile, the other a tile or a number, and symbolic forms do not cover the pair.
+template <typename A, typename B>
+concept TileOperands = Operand<A> && Operand<B> && (AnyTile<A> || AnyTile<B>);
+template <typename A, typename B>
+concept ValueOperands = TileOperands<A, B> && (ValueTile<A> || ValueTile<B> || SymbolicMask<A> || SymbolicMask<B>);
+template <typename A, typename B>
+concept ComparedOperands = TileOperands<A, B> && !(AffineTile<A> && Integer<B>);
+
+// Signed overflow wraps on both targets: integers are computed unsigned.
+template <Number T, typename F>
+KILN_DEVICE T wrapping(T x, T y, F f) {
+  if constexpr (Integer<T> && !is_same<T, bool>)
+    return static_cast<T>(f(static_cast<uint64_t>(x), static_cast<uint64_t>(y)));
+  else
+    return static_cast<T>(f(x, y));
+}
+
+template <typename A, typename B>
+  requires ValueOperands<A, B>
+KILN_DEVICE auto operator+(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return wrapping(x, y, [](auto u, auto v) { return u + v; }); }, a, b);
+}
+template <typename A, typename B>
+  requires ValueOperands<A, B>
+KILN_DEVICE auto operator-(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return wrapping(x, y, [](auto u, auto v) { return u - v; }); }, a, b);
+}
+template <typename A, typename B>
+  requires ValueOperands<A, B>
+KILN_DEVICE auto operator*(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return wrapping(x, y, [](auto u, auto v) { return u * v; }); }, a, b);
+}
+/// C++'s: integers truncate towards zero (Triton's //).
+template <typename A, typename B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto operator/(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return divide(x, y); }, a, b);
+}
+/// Integers only; the sign is the dividend's.
+template <typename A, typename B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto operator%(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return modulo(x, y); }, a, b);
+}
+
+template <typename A, typename B>
+  requires ComparedOperands<A, B>
+KILN_DEVICE auto operator<(const A& a, const B& b) {
+  return map_binary<false>([](auto x, auto y) { return x < y; }, a, b);
+}
+template <typename A, typename B>
+  requires ComparedOperands<A, B>
+KILN_DEVICE auto operator<=(const A& a, const B& b) {
+  return map_binary<false>([](auto x, auto y) { return x <= y; }, a, b);
+}
+template <typename A, typename B>
+  requires ComparedOperands<A, B>
+KILN_DEVICE auto operator>(const A& a, const B& b) {
+  return map_binary<false>([](auto x, auto y) { return x > y; }, a, b);
+}
+template <typename A, typename B>
+  requires ComparedOperands<A, B>
+KILN_DEVICE auto operator>=(const A& a, const B& b) {
+  return map_binary<false>([](auto x, auto y) { return x >= y; }, a, b);
+}
+template <typename A, typename B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto operator==(const A& a, const B& b) {
+  return map_binary<false>([](auto x, auto y) { return x == y; }, a, b);
+}
+template <typename A, typename B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto operator!=(const A& a, const B& b) {
+  return map_binary<false>([](auto x, auto y) { return x != y; }, a, b);
+}
+
+// Logic on masks and bits of integers; two symbolic masks under & and && stay symbolic (mask.hpp).
+template <typename A, typename B>
+concept BitOperands = TileOperands<A, B> && !(SymbolicMask<A> && SymbolicMask<B>);
+template <typename A, typename B>
+  requires BitOperands<A, B>
+KILN_DEVICE auto operator&(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return static_cast<decltype(x)>(x & y); }, a, b);
+}
+template <typename A, typename B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto operator|(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return static_cast<decltype(x)>(x | y); }, a, b);
+}
+template <typename A, typename B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto operator^(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return static_cast<decltype(x)>(x ^ y); }, a, b);
+}
+template <typename A, typename B>
+  requires BitOperands<A, B>
+KILN_DEVICE auto operator&&(const A& a, const B& b) {
+  return (a != false) & (b != false);
+}
+template <typename A, typename B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto operator||(const A& a, const B& b) {
+  return (a != false) | (b != false);
+}
+template <AnyTile A>
+KILN_DEVICE auto operator!(const A& a) {
+  return map_unary<false>([](auto x) { return x == decltype(x){}; }, a);
+}
+template <AnyTile A>
+KILN_DEVICE auto operator~(const A& a) {
+  return map_unary<true>(
+      [](auto x) {
+        if constexpr (is_same<decltype(x), bool>)
+          return !x;
+        else
+          return static_cast<decltype(x)>(~x);
+      },
+      a);
+}
+/// Shifts by the width or more give 0, or -1 for the right shift of a negative number.
+template <typename A, typename B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto operator<<(const A& a, const B& b) {
+  return map_binary<true>(
+      [](auto x, auto y) {
+        constexpr int kBits = 8 * static_cast<int>(sizeof(x));
+        const bool outside = static_cast<uint64_t>(y) >= kBits;
+        return outside ? decltype(x){0} : static_cast<decltype(x)>(static_cast<uint64_t>(x) << static_cast<int>(y));
+      },
+      a, b);
+}
+template <typename A, typename B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto operator>>(const A& a, const B& b) {
+  return map_binary<true>(
+      [](auto x, auto y) {
+        constexpr int kBits = 8 * static_cast<int>(sizeof(x));
+        const bool outside = static_cast<uint64_t>(y) >= kBits;
+        return static_cast<decltype(x)>(outside ? (x < decltype(x){0} ? decltype(x)(-1) : decltype(x){0})
+                                                : static_cast<decltype(x)>(x >> static_cast<int>(y)));
+      },
+      a, b);
+}
+
+template <AnyTile A>
+  requires(!AffineTile<A>)
+KILN_DEVICE auto operator-(const A& a) {
+  return map_unary<true>(
+      [](auto x) {
+        if constexpr (Integer<decltype(x)>)
+          return static_cast<decltype(x)>(uint64_t{0} - static_cast<uint64_t>(x));
+        else
+          return -x;
+      },
+      a);
+}
+
+/// x where condition holds, else y; types promote, shapes broadcast. Both sides are evaluated.
+template <AnyTile Condition, Operand A, Operand B>
+KILN_DEVICE auto where(const Condition& condition, const A& a, const B& b) {
+  if constexpr (Number<A> && Number<B>) {
+    using Type = promote_t<A, B>;
+    return map_registers([a, b](auto c) { return c ? cast<Type>(a) : cast<Type>(b); }, to_values(condition));
+  } else {
+    using Type = typename BinaryType<A, B>::type;
+    using C = values_t<Condition>;
+    if constexpr (Number<A>) {
+      return where(!condition, b, a);
+    } else if constexpr (Number<B>) {
+      using S = broadcast_shape_t<typename C::shape, typename values_t<A>::shape>;
+      const Type y = cast<Type>(b);
+      return map_registers([y](bool c, auto x) { return c ? cast<Type>(x) : y; },
+                           broadcast_to_shape<S>(cast<bool>(to_values(condition))), broadcast_to_shape<S>(to_values(a)));
+    } else {
+      using S = broadcast_shape_t<typename C::shape,
+                                  broadcast_shape_t<typename values_t<A>::shape, typename values_t<B>::shape>>;
+      return map_registers([](bool c, auto x, auto y) { return c ? cast<Type>(x) : cast<Type>(y); },
+                           broadcast_to_shape<S>(cast<bool>(to_values(condition))), broadcast_to_shape<S>(to_values(a)),
+                           broadcast_to_shape<S>(to_values(b)));
+    }
+  }
+}
+
+}  // namespace kiln::tl

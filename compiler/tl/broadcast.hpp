@@ -1,0 +1,32 @@
+#pragma once
+
+#include "compiler/tl/cast.hpp"
+
+#if defined(KILN_TARGET_CUDA)
+#include "compiler/tl/cuda/redistribute.hpp"
+#else
+#include "compiler/tl/cpu/redistribute.hpp"
+#endif
+
+namespace kiln::tl {
+
+/// The tile in the default layout of ShapeT, broadcast to it.
+template <typename ShapeT, ValueTile TileT>
+KILN_DEVICE auto broadcast_to_shape(const TileT& x) {
+  if constexpr (is_same<TileT, Tile<typename TileT::value_type, ShapeT>>)
+    return x;
+  else
+    return redistribute<ShapeT>(x);
+}
+
+/// The tile broadcast to kExtents..., NumPy's rule.
+template <int... kExtents, ValueTile TileT>
+KILN_DEVICE auto broadcast_to(const TileT& x) {
+  return broadcast_to_shape<broadcast_shape_t<typename TileT::shape, Shape<kExtents...>>>(x);
+}
+template <int... kExtents, typename S, typename R, typename C>
+KILN_DEVICE auto broadcast_to(const Affine<S, R, C>& x) {
+  return make_affine<broadcast_shape_t<S, Shape<kExtents...>>>(x.base, x.row_stride, x.column_stride);
+}
+
+}  // namespace kiln::tl

@@ -1,0 +1,97 @@
+#pragma once
+
+#include "compiler/tl/mask.hpp"
+#include "compiler/tl/tile.hpp"
+
+namespace kiln::tl {
+
+/// Limits of an integer type.
+template <Integer T>
+struct IntegerLimits {
+  static constexpr int kBits = 8 * static_cast<int>(sizeof(T));
+  static constexpr T kMin = NumberTraits<T>::kIsSigned ? static_cast<T>(uint64_t{1} << (kBits - 1)) : T{0};
+  static constexpr T kMax = NumberTraits<T>::kIsSigned ? static_cast<T>(~(~uint64_t{0} << (kBits - 1)))
+                                                       : static_cast<T>(~uint64_t{0});
+  /// 2^(value bits), exact in any float type that reaches it.
+  template <typename F>
+  static constexpr F kEnd = NumberTraits<T>::kIsSigned ? -static_cast<F>(kMin) : static_cast<F>(kMax / 2 + 1) * F{2};
+};
+
+KILN_DEVICE float widen(float16 x) { return half::f16_to_f32(x.bits); }
+KILN_DEVICE float widen(bfloat16 x) { return half::bf16_to_f32(x.bits); }
+KILN_DEVICE float widen(float8e4m3 x) { return formats::fp8e4m3_to_f32(x.bits); }
+KILN_DEVICE float widen(float8e5m2 x) { return formats::fp8e5m2_to_f32(x.bits); }
+template <Number T>
+KILN_DEVICE T widen(T x) {
+  return x;
+}
+
+template <Number To>
+KILN_DEVICE To narrow(float x) {
+  if constexpr (is_same<To, float16>)
+    return {half::f32_to_f16(x)};
+  else if constexpr (is_same<To, bfloat16>)
+    return {half::f32_to_bf16(x)};
+  else if constexpr (is_same<To, float8e4m3>)
+    return {formats::f32_to_fp8e4m3(x)};
+  else
+    return {formats::f32_to_fp8e5m2(x)};
+}
+
+/// One number as another type. Float to integer truncates and saturates, NaN gives 0 (C++ leaves both undefined, and the two targets differ); integer to a
+/// narrower integer wraps; anything to bool is x != 0; to the narrow floats rounds to nearest even by way of float.
+template <Number To, Number From>
+KILN_DEVICE To cast(From x) {
+  if constexpr (is_same<To, From>) {
+    return x;
+  } else if constexpr (NumberTraits<From>::kIsNarrowFloat) {
+    return cast<To>(widen(x));
+  } else if constexpr (is_same<To, bool>) {
+    return x != From{0};
+  } else if constexpr (NumberTraits<To>::kIsNarrowFloat) {
+    return narrow<To>(static_cast<float>(x));
+  } else if constexpr (Floating<From> && Integer<To>) {
+    using Limits = IntegerLimits<To>;
+    constexpr From kEnd = Limits::template kEnd<From>;
+    constexpr From kBegin = NumberTraits<To>::kIsSigned ? -kEnd : From{0};
+    return x >= kEnd ? Limits::kMax : x > kBegin ? static_cast<To>(x) : x <= kBegin ? Limits::kMin : To{0};
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+/// The tile with every element cast.
+template <Number To, Number From, typename S, typename L>
+KILN_DEVICE Tile<To, S, L> cast(const Tile<From, S, L>& x) {
+  Tile<To, S, L> result;
+  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = cast<To>(x.registers[r]);
+  return result;
+}
+
+/// A symbolic index tile as values.
+template <Number To = int64_t, typename S, typename R, typename C>
+KILN_DEVICE Tile<To, S> cast(const Affine<S, R, C>& x) {
+  using L = DefaultLayout<S>;
+  Tile<To, S> result;
+  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = cast<To>(x.at(L::row(r), L::column(r)));
+  return result;
+}
+
+/// A symbolic mask as values.
+template <SymbolicMask M>
+KILN_DEVICE Tile<bool, typename M::shape> to_values(const M& mask) {
+  using L = DefaultLayout<typename M::shape>;
+  Tile<bool, typename M::shape> result;
+  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = mask.at(L::row(r), L::column(r), r);
+  return result;
+}
+template <AffineTile A>
+KILN_DEVICE auto to_values(const A& x) {
+  return cast<int64_t>(x);
+}
+template <Number T, typename S, typename L>
+KILN_DEVICE const Tile<T, S, L>& to_values(const Tile<T, S, L>& x) {
+  return x;
+}
+
+}  // namespace kiln::tl

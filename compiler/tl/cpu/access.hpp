@@ -1,0 +1,68 @@
+#pragma once
+
+#include "compiler/tl/mask.hpp"
+
+namespace kiln::tl {
+
+// Rows and columns are nested loops, with the full tile's without a condition: both vectorise, the masked ones into masked accesses.
+
+template <Number T, typename S, AffineTile A, typename M>
+KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mask, T other) {
+  Tile<T, S> result;
+  const T* const first = data + offsets.base;
+  if (mask.all()) {
+    for (int row = 0; row < S::kRows; ++row)
+      for (int column = 0; column < S::kColumns; ++column)
+        result.registers[row * S::kColumns + column] =
+            first[row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride)];
+  } else {
+    for (int row = 0; row < S::kRows; ++row)
+      for (int column = 0; column < S::kColumns; ++column) {
+        const int r = row * S::kColumns + column;
+        result.registers[r] = mask.at(row, column, r) ? first[row * static_cast<int64_t>(offsets.row_stride) +
+                                                              column * static_cast<int64_t>(offsets.column_stride)]
+                                                      : other;
+      }
+  }
+  return result;
+}
+
+template <Number T, typename S, AffineTile A, typename L, typename M>
+KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& values, const M& mask) {
+  T* const first = data + offsets.base;
+  if (mask.all()) {
+    for (int row = 0; row < S::kRows; ++row)
+      for (int column = 0; column < S::kColumns; ++column)
+        first[row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride)] =
+            values.registers[row * S::kColumns + column];
+  } else {
+    for (int row = 0; row < S::kRows; ++row)
+      for (int column = 0; column < S::kColumns; ++column) {
+        const int r = row * S::kColumns + column;
+        if (mask.at(row, column, r))
+          first[row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride)] =
+              values.registers[r];
+      }
+  }
+}
+
+template <Number T, typename S, typename M>
+KILN_DEVICE Tile<T, S> load_scattered(const T* data, const Tile<int64_t, S>& offsets, const M& mask, T other) {
+  Tile<T, S> result;
+  for (int r = 0; r < S::kNumel; ++r)
+    result.registers[r] = mask.at(r / S::kColumns, r % S::kColumns, r) ? data[offsets.registers[r]] : other;
+  return result;
+}
+
+template <Number T, typename S, typename M>
+KILN_DEVICE void store_scattered(T* data, const Tile<int64_t, S>& offsets, const Tile<T, S>& values, const M& mask) {
+  for (int r = 0; r < S::kNumel; ++r)
+    if (mask.at(r / S::kColumns, r % S::kColumns, r)) data[offsets.registers[r]] = values.registers[r];
+}
+
+template <Number T>
+KILN_DEVICE void store_number(T* pointer, T value) {
+  *pointer = value;
+}
+
+}  // namespace kiln::tl

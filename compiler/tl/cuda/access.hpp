@@ -1,0 +1,124 @@
+#pragma once
+
+#include "compiler/tl/mask.hpp"
+
+namespace kiln::tl {
+
+/// kCount elements moved by one instruction.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Packet {
+  T elements[kCount];
+};
+
+/// How a thread reaches the runs of a tile with contiguous columns: packets of at most 16 bytes.
+template <typename T, typename S, AffineTile A>
+struct Packing {
+  using L = Blocked<S>;
+  static constexpr int kElements = smaller(L::kVector, 16 / static_cast<int>(sizeof(T)));
+  static constexpr int kBytes = kElements * static_cast<int>(sizeof(T));
+  static constexpr bool kPossible = is_same<typename A::column_stride_type, Constant<1>> && kElements > 1;
+  using packet = Packet<T, kElements>;
+
+  /// Whether every run starts at a multiple of the packet's size: one test per tile, the same in all threads.
+  KILN_DEVICE static bool aligned(const T* first, const A& offsets) {
+    const uint64_t row_bytes = S::kRows == 1 ? 0 : static_cast<uint64_t>(static_cast<int64_t>(offsets.row_stride)) * sizeof(T);
+    return ((reinterpret_cast<uint64_t>(first) | row_bytes) & (kBytes - 1)) == 0;
+  }
+};
+
+template <AffineTile A>
+KILN_DEVICE int64_t offset_of(const A& offsets, int row, int column) {
+  return row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride);
+}
+
+template <Number T, typename S, AffineTile A, typename M>
+KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mask, T other) {
+  using L = Blocked<S>;
+  using P = Packing<T, S, A>;
+  Tile<T, S> result;
+  const T* const first = data + offsets.base;
+  const bool full = mask.all();
+  if constexpr (P::kPossible) {
+    const bool aligned = P::aligned(first, offsets);
+    // The whole tile's answer first: without a branch per run the loads issue back to back.
+    if (aligned && full) {
+      KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements)
+        *reinterpret_cast<typename P::packet*>(&result.registers[r]) =
+            *reinterpret_cast<const typename P::packet*>(first + offset_of(offsets, L::row(r), L::column(r)));
+    } else {
+      KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements) {
+        const int row = L::row(r), column = L::column(r);
+        const T* const address = first + offset_of(offsets, row, column);
+        if (aligned && mask.run(row, column, P::kElements)) {
+          *reinterpret_cast<typename P::packet*>(&result.registers[r]) = *reinterpret_cast<const typename P::packet*>(address);
+        } else {
+          KILN_UNROLL for (int i = 0; i < P::kElements; ++i)
+            result.registers[r + i] = mask.at(row, column + i, r + i) ? address[i] : other;
+        }
+      }
+    }
+  } else if (full) {
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
+      result.registers[r] = first[offset_of(offsets, L::row(r), L::column(r))];
+  } else {
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
+      const int row = L::row(r), column = L::column(r);
+      result.registers[r] = mask.at(row, column, r) ? first[offset_of(offsets, row, column)] : other;
+    }
+  }
+  return result;
+}
+
+template <Number T, typename S, AffineTile A, typename L, typename M>
+KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& values, const M& mask) {
+  using P = Packing<T, S, A>;
+  T* const first = data + offsets.base;
+  const bool full = mask.all();
+  if constexpr (P::kPossible && is_same<L, Blocked<S>>) {
+    const bool aligned = P::aligned(first, offsets);
+    if (aligned && full) {
+      KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements)
+        *reinterpret_cast<typename P::packet*>(first + offset_of(offsets, L::row(r), L::column(r))) =
+            *reinterpret_cast<const typename P::packet*>(&values.registers[r]);
+    } else {
+      KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements) {
+        const int row = L::row(r), column = L::column(r);
+        T* const address = first + offset_of(offsets, row, column);
+        if (aligned && mask.run(row, column, P::kElements)) {
+          *reinterpret_cast<typename P::packet*>(address) = *reinterpret_cast<const typename P::packet*>(&values.registers[r]);
+        } else {
+          KILN_UNROLL for (int i = 0; i < P::kElements; ++i)
+            if (mask.at(row, column + i, r + i)) address[i] = values.registers[r + i];
+        }
+      }
+    }
+  } else {
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
+      const int row = L::row(r), column = L::column(r);
+      if (L::owns(r) && mask.at(row, column, r)) first[offset_of(offsets, row, column)] = values.registers[r];
+    }
+  }
+}
+
+template <Number T, typename S, typename M>
+KILN_DEVICE Tile<T, S> load_scattered(const T* data, const Tile<int64_t, S>& offsets, const M& mask, T other) {
+  using L = Blocked<S>;
+  Tile<T, S> result;
+  KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
+    result.registers[r] = mask.at(L::row(r), L::column(r), r) ? data[offsets.registers[r]] : other;
+  return result;
+}
+
+template <Number T, typename S, typename M>
+KILN_DEVICE void store_scattered(T* data, const Tile<int64_t, S>& offsets, const Tile<T, S>& values, const M& mask) {
+  using L = Blocked<S>;
+  KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
+    if (L::owns(r) && mask.at(L::row(r), L::column(r), r)) data[offsets.registers[r]] = values.registers[r];
+}
+
+template <Number T>
+KILN_DEVICE void store_number(T* pointer, T value) {
+  if (threadIdx.x == 0) *pointer = value;
+}
+
+}  // namespace kiln::tl

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "compiler/tl/shape.hpp"
+
+namespace kiln::tl {
+
+constexpr int smaller(int a, int b) { return a < b ? a : b; }
+constexpr int larger(int a, int b) { return a > b ? a : b; }
+
+/// Row-major elements dealt to threads in runs of kVector: run c of thread t starts at element (c * kNumThreads + t) * kVector, so that neighbouring threads
+/// access neighbouring memory. Tiles smaller than the program are held several times over.
+template <typename ShapeT>
+struct Blocked {
+  static constexpr int kRegisters = larger(1, ShapeT::kNumel / kNumThreads);
+  static constexpr int kVector = smaller(smaller(kVectorWidth, kRegisters), ShapeT::kColumns);
+  static constexpr int kRuns = kRegisters / kVector;
+  static constexpr bool kReplicated = ShapeT::kNumel < kNumThreads;
+
+  KILN_DEVICE static int element(int r) {
+    const int thread = static_cast<int>(threadIdx.x);
+    if constexpr (kReplicated)
+      return thread % ShapeT::kNumel;
+    else
+      return ((r / kVector) * kNumThreads + thread) * kVector + r % kVector;
+  }
+  KILN_DEVICE static int row(int r) { return element(r) / ShapeT::kColumns; }
+  KILN_DEVICE static int column(int r) { return element(r) % ShapeT::kColumns; }
+  KILN_DEVICE static bool owns(int) {
+    return !kReplicated || static_cast<int>(threadIdx.x) < ShapeT::kNumel;
+  }
+};
+
+template <typename ShapeT>
+using DefaultLayout = Blocked<ShapeT>;
+
+/// What is left of a two-dimensional parent layout when axis kAxis is reduced: each register keeps its place in the parent and holds the value of its row
+/// (kAxis = 1) or column (kAxis = 0), so broadcasting back costs nothing.
+template <int kAxis, typename ParentShape>
+struct Slice {
+  using Parent = Blocked<ParentShape>;
+  static constexpr int kRegisters = Parent::kRegisters;
+
+  KILN_DEVICE static int row(int) { return 0; }
+  KILN_DEVICE static int column(int r) { return kAxis == 1 ? Parent::row(r) : Parent::column(r); }
+  KILN_DEVICE static bool owns(int r) {
+    return Parent::owns(r) && (kAxis == 1 ? Parent::column(r) : Parent::row(r)) == 0;
+  }
+};
+
+/// A one-dimensional layout with a unit axis put in at kAxis.
+template <int kAxis, typename Inner>
+struct Expanded {
+  static constexpr int kRegisters = Inner::kRegisters;
+  KILN_DEVICE static int row(int r) { return kAxis == 1 ? Inner::column(r) : 0; }
+  KILN_DEVICE static int column(int r) { return kAxis == 0 ? Inner::column(r) : 0; }
+  KILN_DEVICE static bool owns(int r) { return Inner::owns(r); }
+};
+
+}  // namespace kiln::tl

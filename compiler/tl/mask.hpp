@@ -1,0 +1,122 @@
+#pragma once
+
+#include "compiler/tl/affine.hpp"
+#include "compiler/tl/tile.hpp"
+
+namespace kiln::tl {
+
+// Masks answer three questions: all() of the tile, run(row, column, count) of `count` elements side by side in a row, at(row, column, r) of the element
+// in register r. Symbolic ones compute the answers, so a whole tile's mask costs one comparison where it is full.
+
+/// values < bound, kept as values - base < room. With strides known to the template the whole comparison fits in 32 bits: half the instructions on a GPU,
+/// twice the lanes on a CPU.
+template <AffineTile A>
+struct LessMask {
+  using shape = typename A::shape;
+  static constexpr bool kNarrow = is_constant<typename A::row_stride_type> && is_constant<typename A::column_stride_type>;
+  using Room = conditional_t<kNarrow, int32_t, int64_t>;
+  static constexpr int64_t kReach = int64_t{1} << 30;
+
+  A values;  ///< with base 0
+  Room room;
+
+  KILN_DEVICE LessMask(const A& compared, int64_t bound)
+      : values{0, compared.row_stride, compared.column_stride}, room(clamped(bound - compared.base)) {}
+
+  KILN_DEVICE static Room clamped(int64_t distance) {
+    if constexpr (kNarrow)
+      return static_cast<Room>(distance > kReach ? kReach : distance < -kReach ? -kReach : distance);
+    else
+      return distance;
+  }
+  KILN_DEVICE Room value(int row, int column) const {
+    return row * static_cast<Room>(static_cast<int64_t>(values.row_stride)) +
+           column * static_cast<Room>(static_cast<int64_t>(values.column_stride));
+  }
+  KILN_DEVICE bool all() const { return values.largest() < room; }
+  KILN_DEVICE bool run(int row, int column, int count) const {
+    // Affine in the column, so both ends decide.
+    return value(row, column) < room && value(row, column + count - 1) < room;
+  }
+  KILN_DEVICE bool at(int row, int column, int) const { return value(row, column) < room; }
+};
+
+/// Both of two masks.
+template <typename A, typename B>
+struct AndMask {
+  using shape = broadcast_shape_t<typename A::shape, typename B::shape>;
+  A first;
+  B second;
+
+  KILN_DEVICE bool all() const { return first.all() && second.all(); }
+  KILN_DEVICE bool run(int row, int column, int count) const {
+    return first.run(row, column, count) && second.run(row, column, count);
+  }
+  KILN_DEVICE bool at(int row, int column, int r) const { return first.at(row, column, r) && second.at(row, column, r); }
+};
+
+/// No mask at all.
+template <typename ShapeT>
+struct FullMask {
+  using shape = ShapeT;
+  KILN_DEVICE bool all() const { return true; }
+  KILN_DEVICE bool run(int, int, int) const { return true; }
+  KILN_DEVICE bool at(int, int, int) const { return true; }
+};
+
+/// One bool for every element of the tile.
+template <typename ShapeT>
+struct UniformMask {
+  using shape = ShapeT;
+  bool value;
+  KILN_DEVICE bool all() const { return value; }
+  KILN_DEVICE bool run(int, int, int) const { return value; }
+  KILN_DEVICE bool at(int, int, int) const { return value; }
+};
+
+/// Computed per element, in the default layout of its shape.
+template <typename ShapeT>
+struct TileMask {
+  using shape = ShapeT;
+  Tile<bool, ShapeT> values;
+  KILN_DEVICE bool all() const { return false; }
+  KILN_DEVICE bool run(int, int, int) const { return false; }
+  KILN_DEVICE bool at(int, int, int r) const { return values.registers[r]; }
+};
+
+template <typename T>
+inline constexpr bool is_symbolic_mask = false;
+template <typename A>
+inline constexpr bool is_symbolic_mask<LessMask<A>> = true;
+template <typename A, typename B>
+inline constexpr bool is_symbolic_mask<AndMask<A, B>> = true;
+template <typename T>
+concept SymbolicMask = is_symbolic_mask<T>;
+
+template <AffineTile A, Integer I>
+KILN_DEVICE LessMask<A> operator<(const A& values, I bound) {
+  return LessMask<A>(values, static_cast<int64_t>(bound));
+}
+template <AffineTile A, Integer I>
+KILN_DEVICE LessMask<A> operator<=(const A& values, I bound) {
+  return LessMask<A>(values, static_cast<int64_t>(bound) + 1);
+}
+template <AffineTile A, Integer I>
+KILN_DEVICE auto operator>(const A& values, I bound) {
+  return -values < -static_cast<int64_t>(bound);
+}
+template <AffineTile A, Integer I>
+KILN_DEVICE auto operator>=(const A& values, I bound) {
+  return -values < 1 - static_cast<int64_t>(bound);
+}
+
+template <SymbolicMask A, SymbolicMask B>
+KILN_DEVICE AndMask<A, B> operator&(const A& a, const B& b) {
+  return {a, b};
+}
+template <SymbolicMask A, SymbolicMask B>
+KILN_DEVICE AndMask<A, B> operator&&(const A& a, const B& b) {
+  return {a, b};
+}
+
+}  // namespace kiln::tl

@@ -1,0 +1,141 @@
+#pragma once
+
+#include "compiler/tl/arithmetic.hpp"
+
+#if defined(KILN_TARGET_CUDA)
+#include "compiler/tl/cuda/scalar_math.hpp"
+#else
+#include "compiler/tl/cpu/scalar_math.hpp"
+#endif
+
+namespace kiln::tl {
+
+// Functions of floats; narrow floats run in float and round once. Each takes a tile or a number.
+
+#define KILN_TILE_MATH(name, function)                                         \
+  template <AnyTile A>                                                         \
+  KILN_DEVICE auto name(const A& a) {                                          \
+    return map_unary<true>([](auto x) { return scalar::function(x); }, a);     \
+  }                                                                            \
+  template <Floating T>                                                        \
+  KILN_DEVICE T name(T x) {                                                    \
+    return cast<T>(scalar::function(cast<compute_t<T>>(x)));                   \
+  }
+KILN_TILE_MATH(exp, exp)
+KILN_TILE_MATH(exp2, exp2)
+KILN_TILE_MATH(expm1, expm1)
+KILN_TILE_MATH(log, log)
+KILN_TILE_MATH(log2, log2)
+KILN_TILE_MATH(log1p, log1p)
+KILN_TILE_MATH(sqrt, sqrt)
+KILN_TILE_MATH(rsqrt, rsqrt)
+KILN_TILE_MATH(sin, sin)
+KILN_TILE_MATH(cos, cos)
+KILN_TILE_MATH(tan, tan)
+KILN_TILE_MATH(tanh, tanh)
+KILN_TILE_MATH(erf, erf)
+KILN_TILE_MATH(floor, floor)
+KILN_TILE_MATH(ceil, ceil)
+KILN_TILE_MATH(trunc, trunc)
+/// Half to even, NumPy's round.
+KILN_TILE_MATH(round, rint)
+#undef KILN_TILE_MATH
+
+template <Operand A, Operand B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto pow(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return scalar::pow(x, y); }, a, b);
+}
+template <Operand A, Operand B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto atan2(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return scalar::atan2(x, y); }, a, b);
+}
+
+/// 1 / (1 + exp(-x)).
+template <AnyTile A>
+KILN_DEVICE auto sigmoid(const A& a) {
+  return map_unary<true>([](auto x) { return decltype(x)(1) / (decltype(x)(1) + scalar::exp(-x)); }, a);
+}
+
+/// |x|; the smallest integer stays itself.
+template <AnyTile A>
+KILN_DEVICE auto abs(const A& a) {
+  return map_unary<true>(
+      [](auto x) {
+        using T = decltype(x);
+        if constexpr (Floating<T>)
+          return scalar::fabs(x);
+        else if constexpr (NumberTraits<T>::kIsSigned)
+          return x < T{0} ? static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x)) : x;
+        else
+          return x;
+      },
+      a);
+}
+
+template <AnyTile A>
+KILN_DEVICE auto isnan(const A& a) {
+  return map_unary<false>([](auto x) { return x != x; }, a);
+}
+template <AnyTile A>
+KILN_DEVICE auto isinf(const A& a) {
+  return map_unary<false>(
+      [](auto x) {
+        if constexpr (Floating<decltype(x)>)
+          return scalar::fabs(x) == static_cast<decltype(x)>(INFINITY);
+        else
+          return false;
+      },
+      a);
+}
+
+// NaN in either argument gives NaN, NumPy's rule (Triton's propagate_nan=ALL).
+template <Number T>
+KILN_DEVICE T larger_number(T x, T y) {
+  if constexpr (Floating<T>)
+    return x > y || x != x ? x : y;
+  else
+    return x > y ? x : y;
+}
+template <Number T>
+KILN_DEVICE T smaller_number(T x, T y) {
+  if constexpr (Floating<T>)
+    return x < y || x != x ? x : y;
+  else
+    return x < y ? x : y;
+}
+
+/// Elementwise maximum; NaN propagates.
+template <Operand A, Operand B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto maximum(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return larger_number(x, y); }, a, b);
+}
+/// Elementwise minimum; NaN propagates.
+template <Operand A, Operand B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto minimum(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return smaller_number(x, y); }, a, b);
+}
+/// minimum(maximum(x, low), high): a NaN in x stays, low > high gives high.
+template <AnyTile A, Operand Low, Operand High>
+KILN_DEVICE auto clamp(const A& a, const Low& low, const High& high) {
+  return minimum(maximum(a, low), high);
+}
+
+/// x * y + z rounded once. Floats of one type and shape.
+template <Floating T, typename S, typename L>
+KILN_DEVICE Tile<T, S, L> fma(const Tile<T, S, L>& a, const Tile<T, S, L>& b, const Tile<T, S, L>& c) {
+  using C = compute_t<T>;
+  return map_registers([](T x, T y, T z) { return cast<T>(scalar::fma(cast<C>(x), cast<C>(y), cast<C>(z))); }, a, b, c);
+}
+
+/// The upper half of the product of unsigned integers.
+template <Operand A, Operand B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto umulhi(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return scalar::umulhi(x, y); }, a, b);
+}
+
+}  // namespace kiln::tl

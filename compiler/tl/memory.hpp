@@ -1,0 +1,117 @@
+#pragma once
+
+#include "compiler/tl/arithmetic.hpp"
+#include "compiler/tl/mask.hpp"
+
+#if defined(KILN_TARGET_CUDA)
+#include "compiler/tl/cuda/access.hpp"
+#else
+#include "compiler/tl/cpu/access.hpp"
+#endif
+
+namespace kiln::tl {
+
+/// A tile of addresses data + offsets with computed offsets, element by element.
+template <typename T, ValueTile OffsetsT>
+struct ScatteredPointerTile {
+  using value_type = T;
+  using shape = typename OffsetsT::shape;
+  T* data;
+  OffsetsT offsets;
+};
+
+template <typename T, Integer I, typename S, typename L>
+KILN_DEVICE auto operator+(T* data, const Tile<I, S, L>& offsets) {
+  return ScatteredPointerTile<T, Tile<int64_t, S>>{data, broadcast_to_shape<S>(cast<int64_t>(offsets))};
+}
+
+template <typename T>
+inline constexpr bool is_pointer_tile = false;
+template <typename T, typename A>
+inline constexpr bool is_pointer_tile<PointerTile<T, A>> = true;
+template <typename T, typename A>
+inline constexpr bool is_pointer_tile<ScatteredPointerTile<T, A>> = true;
+template <typename T>
+concept AddressTile = is_pointer_tile<T>;
+
+template <typename P>
+using pointee_t = remove_const_t<typename P::value_type>;
+
+/// The mask in the form that accesses of shape ShapeT ask.
+template <typename ShapeT, typename M>
+KILN_DEVICE auto mask_for(const M& mask) {
+  if constexpr (is_same<M, bool>)
+    return UniformMask<ShapeT>{mask};
+  else if constexpr (ValueTile<M>)
+    return TileMask<ShapeT>{broadcast_to_shape<ShapeT>(cast<bool>(mask))};
+  else
+    return mask;
+}
+
+template <AddressTile P, typename M>
+struct AccessShape {
+  using type = broadcast_shape_t<typename P::shape, typename M::shape>;
+};
+template <AddressTile P>
+struct AccessShape<P, bool> {
+  using type = typename P::shape;
+};
+
+/// The elements at `pointers`; `other` where the mask is false, which is then not read. Any alignment and stride is right; 16-byte accesses are used where
+/// the columns are contiguous and the address allows.
+template <AddressTile P, typename M, Number O>
+KILN_DEVICE auto load(const P& pointers, const M& mask, O other) {
+  using T = pointee_t<P>;
+  using S = typename AccessShape<P, M>::type;
+  if constexpr (AffineTile<decltype(pointers.offsets)>)
+    return load_affine<T, S>(pointers.data, pointers.offsets, mask_for<S>(mask), cast<T>(other));
+  else
+    return load_scattered<T, S>(pointers.data, broadcast_to_shape<S>(pointers.offsets), mask_for<S>(mask), cast<T>(other));
+}
+/// As above; 0 where the mask is false (Triton leaves it undefined).
+template <AddressTile P, typename M>
+KILN_DEVICE auto load(const P& pointers, const M& mask) {
+  return load(pointers, mask, pointee_t<P>{});
+}
+template <AddressTile P>
+KILN_DEVICE auto load(const P& pointers) {
+  return load(pointers, true, pointee_t<P>{});
+}
+/// One number, the same in every thread.
+template <Number T>
+KILN_DEVICE T load(const T* pointer) {
+  return *pointer;
+}
+
+/// Writes `value` (a tile that broadcasts to the pointers' shape, or a number), cast to the element type, where the mask is true.
+template <AddressTile P, Operand V, typename M>
+KILN_DEVICE void store(const P& pointers, const V& value, const M& mask) {
+  using T = typename P::value_type;
+  using S = typename AccessShape<P, M>::type;
+  if constexpr (Number<V>) {
+    store(pointers, full_of<T, S>(cast<T>(value)), mask);
+  } else {
+    const auto values = cast<T>(to_values(value));
+    using VT = remove_cvref_t<decltype(values)>;
+    if constexpr (AffineTile<decltype(pointers.offsets)>) {
+      if constexpr (is_same<typename VT::shape, S> && !ValueTile<M>)
+        store_affine<T, S>(pointers.data, pointers.offsets, values, mask_for<S>(mask));  // in the layout it has
+      else
+        store_affine<T, S>(pointers.data, pointers.offsets, broadcast_to_shape<S>(values), mask_for<S>(mask));
+    } else {
+      store_scattered<T, S>(pointers.data, broadcast_to_shape<S>(pointers.offsets), broadcast_to_shape<S>(values),
+                            mask_for<S>(mask));
+    }
+  }
+}
+template <AddressTile P, Operand V>
+KILN_DEVICE void store(const P& pointers, const V& value) {
+  store(pointers, value, true);
+}
+/// One number, written once.
+template <Number T, Number V>
+KILN_DEVICE void store(T* pointer, V value) {
+  store_number(pointer, cast<T>(value));
+}
+
+}  // namespace kiln::tl

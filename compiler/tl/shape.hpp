@@ -1,0 +1,52 @@
+#pragma once
+
+#include "compiler/tl/traits.hpp"
+
+namespace kiln::tl {
+
+constexpr bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
+
+/// A tile's static shape: Shape<N> or Shape<M, N>. A one-dimensional shape is one row.
+template <int... kExtents>
+struct Shape;
+
+template <int kN>
+struct Shape<kN> {
+  static_assert(is_power_of_two(kN), "a tile's extents are powers of two, as in Triton");
+  static constexpr int kRank = 1, kRows = 1, kColumns = kN, kNumel = kN;
+};
+
+template <int kM, int kN>
+struct Shape<kM, kN> {
+  static_assert(is_power_of_two(kM) && is_power_of_two(kN), "a tile's extents are powers of two, as in Triton");
+  static constexpr int kRank = 2, kRows = kM, kColumns = kN, kNumel = kM * kN;
+};
+
+template <typename A, typename B>
+struct BroadcastShape {
+  static constexpr int kRows = A::kRows > B::kRows ? A::kRows : B::kRows;
+  static constexpr int kColumns = A::kColumns > B::kColumns ? A::kColumns : B::kColumns;
+  static_assert(A::kRank == B::kRank, "tiles of one and two dimensions meet: apply expand_dims first");
+  static_assert((A::kRows == kRows || A::kRows == 1) && (B::kRows == kRows || B::kRows == 1) &&
+                    (A::kColumns == kColumns || A::kColumns == 1) && (B::kColumns == kColumns || B::kColumns == 1),
+                "these tile shapes do not broadcast");
+  using type = conditional_t<A::kRank == 1, Shape<kColumns>, Shape<kRows, kColumns>>;
+};
+template <typename A, typename B>
+using broadcast_shape_t = typename BroadcastShape<A, B>::type;
+
+/// Shape<N> with a unit axis put in at `kAxis`.
+template <typename ShapeT, int kAxis>
+struct ExpandShape;
+template <int kN>
+struct ExpandShape<Shape<kN>, 0> {
+  using type = Shape<1, kN>;
+};
+template <int kN>
+struct ExpandShape<Shape<kN>, 1> {
+  using type = Shape<kN, 1>;
+};
+template <typename ShapeT, int kAxis>
+using expand_shape_t = typename ExpandShape<ShapeT, kAxis>::type;
+
+}  // namespace kiln::tl

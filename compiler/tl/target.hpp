@@ -1,0 +1,47 @@
+#pragma once
+
+// The host compiles a kernel with exactly one of KILN_TARGET_CUDA and KILN_TARGET_CPU defined to 1. On CUDA it adds KILN_NUM_WARPS (warps of a
+// program) and KILN_VECTOR_WIDTH (consecutive elements that a thread holds, so that one access moves up to 16 bytes).
+
+#if defined(KILN_TARGET_CUDA)
+#define KILN_KERNEL __global__ __launch_bounds__(32 * KILN_NUM_WARPS)
+#define KILN_DEVICE __device__ __forceinline__
+#define KILN_UNROLL _Pragma("unroll")
+#elif defined(KILN_TARGET_CPU)
+#define KILN_KERNEL inline
+#define KILN_DEVICE inline __attribute__((always_inline))
+#define KILN_UNROLL
+#else
+#error "kiln/tl.hpp: define KILN_TARGET_CUDA or KILN_TARGET_CPU to 1; Kiln's compilers do"
+#endif
+
+#define INFINITY __builtin_bit_cast(float, 0x7f800000u)
+#define NAN __builtin_bit_cast(float, 0x7fc00000u)
+
+namespace kiln::tl {
+
+#if defined(KILN_TARGET_CUDA)
+inline constexpr int kNumWarps = KILN_NUM_WARPS;
+inline constexpr int kNumThreads = 32 * KILN_NUM_WARPS;
+inline constexpr int kVectorWidth = KILN_VECTOR_WIDTH;
+#endif
+
+using int8_t = signed char;
+using int16_t = short;
+using int32_t = int;
+using int64_t = long long;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using uint32_t = unsigned int;
+using uint64_t = unsigned long long;
+
+}  // namespace kiln::tl
+
+using kiln::tl::int16_t;
+using kiln::tl::int32_t;
+using kiln::tl::int64_t;
+using kiln::tl::int8_t;
+using kiln::tl::uint16_t;
+using kiln::tl::uint32_t;
+using kiln::tl::uint64_t;
+using kiln::tl::uint8_t;
