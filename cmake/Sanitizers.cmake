@@ -1,4 +1,5 @@
 if(KILN_SANITIZE)
-  add_compile_options(-fsanitize=${KILN_SANITIZE} -fno-omit-frame-pointer -g)
+  # A finding ends the process, so that a test fails on it.
+  add_compile_options(-fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${KILN_SANITIZE})
 endif()

@@ -2,19 +2,17 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
-#include <string>
-#include <map>
 
 #include "compiler/compiler.hpp"
 #include "core/disk_store.hpp"
 
 namespace kiln {
 
-/// Artifacts in memory, in front of the disk store, in front of a compiler. One build per key across threads and processes.
+/// Artifacts in memory, in front of the disk store, in front of a compiler. One build per key across threads and
+/// processes.
 class ArtifactCache {
  public:
   enum class Origin { memory, disk, compiled };
@@ -22,9 +20,10 @@ class ArtifactCache {
     std::shared_ptr<const Artifact> artifact;
     Origin origin;
     std::int64_t elapsed_us;  ///< of this call
+    ContentHash key;
   };
   struct Counters {
-    std::int64_t memory_hits = 0, disk_hits = 0, builds = 0;
+    std::int64_t memory_hits = 0, disk_hits = 0, builds = 0;  ///< calls that got an artifact, by its origin
   };
 
   /// `root`: usually default_cache_root() / "artifacts". `capacity_bytes` of the disk part.
@@ -32,13 +31,21 @@ class ArtifactCache {
   /// The process's cache: default root, KILN_CACHE_SIZE.
   static ArtifactCache& process();
 
-  /// CompileError passes through; a disk that refuses degrades to memory (see DiskStore::problem()).
+  /// Callers that ask for a key while it is being compiled wait for it; they count as memory hits. CompileError passes
+  /// through, to each of them, and is not kept: the next call tries again. A disk that refuses degrades to memory (see
+  /// DiskStore::problem()).
   Found get(const CompileRequest& request, Compiler& compiler);
   Counters counters() const;
   DiskStore& disk() noexcept { return disk_; }
 
  private:
   struct Slot;
+  struct Loaded {
+    std::shared_ptr<const Artifact> artifact;
+    Origin origin;
+  };
+  Loaded load_or_compile(const ContentHash& key, const CompileRequest& request, Compiler& compiler);
+
   DiskStore disk_;
   mutable std::mutex mutex_;
   std::map<ContentHash, std::shared_ptr<Slot>> slots_;

@@ -13,7 +13,8 @@
 namespace kiln {
 
 /// monostate is Python's None (clamp without a minimum).
-using AttributeValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, DType, std::vector<std::int64_t>>;
+using AttributeValue =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, DType, std::vector<std::int64_t>>;
 
 std::string to_string(const AttributeValue& value);
 

@@ -33,7 +33,8 @@ class ArgumentTemplate {
   }
   int size() const noexcept { return static_cast<int>(slots_.size()); }
 
-  /// Fills `parameters[i]` with the address of parameter i. `tensor_data[t]` holds the pointer of tensor t and must outlive the launch call.
+  /// Fills `parameters[i]` with the address of parameter i. `tensor_data[t]` holds the pointer of tensor t and must
+  /// outlive the launch call.
   void bind(void** tensor_data, void** parameters) const noexcept {
     for (std::size_t i = 0; i < slots_.size(); ++i)
       parameters[i] = slots_[i].tensor_index >= 0 ? static_cast<void*>(&tensor_data[slots_[i].tensor_index])

@@ -8,7 +8,8 @@
 
 namespace kiln {
 
-/// What code is generated for. CUDA: arch "sm_90a". CPU: arch is the CPU's name ("znver5"), features LLVM's sorted feature string
+/// What code is generated for. CUDA: arch "sm_90a". CPU: arch is the CPU's name ("znver5"), features LLVM's sorted
+/// feature string
 /// ("+avx2,+avx512f,...").
 struct Target {
   DeviceType type = DeviceType::cpu;

@@ -10,8 +10,8 @@
 
 namespace kiln {
 
-/// A borrowed, DLPack-compatible view: any strides (zero and negative too, in elements), any device. Byte offsets are already in `data`.
-/// Zero-size tensors are legal and may have a null `data`.
+/// A borrowed, DLPack-compatible view: any strides (zero and negative too, in elements), any device. Byte offsets are
+/// already in `data`. Zero-size tensors are legal and may have a null `data`.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::f32;

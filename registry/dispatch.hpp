@@ -16,9 +16,9 @@
 namespace kiln {
 
 struct DispatchOptions {
-  std::span<const Tensor> outputs = {};    ///< empty: allocated on the stream
-  std::optional<Stream> stream = {};       ///< unset: the device's default stream
-  const Config* config = nullptr;          ///< unset: the spec's default
+  std::span<const Tensor> outputs = {};  ///< empty: allocated on the stream
+  std::optional<Stream> stream = {};     ///< unset: the device's default stream
+  const Config* config = nullptr;        ///< unset: the spec's default
 };
 
 /// Where a plan's parts came from, for `kiln run` and logs.
@@ -36,12 +36,15 @@ struct PlanReport {
 
 struct Plan;
 
-/// An op bound to shapes, strides, dtypes, attributes, device and config: calling it looks nothing up, takes no lock and allocates nothing.
+/// An op bound to shapes, strides, dtypes, attributes, device and config: calling it looks nothing up, takes no lock
+/// and allocates nothing.
 class ResolvedOp {
  public:
-  /// Launches on `stream`. Tensors must have the metadata the op was resolved with (UsageError(value) naming the tensor otherwise) and pointers at least as aligned.
+  /// Launches on `stream`. Tensors must have the metadata the op was resolved with (UsageError(value) naming the tensor
+  /// otherwise) and pointers at least as aligned.
   void operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs, Stream stream) const;
-  void operator()(std::initializer_list<TensorView> inputs, std::initializer_list<TensorView> outputs, Stream stream) const {
+  void operator()(std::initializer_list<TensorView> inputs, std::initializer_list<TensorView> outputs,
+                  Stream stream) const {
     (*this)(std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()), stream);
   }
   const PlanReport& report() const noexcept;
@@ -55,27 +58,30 @@ class ResolvedOp {
   std::shared_ptr<const Plan> plan_;
 };
 
-/// Runs op `name` on the inputs' device (CPU tensors on the CPU target) and returns its first output; all of them with dispatch_gpu_op_all.
-/// Order: validate -> plan cache -> (on a miss) config -> artifact -> load -> launch. UsageError, CompileError or DeviceError; nothing has run then.
-/// During stream capture a warm call is captured and a cold one refused with UsageError(value).
-Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes = {}, const DispatchOptions& options = {});
-inline Tensor dispatch_gpu_op(std::string_view name, std::initializer_list<Tensor> inputs, const Attributes& attributes = {},
-                              const DispatchOptions& options = {}) {
+/// Runs op `name` on the inputs' device (CPU tensors on the CPU target) and returns its first output; all of them with
+/// dispatch_gpu_op_all. Order: validate -> plan cache -> (on a miss) config -> artifact -> load -> launch. UsageError,
+/// CompileError or DeviceError; nothing has run then. During stream capture a warm call is captured and a cold one
+/// refused with UsageError(value).
+Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes = {},
+                       const DispatchOptions& options = {});
+inline Tensor dispatch_gpu_op(std::string_view name, std::initializer_list<Tensor> inputs,
+                              const Attributes& attributes = {}, const DispatchOptions& options = {}) {
   return dispatch_gpu_op(name, std::span(inputs.begin(), inputs.size()), attributes, options);
 }
-std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes = {},
-                                        const DispatchOptions& options = {});
+std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const Tensor> inputs,
+                                        const Attributes& attributes = {}, const DispatchOptions& options = {});
 
-/// Compiles and loads what a call with these inputs needs, and returns it bound. `options.outputs`, where given, fixes the outputs' strides; dense otherwise.
+/// Compiles and loads what a call with these inputs needs, and returns it bound. `options.outputs`, where given, fixes
+/// the outputs' strides; dense otherwise.
 ResolvedOp resolve(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes = {},
                    const DispatchOptions& options = {});
-inline ResolvedOp resolve(std::string_view name, std::initializer_list<TensorView> inputs, const Attributes& attributes = {},
-                          const DispatchOptions& options = {}) {
+inline ResolvedOp resolve(std::string_view name, std::initializer_list<TensorView> inputs,
+                          const Attributes& attributes = {}, const DispatchOptions& options = {}) {
   return resolve(name, std::span(inputs.begin(), inputs.size()), attributes, options);
 }
 
 /// The compile request a call would make on `target`, without a device: for `kiln inspect` and compile-only tests.
-CompileRequest compile_request(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes, const Target& target,
-                               const Config* config = nullptr);
+CompileRequest compile_request(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
+                               const Target& target, const Config* config = nullptr);
 
 }  // namespace kiln

@@ -11,7 +11,8 @@
 
 namespace kiln {
 
-/// Name -> OpSpec. Built-ins are there from the start; users add their own at run time. Thread-safe; a spec, once registered, is never changed or removed.
+/// Name -> OpSpec. Built-ins are there from the start; users add their own at run time. Thread-safe; a spec, once
+/// registered, is never changed or removed.
 class Registry {
  public:
   static Registry& process();

@@ -8,15 +8,19 @@
 
 namespace kiln {
 
-/// Uninitialised, dense. CUDA: stream-ordered from the device's pool, freed on `stream` (which must outlive the tensor) when the last owner goes. CPU: 64-byte aligned.
-/// UsageError for a negative extent; DeviceError when memory is short, saying how much was asked for.
+/// Uninitialised, dense. CUDA: stream-ordered from the device's pool, freed on `stream` (which must outlive the tensor)
+/// when the last owner goes. CPU: 64-byte aligned. While `stream` is being captured the memory is the graph's own, so
+/// results that must outlive the graph's next replay are allocated before the capture. UsageError for a negative
+/// extent; DeviceError when memory is short, saying how much was asked for.
 Tensor empty(const Dims& shape, DType dtype, Device device);
 Tensor empty(const Dims& shape, DType dtype, Stream stream);
 
-/// Copies a dense tensor between any two devices, same shape and dtype; asynchronous on `stream` when either side is CUDA.
-/// UsageError when shapes, dtypes or layouts differ.
+/// Copies a dense tensor between any two devices, same shape and dtype; asynchronous on `stream` when either side is
+/// CUDA. UsageError when shapes, dtypes or layouts differ, or when `stream` is of neither CUDA device. Memory of the
+/// CPU must stay until the copy is done.
 void copy(const TensorView& destination, const TensorView& source, Stream stream);
-/// A dense copy on `device`; synchronises.
+/// A dense copy on `device` of a view with any strides. Waits for all work on the source's device first, and for the
+/// copy.
 Tensor to_device(const TensorView& source, Device device);
 /// Fills bytes; asynchronous on CUDA streams.
 void memset_bytes(const TensorView& destination, std::uint8_t value, Stream stream);

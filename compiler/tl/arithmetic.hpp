@@ -96,6 +96,21 @@ KILN_DEVICE auto map_elementwise(F f, const A& a, const B& b) {
     return map_registers(f, broadcast_to_shape<S>(to_values(a)), broadcast_to_shape<S>(to_values(b)));
   }
 }
+template <typename F, Operand A, Operand B, Operand C>
+KILN_DEVICE auto map_elementwise(F f, const A& a, const B& b, const C& c) {
+  if constexpr (Number<A>) {
+    return map_elementwise([f, a](auto y, auto z) { return f(a, y, z); }, b, c);
+  } else if constexpr (Number<B>) {
+    return map_elementwise([f, b](auto x, auto z) { return f(x, b, z); }, a, c);
+  } else if constexpr (Number<C>) {
+    return map_elementwise([f, c](auto x, auto y) { return f(x, y, c); }, a, b);
+  } else {
+    using S = broadcast_shape_t<broadcast_shape_t<typename values_t<A>::shape, typename values_t<B>::shape>,
+                                typename values_t<C>::shape>;
+    return map_registers(f, broadcast_to_shape<S>(to_values(a)), broadcast_to_shape<S>(to_values(b)),
+                         broadcast_to_shape<S>(to_values(c)));
+  }
+}
 
 /// Whole-number division and remainder as C++ defines them, made total: x / 0 and x % 0 are 0, and the smallest value over -1 wraps. The CPU would raise a
 /// signal for both, which would end the process.

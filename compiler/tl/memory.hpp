@@ -22,7 +22,7 @@ struct ScatteredPointerTile {
 
 template <typename T, Integer I, typename S, typename L>
 KILN_DEVICE auto operator+(T* data, const Tile<I, S, L>& offsets) {
-  return ScatteredPointerTile<T, Tile<int64_t, S>>{data, broadcast_to_shape<S>(cast<int64_t>(offsets))};
+  return ScatteredPointerTile<T, Tile<I, S>>{data, broadcast_to_shape<S>(offsets)};
 }
 
 template <typename T>

@@ -15,6 +15,9 @@
 #error "kiln/tl.hpp: define KILN_TARGET_CUDA or KILN_TARGET_CPU to 1; Kiln's compilers do"
 #endif
 
+/// For loops whose trip count is only known at run time: unrolled copies cost compile time and instruction cache and save nothing.
+#define KILN_NO_UNROLL _Pragma("unroll 1")
+
 #define INFINITY __builtin_bit_cast(float, 0x7f800000u)
 #define NAN __builtin_bit_cast(float, 0x7fc00000u)
 

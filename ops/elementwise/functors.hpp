@@ -72,8 +72,10 @@ template <typename T>
 KILN_DEVICE T floor_quotient(T x, T y) {
   if constexpr (tl::NumberTraits<T>::kIsFloating) {
     if (y == T(0)) return x / y;
-    const T remainder = floor_remainder(x, y);
-    const T quotient = (x - remainder) / y;
+    const T remainder = tl::scalar::fmod(x, y);
+    // The correction comes after the division: by way of the corrected remainder an infinite divisor would give NaN.
+    const T down = remainder != T(0) && (y < T(0)) != (remainder < T(0)) ? T(1) : T(0);
+    const T quotient = (x - remainder) / y - down;
     if (quotient == T(0)) return tl::scalar::copysign(T(0), x / y);
     const T floored = tl::scalar::floor(quotient);
     return quotient - floored > T(0.5) ? floored + T(1) : floored;
@@ -114,10 +116,24 @@ KILN_DEVICE T sign_of(T x) {
     return static_cast<T>(x != T(0));
 }
 
+/// x * y + z, rounded once for floats: the same bits on both targets, whatever the compilers fuse by themselves.
+template <typename X, typename Y, typename Z>
+KILN_DEVICE auto multiply_add(const X& x, const Y& y, const Z& z) {
+  using T = typename Z::value_type;
+  return tl::map_elementwise(
+      [](T a, T b, T c) {
+        if constexpr (tl::NumberTraits<T>::kIsFloating)
+          return tl::scalar::fma(a, b, c);
+        else
+          return tl::wrapping(tl::wrapping(a, b, [](auto u, auto v) { return u * v; }), c, [](auto u, auto v) { return u + v; });
+      },
+      x, y, z);
+}
+
 KILN_BINARY_FUNCTOR(Add, x + y)
-KILN_BINARY_FUNCTOR(AddAlpha, x + scalar<Compute>(scalars, kFirstScalar) * y)
+KILN_BINARY_FUNCTOR(AddAlpha, multiply_add(scalar<Compute>(scalars, kFirstScalar), y, x))
 KILN_BINARY_FUNCTOR(Sub, x - y)
-KILN_BINARY_FUNCTOR(SubAlpha, x - scalar<Compute>(scalars, kFirstScalar) * y)
+KILN_BINARY_FUNCTOR(SubAlpha, multiply_add(static_cast<Compute>(-scalar<Compute>(scalars, kFirstScalar)), y, x))
 KILN_BINARY_FUNCTOR(Mul, x* y)
 KILN_BINARY_FUNCTOR(Div, x / y)
 KILN_BINARY_FUNCTOR(FloorDiv, tl::map_elementwise([](Compute a, Compute b) { return floor_quotient(a, b); }, x, y))
@@ -185,8 +201,8 @@ KILN_UNARY_FUNCTOR(Cast, x)
 
 KILN_TERNARY_FUNCTOR(Where, tl::where(x != Compute(0), y, z))
 KILN_BINARY_FUNCTOR(AddRelu, tl::maximum(x + y, Compute(0)))
-KILN_TERNARY_FUNCTOR(MulAdd, x* y + z)
-KILN_BINARY_FUNCTOR(Axpby, scalar<Compute>(scalars, kFirstScalar) * x + scalar<Compute>(scalars, kSecondScalar) * y)
+KILN_TERNARY_FUNCTOR(MulAdd, multiply_add(x, y, z))
+KILN_BINARY_FUNCTOR(Axpby, multiply_add(scalar<Compute>(scalars, kFirstScalar), x, scalar<Compute>(scalars, kSecondScalar) * y))
 
 /// The attribute `value` everywhere; no inputs.
 struct Fill {

@@ -34,7 +34,7 @@ struct StridedIteration {
 };
 
 /// Linear element index -> coordinates with dimension 0 fastest -> operand offsets, per element. For shapes whose two inner dimensions would leave
-/// most of a tile empty; at most 2^31 - 1 elements. Division is by multiplication: with d = extent, shift = ceil(log2 d) and
+/// most of a tile empty; at most 2^31 - 1 elements, and no operand reaches further than that from its first. Division is by multiplication: with d = extent, shift = ceil(log2 d) and
 /// multiplier = floor(2^32 * (2^shift - d) / d) + 1, the quotient of n < 2^31 is (umulhi(n, multiplier) + n) >> shift
 /// (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994).
 struct IndexedIteration {
@@ -43,7 +43,7 @@ struct IndexedIteration {
   unsigned int extents[kMaxIndexedDims];
   unsigned int multipliers[kMaxIndexedDims];
   unsigned int shifts[kMaxIndexedDims];
-  long long strides[kMaxElementwiseOperands][kMaxIndexedDims];
+  int strides[kMaxElementwiseOperands][kMaxIndexedDims];
 };
 
 }  // namespace kiln::ops

@@ -28,24 +28,30 @@ KILN_DEVICE auto column_offsets(tl::int64_t first_column, tl::int64_t stride) {
     return columns * stride;
 }
 
-/// Column block, row block and every operand's outer offset of a program. Index is 32 bits wide where the grid allows: a 64-bit division costs a GPU
-/// four times a 32-bit one.
-template <typename Index, int kOperands>
-KILN_DEVICE void split_program(const StridedIteration& iteration, Index program, tl::int64_t& column_block, tl::int64_t& row_block,
+#if defined(KILN_TARGET_CUDA)
+/// A GPU's grid has fewer than 2^31 programs, and a 64-bit division costs it four times a 32-bit one, at run time and to compile.
+using ProgramIndex = unsigned int;
+#else
+using ProgramIndex = unsigned long long;
+#endif
+
+/// Column block, row block and every operand's outer offset of a program.
+template <int kOperands>
+KILN_DEVICE void split_program(const StridedIteration& iteration, tl::int64_t program, tl::int64_t& column_block, tl::int64_t& row_block,
                                tl::int64_t (&outer)[kOperands]) {
-  const Index column_blocks = static_cast<Index>(iteration.column_blocks), row_blocks = static_cast<Index>(iteration.row_blocks);
-  Index rest = program / column_blocks;
-  column_block = static_cast<tl::int64_t>(program - rest * column_blocks);
-  const Index above = rest / row_blocks;
-  row_block = static_cast<tl::int64_t>(rest - above * row_blocks);
-  rest = above;
-  for (int dim = 0; dim < iteration.num_outer_dims; ++dim) {
-    const Index extent = static_cast<Index>(iteration.outer_extents[dim]);
-    const Index quotient = rest / extent;
-    const tl::int64_t coordinate = static_cast<tl::int64_t>(rest - quotient * extent);
+  const auto divide = [](ProgramIndex& rest, tl::int64_t extent) {
+    const ProgramIndex divisor = static_cast<ProgramIndex>(extent), quotient = rest / divisor;
+    const tl::int64_t coordinate = static_cast<tl::int64_t>(rest - quotient * divisor);
+    rest = quotient;
+    return coordinate;
+  };
+  ProgramIndex rest = static_cast<ProgramIndex>(program);
+  column_block = divide(rest, iteration.column_blocks);
+  row_block = divide(rest, iteration.row_blocks);
+  KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_outer_dims; ++dim) {
+    const tl::int64_t coordinate = divide(rest, iteration.outer_extents[dim]);
     KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand)
       outer[operand] += coordinate * iteration.outer_strides[operand][dim];
-    rest = quotient;
   }
 }
 
@@ -53,12 +59,8 @@ KILN_DEVICE void split_program(const StridedIteration& iteration, Index program,
 template <typename Functor, typename Compute, int BLOCK_M, int BLOCK_N, int STRIDE_KINDS, typename Out, typename... In>
 KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration, Scalars scalars, const In*... in) {
   constexpr int kOperands = 1 + sizeof...(In);
-  const tl::int64_t program = tl::program_id(0);
   tl::int64_t column_block, row_block, outer[kOperands] = {};
-  if (tl::num_programs(0) <= 0x7fffffff)
-    split_program<unsigned int, kOperands>(iteration, static_cast<unsigned int>(program), column_block, row_block, outer);
-  else
-    split_program<unsigned long long, kOperands>(iteration, static_cast<unsigned long long>(program), column_block, row_block, outer);
+  split_program<kOperands>(iteration, tl::program_id(0), column_block, row_block, outer);
 
   const tl::int64_t first_row = row_block * BLOCK_M, first_column = column_block * BLOCK_N;
   const auto rows = tl::expand_dims<1>(first_row + tl::arange<BLOCK_M>());
@@ -84,11 +86,11 @@ KILN_KERNEL void elementwise_indexed_kernel(Out* out, IndexedIteration iteration
   const auto linear = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
   const auto mask = linear < iteration.n;
   auto rest = tl::cast<tl::uint32_t>(linear);
-  decltype(tl::zeros<tl::int64_t, BLOCK_SIZE>()) offsets[kOperands];
-  for (int operand = 0; operand < kOperands; ++operand) offsets[operand] = tl::zeros<tl::int64_t, BLOCK_SIZE>();
-  for (int dim = 0; dim < iteration.num_dims; ++dim) {
+  decltype(tl::zeros<tl::int32_t, BLOCK_SIZE>()) offsets[kOperands];
+  KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) offsets[operand] = tl::zeros<tl::int32_t, BLOCK_SIZE>();
+  KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_dims; ++dim) {
     const auto quotient = (tl::umulhi(rest, iteration.multipliers[dim]) + rest) >> iteration.shifts[dim];
-    const auto coordinate = tl::cast<tl::int64_t>(rest - quotient * iteration.extents[dim]);
+    const auto coordinate = tl::cast<tl::int32_t>(rest - quotient * iteration.extents[dim]);
     KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand)
       offsets[operand] = offsets[operand] + coordinate * iteration.strides[operand][dim];
     rest = quotient;

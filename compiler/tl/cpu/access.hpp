@@ -46,16 +46,16 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
   }
 }
 
-template <Number T, typename S, typename M>
-KILN_DEVICE Tile<T, S> load_scattered(const T* data, const Tile<int64_t, S>& offsets, const M& mask, T other) {
+template <Number T, typename S, Integer I, typename M>
+KILN_DEVICE Tile<T, S> load_scattered(const T* data, const Tile<I, S>& offsets, const M& mask, T other) {
   Tile<T, S> result;
   for (int r = 0; r < S::kNumel; ++r)
     result.registers[r] = mask.at(r / S::kColumns, r % S::kColumns, r) ? data[offsets.registers[r]] : other;
   return result;
 }
 
-template <Number T, typename S, typename M>
-KILN_DEVICE void store_scattered(T* data, const Tile<int64_t, S>& offsets, const Tile<T, S>& values, const M& mask) {
+template <Number T, typename S, Integer I, typename M>
+KILN_DEVICE void store_scattered(T* data, const Tile<I, S>& offsets, const Tile<T, S>& values, const M& mask) {
   for (int r = 0; r < S::kNumel; ++r)
     if (mask.at(r / S::kColumns, r % S::kColumns, r)) data[offsets.registers[r]] = values.registers[r];
 }

@@ -16,15 +16,31 @@ struct Blocked {
   static constexpr int kRuns = kRegisters / kVector;
   static constexpr bool kReplicated = ShapeT::kNumel < kNumThreads;
 
-  KILN_DEVICE static int element(int r) {
+  /// Elements between a thread's run and its next.
+  static constexpr int kPitch = kNumThreads * kVector;
+
+  KILN_DEVICE static int thread_element() {
     const int thread = static_cast<int>(threadIdx.x);
-    if constexpr (kReplicated)
-      return thread % ShapeT::kNumel;
-    else
-      return ((r / kVector) * kNumThreads + thread) * kVector + r % kVector;
+    return kReplicated ? thread % ShapeT::kNumel : thread * kVector;
   }
-  KILN_DEVICE static int row(int r) { return element(r) / ShapeT::kColumns; }
-  KILN_DEVICE static int column(int r) { return element(r) % ShapeT::kColumns; }
+  // Rows and columns are split so that what a run adds is known to the compiler: with r a constant, at most one shift and one mask of the thread's number
+  // remain for the whole tile.
+  KILN_DEVICE static int row(int r) {
+    if constexpr (ShapeT::kRows == 1)
+      return 0;
+    else if constexpr (kPitch >= ShapeT::kColumns)
+      return (r / kVector) * (kPitch / ShapeT::kColumns) + thread_element() / ShapeT::kColumns;
+    else
+      return (r / kVector) / (ShapeT::kColumns / kPitch);
+  }
+  KILN_DEVICE static int column(int r) {
+    if constexpr (kPitch >= ShapeT::kColumns && ShapeT::kRows > 1)
+      return thread_element() % ShapeT::kColumns + r % kVector;
+    else if constexpr (kReplicated)
+      return thread_element();
+    else
+      return ((r / kVector) * kPitch) % ShapeT::kColumns + thread_element() + r % kVector;
+  }
   KILN_DEVICE static bool owns(int) {
     return !kReplicated || static_cast<int>(threadIdx.x) < ShapeT::kNumel;
   }

@@ -1,0 +1,220 @@
+#include "cli/cache_command.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/artifact_listing.hpp"
+#include "cli/quantity.hpp"
+#include "cli/table.hpp"
+#include "compiler/artifact_cache.hpp"
+#include "core/environment.hpp"
+#include "core/errors.hpp"
+
+namespace kiln::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string age(std::int64_t unix_s) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return format_age_s(std::chrono::duration_cast<std::chrono::seconds>(now).count() - unix_s);
+}
+
+std::string_view kind_name(ArtifactKind kind) {
+  switch (kind) {
+    case ArtifactKind::cubin:
+      return "cubin";
+    case ArtifactKind::ptx:
+      return "ptx";
+    case ArtifactKind::object:
+      return "object";
+  }
+  return "?";
+}
+
+std::string plural(std::int64_t count) {
+  return format_count(count, "artifact");
+}
+
+void print(const CacheOptions& options, const Json& json, const std::string& text) {
+  std::fputs((options.json ? json.dump(2) + '\n' : text).c_str(), stdout);
+}
+
+Json artifact_json(const ListedArtifact& listed) {
+  Json json = {{"key", listed.entry.key.hex()},
+               {"size_bytes", listed.entry.size_bytes},
+               {"last_used_unix_s", listed.entry.last_used_unix_s},
+               {"intact", listed.entry.intact}};
+  if (listed.artifact) {
+    json["name"] = listed.artifact->name;
+    json["kind"] = kind_name(listed.artifact->kind);
+    json["target"] = to_string(listed.artifact->target);
+  }
+  return json;
+}
+
+int list(const DiskStore& store, const CacheOptions& options) {
+  Json json = Json::array();
+  std::vector<std::vector<std::string>> rows;
+  std::int64_t total_bytes = 0;
+  for (const ListedArtifact& listed : list_artifacts(store)) {
+    json.push_back(artifact_json(listed));
+    total_bytes += listed.entry.size_bytes;
+    rows.push_back({listed.entry.key.hex(), format_bytes(listed.entry.size_bytes), age(listed.entry.last_used_unix_s),
+                    listed.artifact ? to_string(listed.artifact->target) : "",
+                    listed.artifact       ? listed.artifact->name
+                    : listed.entry.intact ? "(not an artifact of this version)"
+                                          : "(damaged: it will be rebuilt when asked for)"});
+  }
+  std::string text;
+  if (rows.empty()) {
+    text = fmt::format("the cache in {} is empty\n", store.root().string());
+  } else {
+    const auto count = static_cast<std::int64_t>(rows.size());
+    rows.insert(rows.begin(), {"KEY", "SIZE", "USED", "TARGET", "KERNEL"});
+    text = format_table(rows) +
+           fmt::format("\n{}, {}, in {}\n", plural(count), format_bytes(total_bytes), store.root().string());
+  }
+  print(options, json, text);
+  return 0;
+}
+
+int show(const DiskStore& store, const CacheOptions& options) {
+  const ListedArtifact listed = find_artifact(store, options.key);
+  Json json = artifact_json(listed);
+  std::vector<std::vector<std::string>> rows{{"key", listed.entry.key.hex()},
+                                             {"size", format_bytes(listed.entry.size_bytes)},
+                                             {"last used", age(listed.entry.last_used_unix_s) + " ago"}};
+  if (const auto& artifact = listed.artifact) {
+    json["features"] = artifact->target.features;
+    json["entry"] = artifact->entry;
+    json["code_bytes"] = artifact->code.size();
+    json["compile_time_us"] = artifact->compile_time_us;
+    rows.push_back({"kernel", artifact->name});
+    rows.push_back({"kind", std::string(kind_name(artifact->kind))});
+    rows.push_back({"target", to_string(artifact->target)});
+    if (!artifact->target.features.empty()) rows.push_back({"features", artifact->target.features});
+    rows.push_back({"entry", artifact->entry});
+    rows.push_back({"code", format_bytes(static_cast<std::int64_t>(artifact->code.size()))});
+    rows.push_back({"compiled in", format_duration_us(static_cast<double>(artifact->compile_time_us))});
+  } else {
+    rows.push_back({"content", listed.entry.intact ? "not an artifact of this version"
+                                                   : "damaged; it will be rebuilt when asked for"});
+  }
+  print(options, json, format_table(rows));
+  return 0;
+}
+
+int stats(const DiskStore& store, const CacheOptions& options) {
+  std::int64_t count = 0, bytes = 0, damaged = 0;
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> by_target;
+  for (const ListedArtifact& listed : list_artifacts(store)) {
+    ++count;
+    bytes += listed.entry.size_bytes;
+    damaged += !listed.entry.intact;
+    if (!listed.artifact) continue;
+    auto& [target_count, target_bytes] = by_target[to_string(listed.artifact->target)];
+    ++target_count;
+    target_bytes += listed.entry.size_bytes;
+  }
+  const std::string limit = environment("KILN_CACHE_SIZE").value_or("the default");
+  Json json = {{"root", store.root().string()},
+               {"artifacts", count},
+               {"bytes", bytes},
+               {"damaged", damaged},
+               {"problem", store.problem()}};
+  std::vector<std::vector<std::string>> rows{
+      {"folder", store.root().string()},
+      {"artifacts", std::to_string(count)},
+      {"size", fmt::format("{} (limit, KILN_CACHE_SIZE: {})", format_bytes(bytes), limit)},
+      {"damaged", std::to_string(damaged)}};
+  for (const auto& [target, sums] : by_target) {
+    json["targets"][target] = {{"artifacts", sums.first}, {"bytes", sums.second}};
+    rows.push_back({target, fmt::format("{}, {}", plural(sums.first), format_bytes(sums.second))});
+  }
+  if (!store.problem().empty()) rows.push_back({"problem", store.problem()});
+  print(options, json, format_table(rows));
+  return 0;
+}
+
+int verify(DiskStore& store, const CacheOptions& options) {
+  std::vector<std::string> damaged;
+  std::int64_t count = 0;
+  for (const DiskStore::Entry& entry : store.list(/*verify=*/true)) {
+    ++count;
+    if (!entry.intact) damaged.push_back(entry.key.hex());
+  }
+  const DiskStore::Pruned removed = options.repair ? store.remove_damaged() : DiskStore::Pruned{};
+  const Json json = {{"artifacts", count}, {"damaged", damaged}, {"removed", removed.entries}};
+  std::string text;
+  for (const std::string& key : damaged) text += "damaged: " + key + '\n';
+  text += fmt::format("{} checked, {} damaged{}\n", plural(count), damaged.size(),
+                      options.repair ? fmt::format(", {} removed", removed.entries) : "");
+  print(options, json, text);
+  if (damaged.empty() || (options.repair && removed.entries >= static_cast<std::int64_t>(damaged.size()))) return 0;
+  std::fputs(fmt::format("kiln: error: {} of the cache damaged; 'kiln cache verify --repair' removes {}, and the next "
+                         "use rebuilds {}\n",
+                         plural(static_cast<std::int64_t>(damaged.size())) + (damaged.size() == 1 ? " is" : " are"),
+                         damaged.size() == 1 ? "it" : "them", damaged.size() == 1 ? "it" : "them")
+                 .c_str(),
+             stderr);
+  return 1;
+}
+
+void print_removed(const DiskStore& store, const CacheOptions& options, const DiskStore::Pruned& removed) {
+  print(options, {{"removed", removed.entries}, {"bytes", removed.bytes}},
+        fmt::format("removed {}, {}, from {}\n", plural(removed.entries), format_bytes(removed.bytes),
+                    store.root().string()));
+}
+
+int clear(DiskStore& store, const CacheOptions& options) {
+  if (!options.yes) {
+    std::int64_t count = 0, bytes = 0;
+    for (const DiskStore::Entry& entry : store.list(/*verify=*/false)) {
+      ++count;
+      bytes += entry.size_bytes;
+    }
+    throw_value_error(fmt::format("this would remove {}, {}, from {}; say 'kiln cache clear --yes' to do it",
+                                  plural(count), format_bytes(bytes), store.root().string()));
+  }
+  print_removed(store, options, store.clear());
+  return 0;
+}
+
+}  // namespace
+
+int cache_command(const CacheOptions& options) {
+  // Malformed sizes are refused before the disk is touched.
+  const std::int64_t keep_bytes = options.action == CacheAction::prune ? parse_bytes(options.keep, "--to") : 0;
+  DiskStore& store = ArtifactCache::process().disk();
+  const DiskStore::State state = store.state();
+  if (state == DiskStore::State::refused || state == DiskStore::State::unavailable)
+    throw SystemError(fmt::format("the cache cannot be used: {}", store.problem()));
+  const bool writes = options.action == CacheAction::prune || options.action == CacheAction::clear || options.repair;
+  if (state == DiskStore::State::read_only && writes)
+    throw SystemError(fmt::format("the cache cannot be changed: {}", store.problem()));
+  switch (options.action) {
+    case CacheAction::list:
+      return list(store, options);
+    case CacheAction::show:
+      return show(store, options);
+    case CacheAction::stats:
+      return stats(store, options);
+    case CacheAction::verify:
+      return verify(store, options);
+    case CacheAction::prune:
+      print_removed(store, options, store.prune(keep_bytes));
+      return 0;
+    case CacheAction::clear:
+      return clear(store, options);
+  }
+  throw InternalError("cache: an action without a case");
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/op_spec.hpp"
+
+namespace kiln::cli {
+
+/// An op call as the command line spells it.
+struct CallText {
+  std::string op;
+  std::vector<std::string> shapes;
+  std::vector<std::string> dtypes;
+  std::vector<std::string> attributes;
+};
+
+/// Shapes and dtypes of the op's inputs. One shape or dtype serves all inputs, otherwise there is one per input; with
+/// one dtype, an input that is bool in all of the op's examples beside inputs that are not (where's condition) stays
+/// bool. Without a dtype: f32 where the op takes it. Where the op refuses its optional inputs (an attribute stands for
+/// them), they are left out. UsageError(value) for malformed text and counts that do not fit.
+std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, const Attributes& attributes);
+
+/// Dense views with an address that is not null, but that nothing may be read from: enough for a spec to look at.
+std::vector<TensorView> placeholder_views(const std::vector<TensorMeta>& metas, Device device);
+
+/// "x f32 (4, 4), other bf16 (4)".
+std::string describe_inputs(const OpSpec& spec, const std::vector<TensorMeta>& metas);
+
+/// "add(input, other=..., *, alpha=1) -> out".
+std::string signature(const OpSpec& spec);
+
+/// The options that call an op like one of its examples: "kiln run add --shape 4096x4096 --dtype f32".
+std::string example_command(const OpSpec& spec, const Example& example);
+
+}  // namespace kiln::cli

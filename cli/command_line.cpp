@@ -1,0 +1,276 @@
+#include "cli/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "cli/cache_command.hpp"
+#include "cli/doctor_command.hpp"
+#include "cli/input_file_error.hpp"
+#include "cli/inspect_command.hpp"
+#include "cli/ops_command.hpp"
+#include "cli/run_command.hpp"
+#include "core/errors.hpp"
+#include "core/nearest_name.hpp"
+
+namespace kiln::cli {
+namespace {
+
+constexpr int kWorkFailed = 1;
+constexpr int kWrongCommandLine = 2;
+
+/// A command line that is wrong before any command looks at it.
+class CommandLineError : public UsageError {
+ public:
+  explicit CommandLineError(const std::string& message) : UsageError(Kind::value, message) {}
+};
+
+/// The grammar: every command with its options, help, and what it runs.
+class CommandLine {
+ public:
+  CommandLine()
+      : app_("Kiln: tile kernels, compiled at run time for NVIDIA GPUs and CPUs, dispatched by name.", "kiln") {
+    app_.set_version_flag("--version", "kiln " KILN_VERSION, "Print the version");
+    app_.require_subcommand(0, 1);
+    app_.get_formatter()->column_width(34);
+    app_.footer(
+        "Start with:\n"
+        "  kiln doctor                                    what works on this machine\n"
+        "  kiln ops                                       the ops there are\n"
+        "  kiln run add --shape 4096x4096 --check         run one on random input\n"
+        "  kiln COMMAND --help                            options and examples of a command");
+    add_doctor();
+    add_ops();
+    add_run();
+    add_inspect();
+    add_cache();
+    finish(app_);
+  }
+
+  /// Parses and runs; help and version are printed here.
+  int run(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success& request) {
+      app_.exit(request);
+      return 0;
+    } catch (const CLI::ParseError& error) {
+      throw CommandLineError(std::string(error.what()) + help_hint());
+    }
+    refuse_leftovers(app_);
+    if (!action_) {
+      const CLI::App* const innermost = innermost_command();
+      std::fputs(innermost->help().c_str(), stdout);
+      return innermost == &app_ ? 0 : kWrongCommandLine;
+    }
+    return action_();
+  }
+
+ private:
+  const CLI::App* innermost_command() const {
+    const CLI::App* app = &app_;
+    while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+    return app;
+  }
+
+  std::string help_hint() const {
+    std::string path;
+    for (const CLI::App* app = innermost_command(); app != nullptr; app = app->get_parent())
+      path = app->get_name() + " " + path;
+    return fmt::format("\nsee '{}--help'", path);
+  }
+
+  /// CLI11 would only say that an argument was not expected.
+  void refuse_leftovers(CLI::App& app) const {
+    for (CLI::App* const command : app.get_subcommands()) refuse_leftovers(*command);
+    const std::vector<std::string> leftovers = app.remaining();
+    if (leftovers.empty()) return;
+    const std::string& first = leftovers.front();
+    std::vector<std::string> known;
+    if (first.front() == '-') {
+      for (const CLI::Option* const option : app.get_options())
+        for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+      const std::string name = first.substr(0, first.find('='));
+      throw CommandLineError(fmt::format("unknown option '{}'{}{}", name, did_you_mean(name, known), help_hint()));
+    }
+    for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; }))
+      known.push_back(command->get_name());
+    if (!known.empty() && app.get_subcommands().empty())
+      throw CommandLineError(fmt::format("unknown command '{}'{}{}", first, did_you_mean(first, known), help_hint()));
+    throw CommandLineError(fmt::format("unexpected argument '{}'{}", first, help_hint()));
+  }
+
+  /// What every command shares.
+  static void finish(CLI::App& app) {
+    app.set_help_flag("-h,--help", "Print this help");
+    app.allow_extras();
+    app.get_formatter()->label("OPTIONS", "options");
+    app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+    app.get_formatter()->label("SUBCOMMANDS", "COMMANDS");
+    for (CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      command->group("Commands");
+      finish(*command);
+    }
+  }
+
+  static void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }
+
+  static void add_call(CLI::App& command, CallText& call) {
+    command.add_option("OP", call.op, "The op's name; 'kiln ops' lists them")->required()->type_name("");
+    // One value each: CLI11 would have '--shape 4x4 add' swallow the op's name.
+    command
+        .add_option("--shape", call.shapes,
+                    "Shape of the inputs, like 4096x4096 or scalar; once for all, or once per input")
+        ->type_name("SHAPE")
+        ->allow_extra_args(false);
+    command
+        .add_option("--dtype", call.dtypes,
+                    "Dtype of the inputs, like f32, bf16, i64 (default f32); once for all, or once per input")
+        ->type_name("DTYPE")
+        ->allow_extra_args(false);
+    command.add_option("--attr", call.attributes, "Attributes of the op")->type_name("NAME=VALUE");
+  }
+
+  void add_doctor() {
+    CLI::App& command =
+        *app_.add_subcommand("doctor", "What this machine offers, what is missing and what to do about it");
+    add_json(command, doctor_.json);
+    command.footer("Exit status 0 when at least one target works.");
+    command.final_callback([this] { action_ = [this] { return doctor_command(doctor_); }; });
+  }
+
+  void add_ops() {
+    CLI::App& command =
+        *app_.add_subcommand("ops", "The ops there are; one op's signature, dtypes, variants and tunables");
+    command.add_option("OP", ops_.op, "Show this op in full")->type_name("");
+    add_json(command, ops_.json);
+    command.footer("Examples:\n  kiln ops\n  kiln ops add");
+    command.final_callback([this] { action_ = [this] { return ops_command(ops_); }; });
+  }
+
+  void add_run() {
+    CLI::App& command = *app_.add_subcommand("run", "Run an op on random or .npy inputs: time, GB/s, and what ran");
+    add_call(command, run_.call);
+    command.add_option("--device", run_.device, "cpu, cuda or cuda:N (default: cuda:0 where there is one, else cpu)")
+        ->type_name("DEVICE");
+    command.add_option("--config", run_.config, "Tunables, like \"BLOCK_SIZE=128\" (default: the op's choice)")
+        ->type_name("CONFIG");
+    command.add_option("--input", run_.input_files, "Inputs as .npy files, in the op's order, instead of random ones")
+        ->type_name("FILE");
+    command
+        .add_option("--output", run_.output_files, "Write the outputs as .npy files; not written when --check fails")
+        ->type_name("FILE");
+    command.add_flag("--output-bits", run_.output_bits,
+                     "Write bf16 as u16 and fp8 as u8 bits (NumPy lacks these dtypes)");
+    command.add_option("--seed", run_.seed, "Seed of the random inputs (default 0)")
+        ->type_name("N")
+        ->check(CLI::NonNegativeNumber.description(""));
+    command.add_option("--repeat", run_.repeat, "Timed runs; the median is shown (default 10)")
+        ->type_name("N")
+        ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""));
+    command.add_flag("--check", run_.check, "Compare with the op's reference on the CPU; exit status 1 when wrong");
+    add_json(command, run_.json);
+    command.footer(
+        "bf16 and fp8 inputs come from .npy files of their bits: --input x.npy (u16) --dtype bf16.\n\nExamples:\n"
+        "  kiln run add --shape 4096x4096 --dtype bf16 --check\n"
+        "  kiln run add --shape 4096x4096 --shape 4096 --attr alpha=2\n"
+        "  kiln run add --input a.npy --input b.npy --output c.npy --device cpu");
+    command.final_callback([this] { action_ = [this] { return run_command(run_); }; });
+  }
+
+  void add_inspect() {
+    CLI::App& command =
+        *app_.add_subcommand("inspect", "Show a call's kernel: source, ptx, sass, llvm-ir, asm or resources");
+    add_call(command, inspect_.call);
+    command.add_option("--emit", inspect_.emit, "source, ptx, sass, llvm-ir, asm or resources (default source)")
+        ->type_name("FORM")
+        ->check(CLI::IsMember({"source", "ptx", "sass", "llvm-ir", "asm", "resources"}).description(""));
+    command
+        .add_option("--device", inspect_.device, "cpu, cuda or cuda:N (default: cuda:0 where there is one, else cpu)")
+        ->type_name("DEVICE");
+    command.add_option("--target", inspect_.target, "A GPU that need not be here, like sm_90a")->type_name("TARGET");
+    command.add_option("--config", inspect_.config, "Tunables, like \"BLOCK_SIZE=128\" (default: the op's choice)")
+        ->type_name("CONFIG");
+    add_json(command, inspect_.json);
+    command.footer(
+        "ptx, sass and resources are for GPUs; llvm-ir and asm for the CPU. sass needs cuobjdump or "
+        "nvdisasm.\n\nExamples:\n"
+        "  kiln inspect add --shape 4096 --dtype f32 --device cpu --emit asm\n"
+        "  kiln inspect add --shape 4096x4096 --dtype bf16 --target sm_90a --emit ptx");
+    command.final_callback([this] { action_ = [this] { return inspect_command(inspect_); }; });
+  }
+
+  CLI::App& add_cache_action(CLI::App& cache, const std::string& name, const std::string& doc, CacheAction action) {
+    CLI::App& command = *cache.add_subcommand(name, doc);
+    add_json(command, cache_.json);
+    command.final_callback([this, action] {
+      cache_.action = action;
+      action_ = [this] { return cache_command(cache_); };
+    });
+    return command;
+  }
+
+  void add_cache() {
+    CLI::App& cache = *app_.add_subcommand("cache", "Look at and tidy the cache of compiled kernels");
+    cache.require_subcommand(0, 1);
+    add_cache_action(cache, "list", "Every artifact: key, size, age, target, kernel", CacheAction::list);
+    add_cache_action(cache, "show", "One artifact in full", CacheAction::show)
+        .add_option("KEY", cache_.key, "Its key, or the first digits of it")
+        ->required()
+        ->type_name("");
+    add_cache_action(cache, "stats", "Folder, count and size", CacheAction::stats);
+    add_cache_action(cache, "verify", "Check every artifact's checksum; exit status 1 when one is damaged",
+                     CacheAction::verify)
+        .add_flag("--repair", cache_.repair, "Remove what is damaged");
+    add_cache_action(cache, "prune", "Remove the least recently used until a size remains", CacheAction::prune)
+        .add_option("--to", cache_.keep, "The size to keep, like 512M")
+        ->required()
+        ->type_name("SIZE");
+    add_cache_action(cache, "clear", "Remove every artifact", CacheAction::clear)
+        .add_flag("--yes", cache_.yes, "Yes, really");
+    cache.footer("Examples:\n  kiln cache list\n  kiln cache prune --to 512M\n  kiln cache clear --yes");
+  }
+
+  CLI::App app_;
+  DoctorOptions doctor_;
+  OpsOptions ops_;
+  RunOptions run_;
+  InspectOptions inspect_;
+  CacheOptions cache_;
+  std::function<int()> action_;
+};
+
+int fail(int status, const char* message) {
+  std::fputs("kiln: error: ", stderr);
+  std::fputs(message, stderr);
+  std::fputc('\n', stderr);
+  return status;
+}
+
+}  // namespace
+
+int main_with_arguments(int argc, char** argv) {
+  try {
+    const int status = CommandLine().run(argc, argv);
+    // A full disk behind a redirection shows only here; ferror remembers what earlier writes met.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      return fail(kWorkFailed, "standard output cannot be written; the disk behind it may be full");
+    return status;
+  } catch (const InputFileError& error) {
+    return fail(kWorkFailed, error.what());
+  } catch (const UsageError& error) {
+    return fail(kWrongCommandLine, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kWorkFailed, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(kWorkFailed, error.what());
+  }
+}
+
+}  // namespace kiln::cli

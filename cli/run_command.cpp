@@ -1,0 +1,185 @@
+#include "cli/run_command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "cli/attribute_text.hpp"
+#include "cli/input_file_error.hpp"
+#include "cli/npy.hpp"
+#include "cli/random_input.hpp"
+#include "cli/run_report.hpp"
+#include "core/errors.hpp"
+#include "registry/dispatch.hpp"
+#include "registry/registry.hpp"
+#include "registry/validation.hpp"
+#include "runtime/device_info.hpp"
+#include "runtime/event_timer.hpp"
+#include "runtime/memory.hpp"
+
+namespace kiln::cli {
+namespace {
+
+Device default_device() {
+  return device_count(DeviceType::cuda) > 0 ? Device::cuda(0) : Device::cpu();
+}
+
+std::vector<TensorView> views_of(const std::vector<Tensor>& tensors) {
+  return {tensors.begin(), tensors.end()};
+}
+
+std::vector<TensorMeta> metas_of(const std::vector<Tensor>& tensors) {
+  std::vector<TensorMeta> metas;
+  for (const Tensor& tensor : tensors) metas.push_back({tensor.dtype(), tensor.shape()});
+  return metas;
+}
+
+/// Gives a file's array the dtype that --dtype names, where that is the same bits (bf16 in u16, fp8 in u8).
+Tensor with_dtype(Tensor tensor, DType wanted, const std::string& file) {
+  if (wanted == tensor.dtype()) return tensor;
+  if (npy_storage_dtype(wanted) != tensor.dtype())
+    throw InputFileError(fmt::format(
+        "'{}' holds {}, but --dtype asks for {}; leave --dtype out, or convert the file first with: kiln run cast "
+        "--input {} --attr dtype={} --output ...",
+        file, name(tensor.dtype()), name(wanted), file, name(wanted)));
+  TensorView view = tensor.view();
+  view.dtype = wanted;
+  return Tensor(view, tensor.owner());
+}
+
+std::vector<Tensor> inputs_from_files(const OpSpec& spec, const RunOptions& options) {
+  if (!options.call.shapes.empty())
+    throw_value_error("--shape and --input exclude each other: files bring their shapes");
+  const std::vector<std::string>& dtypes = options.call.dtypes;
+  if (dtypes.size() > 1 && dtypes.size() != options.input_files.size())
+    throw_value_error(
+        fmt::format("--dtype is given {} times for {} input files", dtypes.size(), options.input_files.size()));
+  // The command line is checked whole before a large file is read.
+  std::vector<DType> wanted;
+  for (const std::string& dtype : dtypes) wanted.push_back(parse_dtype(dtype));
+  const auto required =
+      std::count_if(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return !input.optional; });
+  if (options.input_files.size() > spec.inputs.size() ||
+      static_cast<std::ptrdiff_t>(options.input_files.size()) < required)
+    throw_value_error(fmt::format("op '{}' is {}: {} --input file{} given", spec.name, signature(spec),
+                                  options.input_files.size(), options.input_files.size() == 1 ? " is" : "s are"));
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < options.input_files.size(); ++i) {
+    Tensor tensor = read_npy(options.input_files[i]);
+    if (!wanted.empty())
+      tensor = with_dtype(tensor, wanted.size() == 1 ? wanted[0] : wanted[i], options.input_files[i]);
+    inputs.push_back(tensor);
+  }
+  // What does not fit together here is the files' content and not the command line.
+  try {
+    const std::vector<TensorView> views = views_of(inputs);
+    std::vector<const TensorView*> pointers;
+    for (const TensorView& view : views) pointers.push_back(&view);
+    check_inputs(spec, pointers);
+    spec.infer(views, complete_attributes(spec, parse_attributes(spec, options.call.attributes)));
+  } catch (const UsageError& error) {
+    throw InputFileError(fmt::format("the input files do not fit op '{}': {}", spec.name, error.what()));
+  }
+  return inputs;
+}
+
+std::vector<Tensor> random_inputs(const OpSpec& spec, const RunOptions& options, const Attributes& attributes) {
+  const std::vector<TensorMeta> metas = input_metas(spec, options.call, attributes);
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < metas.size(); ++i) {
+    inputs.push_back(empty(metas[i].shape, metas[i].dtype, Device::cpu()));
+    fill_random(inputs.back(), i < spec.input_ranges.size() ? spec.input_ranges[i] : InputRange{}, options.seed, i);
+  }
+  return inputs;
+}
+
+void check_outputs_writable(const OpSpec& spec, const RunOptions& options, const std::vector<TensorMeta>& outputs) {
+  if (options.output_files.empty()) {
+    if (options.output_bits) throw_value_error("--output-bits needs --output");
+    return;
+  }
+  if (options.output_files.size() != outputs.size())
+    throw_value_error(fmt::format("op '{}' has {} output{}, but --output is given {} times", spec.name, outputs.size(),
+                                  outputs.size() == 1 ? "" : "s", options.output_files.size()));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const DType stored = npy_storage_dtype(outputs[i].dtype);
+    if (stored != outputs[i].dtype && !options.output_bits)
+      throw_value_error(fmt::format(
+          "'{}' would hold {}, which NumPy has no dtype for; cast it (kiln run cast --attr dtype=f32), or give "
+          "--output-bits to write its bits as {}",
+          options.output_files[i], name(outputs[i].dtype), name(stored)));
+    check_npy_destination(options.output_files[i]);
+  }
+}
+
+std::vector<Comparison> check_against_reference(const OpSpec& spec, const std::vector<Tensor>& host_inputs,
+                                                const Attributes& given, const std::vector<Tensor>& host_outputs) {
+  const Attributes attributes = complete_attributes(spec, given);
+  std::vector<Tensor> expected;
+  for (const Tensor& output : host_outputs) expected.push_back(empty(output.shape(), output.dtype(), Device::cpu()));
+  const std::vector<TensorView> input_views = views_of(host_inputs);
+  const std::vector<TensorView> expected_views = views_of(expected);
+  spec.reference({input_views, expected_views, attributes});
+  std::vector<Comparison> comparisons;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    comparisons.push_back(compare(host_outputs[i], expected_views[i], spec.tolerance(host_outputs[i].dtype())));
+  return comparisons;
+}
+
+}  // namespace
+
+int run_command(const RunOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const OpSpec& spec = Registry::process().get(options.call.op);
+  const Attributes attributes = parse_attributes(spec, options.call.attributes);
+  const Device device = options.device.empty() ? default_device() : parse_device(options.device);
+  device_info(device);  // refuses a device that is not there before any input is made
+  const std::optional<Config> config =
+      options.config.empty() ? std::nullopt : std::optional(parse_config(options.config));
+  complete_attributes(spec, attributes);
+
+  const std::vector<Tensor> host_inputs =
+      options.input_files.empty() ? random_inputs(spec, options, attributes) : inputs_from_files(spec, options);
+  std::vector<Tensor> inputs = host_inputs;
+  if (device.is_cuda())
+    for (Tensor& input : inputs) input = to_device(input, device);
+
+  const std::vector<TensorView> input_views = views_of(inputs);
+  DispatchOptions dispatch_options;
+  if (config) dispatch_options.config = &*config;
+  const ResolvedOp op = resolve(spec.name, input_views, attributes, dispatch_options);
+  check_outputs_writable(spec, options, op.outputs());
+
+  const Stream stream = Stream::default_of(device);
+  std::vector<Tensor> outputs;
+  for (const TensorMeta& meta : op.outputs()) outputs.push_back(empty(meta.shape, meta.dtype, stream));
+  const std::vector<TensorView> output_views = views_of(outputs);
+  TimingOptions timing;
+  timing.samples = options.repeat;
+  timing.warmup = std::min(2, options.repeat - 1);
+  const TimingSummary summary = summarize(time_us(stream, [&] { op(input_views, output_views, stream); }, timing));
+
+  std::vector<Tensor> host_outputs = outputs;
+  if (device.is_cuda() && (options.check || !options.output_files.empty()))
+    for (Tensor& output : host_outputs) output = to_device(output, Device::cpu());
+  std::vector<Comparison> checks;
+  if (options.check) checks = check_against_reference(spec, host_inputs, attributes, host_outputs);
+
+  RunReport report{spec,    options,           device, metas_of(inputs), metas_of(outputs), op.report(),
+                   summary, std::move(checks), 0};
+  // A wrong result is not written: a file that is there is a file to trust.
+  if (report.ok())
+    for (std::size_t i = 0; i < options.output_files.size(); ++i) write_npy(options.output_files[i], host_outputs[i]);
+  report.total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  const std::string text = options.json ? to_json_text(report) : to_text(report);
+  std::fputs(text.c_str(), stdout);
+  if (report.ok()) return 0;
+  std::fputs(
+      fmt::format("kiln: error: op '{}' does not match its reference on {}\n", spec.name, to_string(device)).c_str(),
+      stderr);
+  return 1;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/call_inputs.hpp"
+
+namespace kiln::cli {
+
+struct RunOptions {
+  CallText call;
+  std::string device;  ///< empty: cuda:0 where there is one, else cpu
+  std::string config;  ///< empty: the op's default
+  std::vector<std::string> input_files;
+  std::vector<std::string> output_files;
+  std::uint64_t seed = 0;
+  int repeat = 10;
+  bool check = false;
+  bool output_bits = false;  ///< write bf16 and fp8 outputs as their bits
+  bool json = false;
+};
+
+/// Runs one op on random or .npy inputs and prints what ran, how fast, and how right. Returns the exit status (1:
+/// --check found a wrong result).
+int run_command(const RunOptions& options);
+
+}  // namespace kiln::cli

@@ -1,0 +1,151 @@
+#include "cli/run_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "cli/quantity.hpp"
+#include "cli/table.hpp"
+#include "runtime/device_info.hpp"
+
+namespace kiln::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view origin_name(ArtifactCache::Origin origin) {
+  switch (origin) {
+    case ArtifactCache::Origin::memory:
+      return "memory";
+    case ArtifactCache::Origin::disk:
+      return "disk";
+    case ArtifactCache::Origin::compiled:
+      return "compiled";
+  }
+  return "?";
+}
+
+Json tensors_json(const std::vector<TensorMeta>& metas, const auto& specs) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < metas.size(); ++i)
+    list.push_back({{"name", specs[i].name}, {"dtype", name(metas[i].dtype)}, {"shape", metas[i].shape.span()}});
+  return list;
+}
+
+Json to_json(const RunReport& report) {
+  const PlanReport& plan = report.plan;
+  Json json;
+  json["op"] = report.spec.name;
+  json["device"] = to_string(report.device);
+  json["device_name"] = device_info(report.device).name;
+  json["inputs"] = tensors_json(report.inputs, report.spec.inputs);
+  json["input_files"] = report.options.input_files;
+  if (report.options.input_files.empty()) json["seed"] = report.options.seed;
+  json["outputs"] = tensors_json(report.outputs, report.spec.outputs);
+  json["output_files"] = report.options.output_files;
+  json["variant"] = plan.variant;
+  json["config"] = Json::object();
+  for (const Config::Entry& entry : plan.config.entries()) json["config"][entry.first] = entry.second;
+  json["config_source"] = plan.config_source;
+  json["kernel"] = plan.kernel;
+  json["artifact"] = {{"key", plan.artifact_key},
+                      {"origin", origin_name(plan.artifact_origin)},
+                      {"artifact_us", plan.artifact_us},
+                      {"load_us", plan.load_us}};
+  json["time"] = {{"samples", report.options.repeat},
+                  {"median_us", report.timing.median_us},
+                  {"min_us", report.timing.min_us},
+                  {"p10_us", report.timing.p10_us},
+                  {"p90_us", report.timing.p90_us}};
+  json["bytes"] = plan.cost.bytes;
+  json["flops"] = plan.cost.flops;
+  json["gb_per_s"] = report.gb_per_s();
+  json["gflop_per_s"] = report.gflop_per_s();
+  if (report.options.check) {
+    json["check"] = Json::array();
+    for (std::size_t i = 0; i < report.checks.size(); ++i) {
+      const Comparison& check = report.checks[i];
+      Json entry = {{"output", report.spec.outputs[i].name},
+                    {"ok", check.ok()},
+                    {"elements", check.num_elements},
+                    {"wrong", check.num_wrong},
+                    {"max_error", check.max_error}};
+      if (check.worst_index >= 0) {
+        entry["worst"] = {{"at", coordinates(check.worst_index, report.outputs[i].shape)},
+                          {"actual", format_element(check.worst_actual, report.outputs[i].dtype)},
+                          {"expected", format_element(check.worst_expected, report.outputs[i].dtype)},
+                          {"allowed_error", check.worst_allowed}};
+      }
+      json["check"].push_back(entry);
+    }
+  }
+  json["total_ms"] = report.total_us * 1e-3;
+  return json;
+}
+
+std::string check_line(const Comparison& check, const TensorMeta& output) {
+  if (check.ok()) return fmt::format("ok: {} elements, largest error {:.3g}", check.num_elements, check.max_error);
+  return fmt::format("WRONG: {} of {} elements; worst {}: {}, reference {}, allowed error {:.3g}", check.num_wrong,
+                     check.num_elements, coordinates(check.worst_index, output.shape),
+                     format_element(check.worst_actual, output.dtype),
+                     format_element(check.worst_expected, output.dtype), check.worst_allowed);
+}
+
+}  // namespace
+
+std::string to_text(const RunReport& report) {
+  const PlanReport& plan = report.plan;
+  std::vector<std::vector<std::string>> rows;
+  rows.push_back({"op", signature(report.spec)});
+  rows.push_back({"inputs", describe_inputs(report.spec, report.inputs) +
+                                (report.options.input_files.empty()
+                                     ? fmt::format(" (random, seed {})", report.options.seed)
+                                     : fmt::format(" (from {})", fmt::join(report.options.input_files, ", ")))});
+  for (std::size_t i = 0; i < report.outputs.size(); ++i)
+    rows.push_back(
+        {"output",
+         fmt::format("{} {} {}", report.spec.outputs[i].name, name(report.outputs[i].dtype),
+                     to_string(report.outputs[i].shape)) +
+             (i < report.options.output_files.size() && report.ok() ? " -> " + report.options.output_files[i] : "")});
+  rows.push_back({"device", fmt::format("{} ({})", to_string(report.device), device_info(report.device).name)});
+  rows.push_back(
+      {"variant", fmt::format("{}, {} ({})", plan.variant, plan.config.empty() ? "no tunables" : to_string(plan.config),
+                              plan.config_source)});
+  rows.push_back({"kernel", plan.kernel});
+  rows.push_back({"artifact", fmt::format("{} {} in {}, loaded in {}", plan.artifact_key,
+                                          plan.artifact_origin == ArtifactCache::Origin::compiled
+                                              ? "compiled"
+                                              : fmt::format("from {}", origin_name(plan.artifact_origin)),
+                                          format_duration_us(static_cast<double>(plan.artifact_us)),
+                                          format_duration_us(static_cast<double>(plan.load_us)))});
+  rows.push_back({"time", fmt::format("{} median of {} (min {}, p90 {})", format_duration_us(report.timing.median_us),
+                                      report.options.repeat, format_duration_us(report.timing.min_us),
+                                      format_duration_us(report.timing.p90_us))});
+  std::string rate = fmt::format("{:.4g} GB/s", report.gb_per_s());
+  if (plan.cost.flops > 0) rate += fmt::format(", {:.4g} GFLOP/s", report.gflop_per_s());
+  rows.push_back({"rate", rate});
+  for (std::size_t i = 0; i < report.checks.size(); ++i)
+    rows.push_back({"check", check_line(report.checks[i], report.outputs[i])});
+  rows.push_back({"total", format_duration_us(report.total_us)});
+  return format_table(rows);
+}
+
+std::string to_json_text(const RunReport& report) {
+  return to_json(report).dump(2) + '\n';
+}
+
+double RunReport::gb_per_s() const {
+  return timing.median_us > 0 ? plan.cost.bytes / timing.median_us * 1e-3 : 0;
+}
+
+double RunReport::gflop_per_s() const {
+  return timing.median_us > 0 ? plan.cost.flops / timing.median_us * 1e-3 : 0;
+}
+
+bool RunReport::ok() const {
+  return std::all_of(checks.begin(), checks.end(), [](const Comparison& check) { return check.ok(); });
+}
+
+}  // namespace kiln::cli

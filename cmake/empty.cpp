@@ -1,1 +1,0 @@
-// CMake wants one source of its own for a shared library made of whole archives.

@@ -1,0 +1,76 @@
+#include "compiler/compile_request.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <limits>
+
+#include "core/errors.hpp"
+
+namespace kiln {
+namespace {
+
+/// Names go into source text as they stand, so nothing may pass that could end an argument list or open a statement.
+const std::string& checked_name(const std::string& name, const char* what) {
+  const auto is_allowed = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_:<>, ").find(c) != std::string_view::npos;
+  };
+  if (name.empty() || !std::all_of(name.begin(), name.end(), is_allowed))
+    throw InternalError(std::string(what) + " '" + name +
+                        "' may hold letters, digits, '_', ':', '<', '>', ',' and spaces only, and not be empty");
+  return name;
+}
+
+struct Speller {
+  std::string operator()(DType dtype) const { return std::string(info(dtype).tl_name); }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(const TypeName& type) const { return checked_name(type.name, "type name"); }
+  std::string operator()(std::int64_t value) const {
+    // C++ has no literal for the smallest value: it would be the negation of one too large.
+    if (value == std::numeric_limits<std::int64_t>::min()) return "(-9223372036854775807 - 1)";
+    return std::to_string(value);
+  }
+};
+
+}  // namespace
+
+std::string spell(const TemplateArgument& argument) {
+  return std::visit(Speller{}, argument);
+}
+
+std::string instance_name(const CompileRequest& request) {
+  std::string name = checked_name(request.kernel, "kernel name") + "<";
+  for (std::size_t i = 0; i < request.template_arguments.size(); ++i)
+    name += (i == 0 ? "" : ", ") + spell(request.template_arguments[i]);
+  return name + ">";
+}
+
+std::int32_t resolved_vector_width(const CompileRequest& request) {
+  if (request.vector_width != 0) return request.vector_width;
+  std::int64_t widest_bytes = 0;
+  for (const TemplateArgument& argument : request.template_arguments)
+    if (const DType* dtype = std::get_if<DType>(&argument))
+      widest_bytes = std::max(widest_bytes, itemsize_bytes(*dtype));
+  // A kernel with no dtype argument has fixed types of its own; four 32-bit elements are the likeliest.
+  return static_cast<std::int32_t>(16 / (widest_bytes == 0 ? 4 : widest_bytes));
+}
+
+ContentHash content_key(const CompileRequest& request, std::string_view compiler_identity) {
+  ContentHasher hasher;
+  hasher.field("stub 1").field(compiler_identity);
+  hasher.field(static_cast<std::int64_t>(request.target.type))
+      .field(request.target.arch)
+      .field(request.target.features);
+  hasher.field(instance_name(request)).field(static_cast<std::int64_t>(request.line_info));
+  if (request.target.type == DeviceType::cuda)
+    hasher.field(std::int64_t{request.num_warps}).field(std::int64_t{resolved_vector_width(request)});
+  for (const KernelSource& source : transitive_sources(request.source)) {
+    // Where a user keeps a kernel must not matter, or caches could not move between machines.
+    const std::filesystem::path path(source.path);
+    hasher.field(path.is_absolute() ? path.filename().string() : source.path).field(source.text);
+  }
+  return hasher.digest();
+}
+
+}  // namespace kiln

@@ -1,0 +1,11 @@
+#include "core/host_cpu.hpp"
+#include "compiler/compiler.hpp"
+
+namespace kiln {
+
+const Target& host_cpu_target() {
+  static const Target target{DeviceType::cpu, host_cpu_name(), host_cpu_features()};
+  return target;
+}
+
+}  // namespace kiln

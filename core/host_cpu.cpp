@@ -1,0 +1,129 @@
+#include "core/host_cpu.hpp"
+
+#include <cpuid.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+std::string host_cpu_name() {
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid(0, &eax, &ebx, &ecx, &edx) == 0) return "x86-64";
+  char vendor[13] = {};
+  std::memcpy(vendor, &ebx, 4);
+  std::memcpy(vendor + 4, &edx, 4);
+  std::memcpy(vendor + 8, &ecx, 4);
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return "x86-64";
+  const unsigned int base_family = (eax >> 8) & 0xf;
+  const unsigned int family = base_family + (base_family == 0xf ? (eax >> 20) & 0xff : 0);
+  const unsigned int model = ((eax >> 4) & 0xf) | ((eax >> 12) & 0xf0);
+
+  if (std::strcmp(vendor, "AuthenticAMD") == 0) {
+    if (family == 0x17) return model >= 0x30 ? "znver2" : "znver1";
+    if (family == 0x19) {
+      const bool zen4 =
+          (model >= 0x10 && model <= 0x1f) || (model >= 0x60 && model <= 0x7f) || (model >= 0xa0 && model <= 0xaf);
+      return zen4 ? "znver4" : "znver3";
+    }
+    if (family == 0x1a) return "znver5";
+  }
+  if (std::strcmp(vendor, "GenuineIntel") == 0 && family == 6) {
+    switch (model) {
+      case 0x3c:
+      case 0x3f:
+      case 0x45:
+      case 0x46:
+        return "haswell";
+      case 0x3d:
+      case 0x47:
+      case 0x4f:
+      case 0x56:
+        return "broadwell";
+      case 0x4e:
+      case 0x5e:
+      case 0x8e:
+      case 0x9e:
+      case 0xa5:
+      case 0xa6:
+        return "skylake";
+      case 0x55:
+        return "skylake-avx512";
+      case 0x6a:
+      case 0x6c:
+        return "icelake-server";
+      case 0x8f:
+        return "sapphirerapids";
+      case 0xcf:
+        return "emeraldrapids";
+      case 0xad:
+        return "graniterapids";
+      case 0x97:
+      case 0x9a:
+      case 0xb7:
+      case 0xba:
+      case 0xbf:
+        return "alderlake";
+      default:
+        break;
+    }
+  }
+  return "x86-64";
+}
+
+namespace {
+
+// The builtin wants a literal, hence a macro. It also asks the operating system whether the wide registers are saved,
+// which cpuid's feature bits alone do not tell. LLVM spells two of these differently from GCC.
+#define KILN_ADD_FEATURE(gcc_name, llvm_name) \
+  if (__builtin_cpu_supports(gcc_name)) features.push_back("+" llvm_name)
+
+std::string cpu_features() {
+  __builtin_cpu_init();
+  std::vector<std::string> features;
+  KILN_ADD_FEATURE("sse3", "sse3");
+  KILN_ADD_FEATURE("ssse3", "ssse3");
+  KILN_ADD_FEATURE("sse4.1", "sse4.1");
+  KILN_ADD_FEATURE("sse4.2", "sse4.2");
+  KILN_ADD_FEATURE("popcnt", "popcnt");
+  KILN_ADD_FEATURE("lzcnt", "lzcnt");
+  KILN_ADD_FEATURE("movbe", "movbe");
+  KILN_ADD_FEATURE("bmi", "bmi");
+  KILN_ADD_FEATURE("bmi2", "bmi2");
+  KILN_ADD_FEATURE("f16c", "f16c");
+  KILN_ADD_FEATURE("fma", "fma");
+  KILN_ADD_FEATURE("avx", "avx");
+  KILN_ADD_FEATURE("avx2", "avx2");
+  KILN_ADD_FEATURE("gfni", "gfni");
+  KILN_ADD_FEATURE("avx512f", "avx512f");
+  KILN_ADD_FEATURE("avx512bw", "avx512bw");
+  KILN_ADD_FEATURE("avx512cd", "avx512cd");
+  KILN_ADD_FEATURE("avx512dq", "avx512dq");
+  KILN_ADD_FEATURE("avx512vl", "avx512vl");
+  KILN_ADD_FEATURE("avx512ifma", "avx512ifma");
+  KILN_ADD_FEATURE("avx512vbmi", "avx512vbmi");
+  KILN_ADD_FEATURE("avx512vbmi2", "avx512vbmi2");
+  KILN_ADD_FEATURE("avx512bitalg", "avx512bitalg");
+  KILN_ADD_FEATURE("avx512vpopcntdq", "avx512vpopcntdq");
+  KILN_ADD_FEATURE("avx512vnni", "avx512vnni");
+  KILN_ADD_FEATURE("avx512bf16", "avx512bf16");
+  KILN_ADD_FEATURE("avx512fp16", "avx512fp16");
+  KILN_ADD_FEATURE("avxvnni", "avxvnni");
+  std::sort(features.begin(), features.end());
+  std::string joined;
+  for (const std::string& feature : features) joined += (joined.empty() ? "" : ",") + feature;
+  return joined;
+}
+
+#undef KILN_ADD_FEATURE
+
+}  // namespace
+
+const std::string& host_cpu_features() {
+  static const std::string features = cpu_features();
+  return features;
+}
+
+}  // namespace kiln

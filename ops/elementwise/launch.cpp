@@ -1,0 +1,265 @@
+#include "ops/elementwise/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "core/errors.hpp"
+#include "ops/elementwise/iteration_plan.hpp"
+#include "ops/elementwise/promotion.hpp"
+
+namespace kiln::elementwise {
+namespace {
+
+constexpr std::int64_t kDefaultWarps = 4;
+/// From here on an op is bound by arithmetic as much as by memory, and a thread does better with two accesses to work
+/// on.
+constexpr double kHeavyFlops = 20;
+constexpr std::int64_t kMostElementsPerThread = 64;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::int64_t ceil_power_of_two(std::int64_t value) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value)));
+}
+
+bool is_cuda(const Target& target) {
+  return target.type == DeviceType::cuda;
+}
+
+CollapsedIteration collapse_call(const OpRow& row, const OpCall& call) {
+  return collapse(call.outputs[0], kernel_inputs(row, call.inputs));
+}
+
+std::int64_t vector_width(const OpRow& row, const OpCall& call) {
+  std::int64_t widest_bytes = itemsize_bytes(call.outputs[0].dtype);
+  for (const TensorView& input : kernel_inputs(row, call.inputs))
+    widest_bytes = std::max(widest_bytes, itemsize_bytes(input.dtype));
+  return 16 / widest_bytes;
+}
+
+std::int64_t product(const Config& config, const std::vector<std::string>& factors) {
+  std::int64_t elements = 1;
+  for (const std::string& factor : factors) elements *= config.at(factor);
+  return elements;
+}
+
+Constraint threads_are_busy(const std::vector<std::string>& factors) {
+  return {fmt::format("{} >= 32 * num_warps", fmt::join(factors, " * ")),
+          [factors](const Config& config) { return product(config, factors) >= 32 * config.at("num_warps"); }};
+}
+
+Constraint registers_suffice(const std::vector<std::string>& factors) {
+  constexpr std::int64_t kMost = 32 * kMostElementsPerThread;
+  return {fmt::format("{} <= {} * num_warps", fmt::join(factors, " * "), kMost),
+          [factors](const Config& config) { return product(config, factors) <= kMost * config.at("num_warps"); }};
+}
+
+const Tunable kCudaWarps{"num_warps", {4, 8, 2, 16, 1}};
+
+ConfigSpace linear_space(const Target& target) {
+  if (!is_cuda(target)) return {{{"BLOCK_SIZE", {128, 64, 256}}}, {}};
+  return {{{"BLOCK_SIZE", {2048, 1024, 4096, 512, 8192, 256}}, kCudaWarps},
+          {threads_are_busy({"BLOCK_SIZE"}), registers_suffice({"BLOCK_SIZE"})}};
+}
+
+ConfigSpace tile_space(const Target& target) {
+  if (!is_cuda(target))
+    return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64}}, {"BLOCK_N", {64, 128, 32, 16, 8, 4, 2, 256}}},
+            {{"BLOCK_M * BLOCK_N <= 256", [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") <= 256; }},
+             {"BLOCK_M * BLOCK_N >= 16", [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") >= 16; }}}};
+  return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}},
+           {"BLOCK_N", {1024, 512, 2048, 256, 128, 64, 32, 16, 8, 4, 2, 4096}},
+           kCudaWarps},
+          {{"BLOCK_M * BLOCK_N <= 8192", [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") <= 8192; }},
+           threads_are_busy({"BLOCK_M", "BLOCK_N"}),
+           registers_suffice({"BLOCK_M", "BLOCK_N"})}};
+}
+
+/// Elements of a GPU tile that give each thread `accesses` 16-byte accesses to every operand. One is the fastest where
+/// a program costs nothing to set up: occupancy hides the latency, and short code starts sooner (measured on an H200;
+/// docs/performance.md).
+std::int64_t cuda_tile_elements(std::int64_t width, std::int64_t accesses) {
+  return width * 32 * kDefaultWarps * accesses;
+}
+
+Config linear_default(std::int64_t width, std::int64_t accesses, std::int64_t cpu_block, const Target& target) {
+  if (!is_cuda(target)) return {{"BLOCK_SIZE", cpu_block}};
+  return {{"BLOCK_SIZE", std::max<std::int64_t>(cuda_tile_elements(width, accesses), 256)},
+          {"num_warps", kDefaultWarps}};
+}
+
+/// The widest power of two up to `most` whose tiles are at least nine tenths full over `columns`, else the one that is
+/// fullest (at least `least` wide: narrower tiles waste more in short accesses than they save).
+std::int64_t block_columns(std::int64_t columns, std::int64_t least, std::int64_t most) {
+  const std::int64_t cap = std::clamp(ceil_power_of_two(columns), std::int64_t{2}, most);
+  std::int64_t best = cap;
+  double best_full = 0;
+  for (std::int64_t width = cap; width >= std::min(cap, least); width /= 2) {
+    const double full = static_cast<double>(columns) / static_cast<double>(ceil_div(columns, width) * width);
+    if (full >= 0.9) return width;
+    if (full >= best_full) {
+      best = width;
+      best_full = full;
+    }
+  }
+  return best;
+}
+
+/// An input is dense along the rows and strides along the columns: the tile must be long both ways for either side to
+/// use the whole of a cache line.
+bool is_transposing(const ops::StridedIteration& iteration, int num_operands) {
+  for (int o = 1; o < num_operands; ++o) {
+    const auto is_dense = [](long long stride) { return stride == 1 || stride == -1; };
+    if (is_dense(iteration.row_strides[o]) && !is_dense(iteration.column_strides[o]) &&
+        iteration.column_strides[o] != 0)
+      return true;
+  }
+  return false;
+}
+
+Config tile_default(const CollapsedIteration& iteration, std::int64_t width, const Target& target) {
+  const ops::StridedIteration whole = strided_iteration(iteration, 1, 1);
+  const std::int64_t rows = std::max<std::int64_t>(whole.rows, 1);
+  const std::int64_t columns = std::max<std::int64_t>(whole.columns, 1);
+  const bool transposing = is_transposing(whole, iteration.num_operands);
+  if (!is_cuda(target)) {
+    // Measured with AVX-512: 128 elements stay in registers; wide rows run best one at a time; a transposing read does
+    // best in runs of 16.
+    const std::int64_t block_n = block_columns(columns, 8, transposing ? 8 : 64);
+    std::int64_t block_m = block_n >= 64 ? 1 : std::min(128 / block_n, ceil_power_of_two(rows));
+    while (block_m * block_n < 16) block_m *= 2;
+    return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}};
+  }
+  // Two accesses for each thread share the divisions that place a tile.
+  const std::int64_t elements = cuda_tile_elements(width, 2);
+  const std::int64_t block_n = block_columns(columns, width * 32, transposing ? 32 : width * 64);
+  std::int64_t block_m =
+      std::clamp<std::int64_t>(elements / block_n, 1, std::min<std::int64_t>(ceil_power_of_two(rows), 1024));
+  std::int64_t num_warps = kDefaultWarps;
+  while (num_warps > 1 && block_m * block_n < 32 * num_warps) num_warps /= 2;
+  while (block_m * block_n < 32) block_m *= 2;
+  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"num_warps", num_warps}};
+}
+
+std::string functor_type(const OpRow& row, const OpCall& call, DType compute) {
+  const std::string functor = "kiln::ops::" + form_of(row, call.attributes, compute).functor;
+  return row.arity == 2 && call.inputs.size() == 1 ? "kiln::ops::ScalarRight<" + functor + ">" : functor;
+}
+
+/// Checks the GPU's grid limit; other axes stay 1.
+std::array<std::int64_t, 3> grid_of(const OpRow& row, std::int64_t programs, const Target& target) {
+  if (is_cuda(target) && programs > std::numeric_limits<std::int32_t>::max())
+    throw_value_error(
+        fmt::format("op '{}': this config takes {} programs, but a GPU's grid holds {}; choose larger blocks", row.name,
+                    programs, std::numeric_limits<std::int32_t>::max()));
+  return {programs, 1, 1};
+}
+
+/// What all three kernels share: `shape_arguments` are the integers between Compute and Out, `iteration` the second
+/// parameter.
+template <typename Iteration>
+LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config, std::int64_t programs,
+                     std::initializer_list<std::int64_t> shape_arguments, const Iteration& iteration,
+                     const Target& target) {
+  const ElementwiseTypes types = resolve_types(row, call.inputs, call.attributes);
+  LaunchPlan plan;
+  plan.template_arguments = {TypeName{functor_type(row, call, types.compute)}, types.compute};
+  for (const std::int64_t argument : shape_arguments) plan.template_arguments.emplace_back(argument);
+  plan.template_arguments.emplace_back(call.outputs[0].dtype);
+  plan.arguments.add_tensor(0);
+  plan.arguments.add_value(iteration);
+  plan.arguments.add_value(make_scalars(row, call.attributes, types));
+  int tensor = 1;
+  for (const TensorView& input : kernel_inputs(row, call.inputs)) {
+    plan.template_arguments.emplace_back(input.dtype);
+    plan.arguments.add_tensor(tensor++);
+  }
+  plan.geometry.grid = grid_of(row, programs, target);
+  if (const std::int64_t* num_warps = config.find("num_warps"))
+    plan.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
+  plan.vector_width = static_cast<std::int32_t>(vector_width(row, call));
+  return plan;
+}
+
+Variant contiguous(const OpRow& row) {
+  Variant variant;
+  variant.name = "contiguous";
+  variant.doc = "every operand is dense in the same order: one linear run";
+  variant.kernel = "kiln::ops::elementwise_contiguous_kernel";
+  variant.serves = [&row](const OpCall& call, const Target&) { return is_contiguous(collapse_call(row, call)); };
+  variant.space = linear_space;
+  variant.default_config = [&row](const OpCall& call, const Target& target) {
+    const std::int64_t width = vector_width(row, call);
+    return linear_default(width, row.flops >= kHeavyFlops ? 2 : 1, width <= 2 ? 64 : 128, target);
+  };
+  variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
+    const CollapsedIteration iteration = collapse_call(row, call);
+    if (!is_contiguous(iteration)) throw InternalError("the contiguous variant was planned for a strided call");
+    const std::int64_t block_size = config.at("BLOCK_SIZE");
+    return make_plan(row, call, config, ceil_div(iteration.numel, block_size), {block_size},
+                     static_cast<long long>(iteration.numel), target);
+  };
+  return variant;
+}
+
+Variant indexed(const OpRow& row) {
+  Variant variant;
+  variant.name = "indexed";
+  variant.doc = "small inner dimensions: each element's coordinates are computed from its index";
+  variant.kernel = "kiln::ops::elementwise_indexed_kernel";
+  variant.serves = [&row](const OpCall& call, const Target& target) {
+    return prefers_indexed(collapse_call(row, call), target.type);
+  };
+  variant.space = linear_space;
+  variant.default_config = [](const OpCall&, const Target& target) { return linear_default(1, 2, 128, target); };
+  variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
+    const ops::IndexedIteration iteration = indexed_iteration(collapse_call(row, call));
+    const std::int64_t block_size = config.at("BLOCK_SIZE");
+    LaunchPlan plan = make_plan(row, call, config, ceil_div(iteration.n, block_size), {block_size}, iteration, target);
+    plan.vector_width = 1;  // no access is wide, and neighbouring threads shall touch neighbouring elements
+    return plan;
+  };
+  return variant;
+}
+
+Variant strided(const OpRow& row) {
+  Variant variant;
+  variant.name = "strided";
+  variant.doc = "any strides: 2-D tiles over the inner dimensions, one program per tile";
+  variant.kernel = "kiln::ops::elementwise_strided_kernel";
+  variant.serves = [](const OpCall&, const Target&) { return true; };
+  variant.space = tile_space;
+  variant.default_config = [&row](const OpCall& call, const Target& target) {
+    return tile_default(collapse_call(row, call), vector_width(row, call), target);
+  };
+  variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
+    const CollapsedIteration collapsed = collapse_call(row, call);
+    const std::int64_t block_m = config.at("BLOCK_M");
+    const std::int64_t block_n = config.at("BLOCK_N");
+    const ops::StridedIteration iteration = strided_iteration(collapsed, block_m, block_n);
+    return make_plan(row, call, config, num_programs(iteration), {block_m, block_n, stride_kinds(collapsed)}, iteration,
+                     target);
+  };
+  return variant;
+}
+
+}  // namespace
+
+std::span<const TensorView> kernel_inputs(const OpRow& row, std::span<const TensorView> inputs) {
+  return row.rule == DTypeRule::fill ? std::span<const TensorView>() : inputs;
+}
+
+std::vector<Variant> elementwise_variants(const OpRow& row, const KernelSource& source) {
+  std::vector<Variant> variants = {contiguous(row), indexed(row), strided(row)};
+  for (Variant& variant : variants) variant.source = source;
+  return variants;
+}
+
+}  // namespace kiln::elementwise

@@ -1,0 +1,233 @@
+#include "registry/dispatch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/errors.hpp"
+#include "registry/plan.hpp"
+#include "registry/plan_cache.hpp"
+#include "registry/plan_key.hpp"
+#include "registry/registry.hpp"
+#include "registry/validation.hpp"
+
+namespace kiln {
+namespace {
+
+/// Pointers to the views of a call, on the stack: outputs first, then inputs.
+struct CallTensors {
+  std::array<const TensorView*, kMaxArguments> views;
+  std::size_t num_outputs = 0;
+  std::size_t num_inputs = 0;
+
+  /// UsageError(value) for more tensors than any op has.
+  template <typename Input>
+  CallTensors(std::string_view op, std::span<const Tensor> outputs, std::span<const Input> inputs)
+      : num_outputs(outputs.size()), num_inputs(inputs.size()) {
+    if (num_outputs + num_inputs > kMaxArguments)
+      throw_value_error("op '" + std::string(op) + "' was given " + std::to_string(num_inputs) + " inputs and " +
+                        std::to_string(num_outputs) + " outputs; a call has at most " + std::to_string(kMaxArguments) +
+                        " tensors");
+    std::size_t at = 0;
+    for (const Tensor& output : outputs) views[at++] = &output.view();
+    for (const TensorView& input : inputs) views[at++] = &input;
+  }
+
+  std::span<const TensorView* const> all() const noexcept { return {views.data(), num_outputs + num_inputs}; }
+  std::span<const TensorView* const> outputs() const noexcept { return all().first(num_outputs); }
+  std::span<const TensorView* const> inputs() const noexcept { return all().subspan(num_outputs); }
+};
+
+std::vector<TensorView> copy_views(std::span<const TensorView* const> views) {
+  std::vector<TensorView> copies;
+  copies.reserve(views.size() + 1);
+  for (const TensorView* view : views) copies.push_back(*view);
+  return copies;
+}
+
+std::vector<TensorView> dense_outputs(std::span<const TensorMeta> metas, Device device) {
+  std::vector<TensorView> views;
+  for (const TensorMeta& meta : metas) views.push_back(dense_view(nullptr, meta.dtype, meta.shape, device));
+  return views;
+}
+
+/// The call's device: its first tensor's.
+Device device_of(const CallTensors& tensors, const std::optional<Stream>& stream, std::string_view op) {
+  if (tensors.num_inputs > 0) return tensors.inputs().front()->device;
+  if (tensors.num_outputs > 0) return tensors.outputs().front()->device;
+  if (stream.has_value()) return stream->device;
+  throw_value_error("op '" + std::string(op) +
+                    "' was called with no input, output or stream, so there is no device to run it on");
+}
+
+void check_stream(std::string_view op, Stream stream, Device device) {
+  if (stream.device != device)
+    throw_type_error("op '" + std::string(op) + "': the stream is of " + to_string(stream.device) +
+                     ", but the tensors are on " + to_string(device));
+}
+
+enum class Addresses { checked, ignored };
+
+/// The plan of a call that no cache knows: validate, refuse during capture, build, publish.
+std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key, const CallTensors& tensors,
+                                      const Attributes& attributes, const DispatchOptions& options, Stream stream,
+                                      Addresses addresses) {
+  const OpSpec& spec = Registry::process().get(name);
+  check_inputs(spec, tensors.inputs());
+  check_one_device(spec, tensors.inputs(), tensors.outputs());
+  const Attributes complete = complete_attributes(spec, attributes);
+  const std::vector<TensorView> inputs = copy_views(tensors.inputs());
+  const std::vector<TensorMeta> metas = spec.infer(inputs, complete);
+  if (tensors.num_inputs + metas.size() > kMaxArguments)
+    throw InternalError("op '" + spec.name + "' has more tensors than a call may have");
+  if (tensors.num_outputs > 0) check_outputs(spec, tensors.outputs(), metas);
+  if (addresses == Addresses::checked) {
+    std::array<MemoryExtent, kMaxArguments> extents;
+    for (std::size_t i = 0; i < tensors.all().size(); ++i) extents[i] = memory_extent(*tensors.views[i]);
+    check_memory(spec, tensors.all(), static_cast<int>(tensors.num_outputs), extents);
+  }
+
+  if (auto plan = PlanCache::process().find(key)) return plan;
+  const Target target = target_of(stream.device);  // UsageError for a device that is not there
+  if (stream.device.is_cuda() && is_capturing(stream))
+    throw_value_error(
+        "op '" + spec.name +
+        "' is not compiled and loaded yet for this call, and that cannot happen while the stream is being captured: " +
+        "make the same call (or kiln::resolve) once before the capture");
+  const std::vector<TensorView> outputs =
+      tensors.num_outputs > 0 ? copy_views(tensors.outputs()) : dense_outputs(metas, stream.device);
+  return PlanCache::process().insert(
+      key, build_plan(spec, {inputs, outputs, complete}, metas, target, stream.device, options.config));
+}
+
+std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& tensors, const Attributes& attributes,
+                                      const DispatchOptions& options, Stream stream, Addresses addresses) {
+  PlanKey key;
+  key.encode(name, tensors.inputs(), tensors.outputs(), attributes, options.config);
+  RecentPlans& recent = RecentPlans::of_this_thread();
+  if (const auto* plan = recent.find(key)) return *plan;
+  std::shared_ptr<const Plan> plan = PlanCache::process().find(key);
+  if (plan == nullptr) plan = make_plan(name, key, tensors, attributes, options, stream, addresses);
+  recent.put(key, plan);
+  return plan;
+}
+
+/// Runs a call; `allocate(meta)` makes each output that was not given and returns its view.
+template <typename Allocate>
+void run(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
+         const DispatchOptions& options, const Allocate& allocate) {
+  CallTensors tensors(name, options.outputs, inputs);
+  const Device device = device_of(tensors, options.stream, name);
+  const Stream stream = options.stream.value_or(Stream::default_of(device));
+  check_stream(name, stream, device);
+  const std::shared_ptr<const Plan> plan = find_plan(name, tensors, attributes, options, stream, Addresses::checked);
+  if (!options.outputs.empty()) {
+    check_memory(*plan->spec, tensors.all(), plan->num_outputs(), plan->extents);
+    launch(*plan, tensors.all(), stream);
+    return;
+  }
+  const auto num_outputs = plan->outputs.size();
+  check_memory(*plan->spec, tensors.inputs(), 0, std::span(plan->extents).subspan(num_outputs));
+  std::copy_backward(tensors.views.begin(), tensors.views.begin() + static_cast<std::ptrdiff_t>(tensors.num_inputs),
+                     tensors.views.begin() + static_cast<std::ptrdiff_t>(tensors.num_inputs + num_outputs));
+  tensors.num_outputs = num_outputs;
+  for (std::size_t i = 0; i < num_outputs; ++i) tensors.views[i] = allocate(plan->outputs[i], stream);
+  launch(*plan, tensors.all(), stream);
+}
+
+[[noreturn]] void throw_other_tensor(const Plan& plan, std::size_t tensor, const TensorView& view) {
+  const Plan::TensorSlot& slot = plan.tensors[tensor];
+  const TensorView expected{nullptr, slot.dtype, plan.device, slot.shape, slot.strides};
+  throw_value_error("op '" + plan.spec->name + "' was resolved for " +
+                    tensor_label(*plan.spec, tensor, plan.outputs.size()) + " = " + describe(expected) + ", got " +
+                    describe(view) + "; resolve it for these tensors");
+}
+
+bool matches(const Plan::TensorSlot& slot, Device device, const TensorView& view) noexcept {
+  if (view.dtype != slot.dtype || view.device != device || !(view.shape == slot.shape) ||
+      view.strides.size() != slot.strides.size())
+    return false;
+  for (int axis = 0; axis < slot.shape.size(); ++axis)
+    if (view.strides[axis] != slot.strides[axis] && slot.shape[axis] > 1) return false;
+  return true;
+}
+
+}  // namespace
+
+Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
+                       const DispatchOptions& options) {
+  if (!options.outputs.empty()) {
+    run(name, inputs, attributes, options, [](const TensorMeta&, Stream) -> const TensorView* { return nullptr; });
+    return options.outputs.front();
+  }
+  std::optional<Tensor> first;
+  std::vector<Tensor> others;
+  run(name, inputs, attributes, options, [&](const TensorMeta& meta, Stream stream) {
+    if (!first.has_value()) return &first.emplace(empty(meta.shape, meta.dtype, stream)).view();
+    others.reserve(kMaxArguments);  // views of earlier outputs stay where they are
+    return &others.emplace_back(empty(meta.shape, meta.dtype, stream)).view();
+  });
+  return *std::move(first);
+}
+
+std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const Tensor> inputs,
+                                        const Attributes& attributes, const DispatchOptions& options) {
+  std::vector<Tensor> made(options.outputs.begin(), options.outputs.end());
+  made.reserve(kMaxArguments);  // views of earlier outputs stay where they are
+  run(name, inputs, attributes, options, [&](const TensorMeta& meta, Stream stream) {
+    return &made.emplace_back(empty(meta.shape, meta.dtype, stream)).view();
+  });
+  return made;
+}
+
+ResolvedOp resolve(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
+                   const DispatchOptions& options) {
+  const CallTensors tensors(name, options.outputs, inputs);
+  const Device device = device_of(tensors, options.stream, name);
+  const Stream stream = options.stream.value_or(Stream::default_of(device));
+  check_stream(name, stream, device);
+  return ResolvedOp(find_plan(name, tensors, attributes, options, stream, Addresses::ignored));
+}
+
+void ResolvedOp::operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                            Stream stream) const {
+  const Plan& plan = *plan_;
+  const std::size_t num_outputs = plan.outputs.size();
+  if (outputs.size() != num_outputs || inputs.size() != plan.tensors.size() - num_outputs)
+    throw_value_error("op '" + plan.spec->name + "' was resolved for " +
+                      std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
+                      " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+  std::array<const TensorView*, kMaxArguments> views;
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
+    if (!matches(plan.tensors[i], plan.device, view)) throw_other_tensor(plan, i, view);
+    views[i] = &view;
+  }
+  check_stream(plan.spec->name, stream, plan.device);
+  const std::span<const TensorView* const> tensors(views.data(), plan.tensors.size());
+  check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
+  launch(plan, tensors, stream);
+}
+
+const PlanReport& ResolvedOp::report() const noexcept {
+  return plan_->report;
+}
+
+const std::vector<TensorMeta>& ResolvedOp::outputs() const noexcept {
+  return plan_->outputs;
+}
+
+CompileRequest compile_request(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
+                               const Target& target, const Config* config) {
+  const OpSpec& spec = Registry::process().get(name);
+  const CallTensors tensors(name, {}, inputs);
+  check_inputs(spec, tensors.inputs());
+  const Attributes complete = complete_attributes(spec, attributes);
+  const std::vector<TensorMeta> metas = spec.infer(inputs, complete);
+  const std::vector<TensorView> outputs = dense_outputs(metas, {target.type, 0});
+  return choose(spec, {inputs, outputs, complete}, target, config).request;
+}
+
+}  // namespace kiln

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/launch.hpp"
+#include "ops/op_spec.hpp"
+#include "registry/dispatch.hpp"
+#include "registry/kernel_cache.hpp"
+#include "registry/memory_overlap.hpp"
+
+namespace kiln {
+
+/// One call with everything decided but the addresses. Immutable and shared among threads. Plans do not depend on the
+/// alignment of the data: kernels look at that themselves, so a plan serves every set of pointers.
+struct Plan {
+  struct TensorSlot {
+    DType dtype = DType::f32;
+    Dims shape, strides;
+  };
+
+  const OpSpec* spec = nullptr;
+  Device device;
+  std::vector<TensorSlot> tensors;    ///< outputs first, then inputs
+  std::vector<MemoryExtent> extents;  ///< of `tensors`
+  std::vector<TensorMeta> outputs;
+  std::shared_ptr<const LoadedKernel> loaded;  ///< null when every output is empty: nothing is launched
+  LaunchGeometry geometry;
+  ArgumentTemplate arguments;
+  PlanReport report;
+
+  int num_outputs() const noexcept { return static_cast<int>(outputs.size()); }
+};
+
+/// The variant, config and launch of one call on one target.
+struct Choice {
+  const Variant* variant = nullptr;
+  Config config;
+  bool config_given = false;
+  LaunchPlan launch;
+  CompileRequest request;
+};
+/// Needs no device. UsageError: not_implemented when no variant serves the call, value for a `given` config outside the
+/// variant's space.
+Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given);
+
+/// What to compile for on `device`: its architecture, as PTX where its driver is older than NVRTC's machine code.
+Target target_of(Device device);
+
+/// Chooses, compiles for `target` and loads on `device` what a validated call needs. `call.outputs` are the given
+/// outputs, or dense views without data.
+std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
+                                       const Target& target, Device device, const Config* given);
+
+/// Enqueues the plan's kernel over `tensors`, outputs first. Everything was checked before.
+void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
+
+}  // namespace kiln

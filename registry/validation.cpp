@@ -1,0 +1,165 @@
+#include "registry/validation.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "core/errors.hpp"
+#include "core/nearest_name.hpp"
+#include "registry/memory_overlap.hpp"
+
+namespace kiln {
+namespace {
+
+std::string signature(const OpSpec& spec) {
+  std::string text;
+  for (const InputSpec& input : spec.inputs) {
+    if (!text.empty()) text += ", ";
+    text += input.optional ? "[" + input.name + "]" : input.name;
+  }
+  return "(" + text + ")";
+}
+
+void check_view(const OpSpec& spec, const std::string& label, const TensorView& view) {
+  if (view.shape.size() != view.strides.size())
+    throw_value_error("op '" + spec.name + "': " + label + " has " + std::to_string(view.shape.size()) +
+                      " dimensions, but " + std::to_string(view.strides.size()) +
+                      " strides; there must be one stride for each dimension");
+  for (int axis = 0; axis < view.ndim(); ++axis)
+    if (view.shape[axis] < 0)
+      throw_value_error("op '" + spec.name + "': " + label + " has a negative extent, " +
+                        std::to_string(view.shape[axis]) + " in dimension " + std::to_string(axis) + " of shape " +
+                        to_string(view.shape) + "; extents are 0 or more");
+}
+
+std::string_view type_name(const AttributeValue& value) {
+  constexpr std::string_view kNames[] = {"None",     "a boolean", "an integer",        "a number",
+                                         "a string", "a dtype",   "a list of integers"};
+  static_assert(std::size(kNames) == std::variant_size_v<AttributeValue>);
+  return kNames[value.index()];
+}
+
+/// `value` as an attribute whose default is `fallback`, or nullptr-like false when the types do not go together.
+bool convert(const AttributeValue& fallback, AttributeValue& value) {
+  if (std::holds_alternative<std::monostate>(fallback))
+    return true;  // an optional scalar: the op's `infer` says which types it takes
+  if (value.index() == fallback.index()) return true;
+  if (std::holds_alternative<double>(fallback)) {
+    if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+      value = static_cast<double>(*integer);
+      return true;
+    }
+    if (const auto* boolean = std::get_if<bool>(&value)) {
+      value = *boolean ? 1.0 : 0.0;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string tensor_label(const OpSpec& spec, std::size_t tensor, std::size_t num_outputs) {
+  const bool is_output = tensor < num_outputs;
+  const std::size_t index = is_output ? tensor : tensor - num_outputs;
+  if (is_output)
+    return "output '" + (index < spec.outputs.size() ? spec.outputs[index].name : std::to_string(index)) + "'";
+  return "input '" + (index < spec.inputs.size() ? spec.inputs[index].name : std::to_string(index)) + "'";
+}
+
+void check_inputs(const OpSpec& spec, std::span<const TensorView* const> inputs) {
+  const auto required = static_cast<std::size_t>(
+      std::count_if(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return !input.optional; }));
+  if (inputs.size() < required || inputs.size() > spec.inputs.size())
+    throw_value_error("op '" + spec.name + "' takes " +
+                      (required == spec.inputs.size()
+                           ? std::to_string(required)
+                           : std::to_string(required) + " to " + std::to_string(spec.inputs.size())) +
+                      (spec.inputs.size() == 1 ? " input " : " inputs ") + signature(spec) + ", got " +
+                      std::to_string(inputs.size()));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const TensorView& view = *inputs[i];
+    const std::string label = tensor_label(spec, i, 0);
+    check_view(spec, label, view);
+    if (std::find(spec.dtypes.begin(), spec.dtypes.end(), view.dtype) == spec.dtypes.end()) {
+      std::string supported;
+      for (const DType dtype : spec.dtypes) supported += (supported.empty() ? "" : ", ") + std::string(name(dtype));
+      throw_not_implemented("op '" + spec.name + "' has no kernel for " + label + " of dtype " +
+                            std::string(name(view.dtype)) + "; its dtypes: " + supported);
+    }
+  }
+}
+
+void check_one_device(const OpSpec& spec, std::span<const TensorView* const> inputs,
+                      std::span<const TensorView* const> outputs) {
+  const TensorView* first = !inputs.empty() ? inputs.front() : !outputs.empty() ? outputs.front() : nullptr;
+  const auto check = [&](const TensorView& view, const std::string& label) {
+    if (view.device == first->device) return;
+    throw_type_error("op '" + spec.name + "': " + label + " is on " + to_string(view.device) + ", but " +
+                     (inputs.empty() ? tensor_label(spec, 0, 1) : tensor_label(spec, 0, 0)) + " is on " +
+                     to_string(first->device) + "; all tensors of a call live on one device (kiln::to_device copies)");
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) check(*inputs[i], tensor_label(spec, i, 0));
+  for (std::size_t i = 0; i < outputs.size(); ++i) check(*outputs[i], tensor_label(spec, i, outputs.size()));
+}
+
+Attributes complete_attributes(const OpSpec& spec, const Attributes& given) {
+  for (const auto& [name, value] : given.entries()) {
+    const bool known = std::any_of(spec.attributes.begin(), spec.attributes.end(),
+                                   [&](const AttributeSpec& attribute) { return attribute.name == name; });
+    if (known) continue;
+    if (spec.attributes.empty())
+      throw_value_error("op '" + spec.name + "' has no attributes, but '" + name + "' was given");
+    std::vector<std::string> names;
+    for (const AttributeSpec& attribute : spec.attributes) names.push_back(attribute.name);
+    std::string all;
+    for (const std::string& candidate : names) all += (all.empty() ? "" : ", ") + candidate;
+    throw_value_error("op '" + spec.name + "' has no attribute '" + name + "'" + did_you_mean(name, names) +
+                      " (its attributes: " + all + ")");
+  }
+  Attributes complete;
+  for (const AttributeSpec& attribute : spec.attributes) {
+    const AttributeValue* found = given.find(attribute.name);
+    if (found == nullptr) {
+      if (attribute.required)
+        throw_value_error("op '" + spec.name + "' needs attribute '" + attribute.name + "'" +
+                          (std::holds_alternative<std::monostate>(attribute.fallback)
+                               ? ""
+                               : ", " + std::string(type_name(attribute.fallback))));
+      complete.set(attribute.name, attribute.fallback);
+      continue;
+    }
+    AttributeValue value = *found;
+    if (!convert(attribute.fallback, value))
+      throw_type_error("op '" + spec.name + "': attribute '" + attribute.name + "' must be " +
+                       std::string(type_name(attribute.fallback)) + ", got " + std::string(type_name(value)) + ", " +
+                       to_string(value));
+    complete.set(attribute.name, std::move(value));
+  }
+  return complete;
+}
+
+void check_outputs(const OpSpec& spec, std::span<const TensorView* const> outputs,
+                   std::span<const TensorMeta> expected) {
+  if (outputs.size() != expected.size())
+    throw_value_error("op '" + spec.name + "' has " + std::to_string(expected.size()) +
+                      (expected.size() == 1 ? " output" : " outputs") + ", but " + std::to_string(outputs.size()) +
+                      " were given");
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const TensorView& view = *outputs[i];
+    const std::string label = tensor_label(spec, i, outputs.size());
+    check_view(spec, label, view);
+    if (view.dtype != expected[i].dtype)
+      throw_type_error("op '" + spec.name + "': " + label + " must be " + std::string(name(expected[i].dtype)) +
+                       " for these inputs, the given one is " + std::string(name(view.dtype)));
+    if (view.shape != expected[i].shape)
+      throw_value_error("op '" + spec.name + "': " + label + " must have shape " + to_string(expected[i].shape) +
+                        " for these inputs, the given one has " + to_string(view.shape));
+    if (may_overlap_itself(view))
+      throw_value_error("op '" + spec.name + "': elements of " + label + " may share memory with one another (" +
+                        describe(view) +
+                        "), so what it would hold is undefined; give an output whose elements are distinct");
+  }
+}
+
+}  // namespace kiln

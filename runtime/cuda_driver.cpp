@@ -1,0 +1,497 @@
+#include "runtime/cuda_driver.hpp"
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+
+#include "core/errors.hpp"
+
+namespace kiln::cuda {
+namespace {
+
+// By their names in the library: the ones that cuda.h's macros may redirect (cuMemAlloc is cuMemAlloc_v2) are written
+// out, so that the version which is looked up is the version whose prototype is used, whatever toolkit this is built
+// with.
+#define KILN_DRIVER_FUNCTIONS(FUNCTION)       \
+  FUNCTION(cuInit)                            \
+  FUNCTION(cuDriverGetVersion)                \
+  FUNCTION(cuGetErrorName)                    \
+  FUNCTION(cuGetErrorString)                  \
+  FUNCTION(cuDeviceGetCount)                  \
+  FUNCTION(cuDeviceGet)                       \
+  FUNCTION(cuDeviceGetName)                   \
+  FUNCTION(cuDeviceGetAttribute)              \
+  FUNCTION(cuDeviceTotalMem_v2)               \
+  FUNCTION(cuDeviceGetDefaultMemPool)         \
+  FUNCTION(cuDevicePrimaryCtxRetain)          \
+  FUNCTION(cuCtxGetCurrent)                   \
+  FUNCTION(cuCtxSetCurrent)                   \
+  FUNCTION(cuCtxSynchronize)                  \
+  FUNCTION(cuThreadExchangeStreamCaptureMode) \
+  FUNCTION(cuStreamCreate)                    \
+  FUNCTION(cuStreamDestroy_v2)                \
+  FUNCTION(cuStreamSynchronize)               \
+  FUNCTION(cuStreamIsCapturing)               \
+  FUNCTION(cuStreamBeginCapture_v2)           \
+  FUNCTION(cuStreamEndCapture)                \
+  FUNCTION(cuGraphInstantiateWithFlags)       \
+  FUNCTION(cuGraphLaunch)                     \
+  FUNCTION(cuGraphDestroy)                    \
+  FUNCTION(cuGraphExecDestroy)                \
+  FUNCTION(cuEventCreate)                     \
+  FUNCTION(cuEventDestroy_v2)                 \
+  FUNCTION(cuEventRecord)                     \
+  FUNCTION(cuMemPoolSetAttribute)             \
+  FUNCTION(cuMemAllocAsync)                   \
+  FUNCTION(cuMemFreeAsync)                    \
+  FUNCTION(cuMemAlloc_v2)                     \
+  FUNCTION(cuMemFree_v2)                      \
+  FUNCTION(cuMemGetInfo_v2)                   \
+  FUNCTION(cuMemcpyHtoDAsync_v2)              \
+  FUNCTION(cuMemcpyDtoHAsync_v2)              \
+  FUNCTION(cuMemcpyDtoDAsync_v2)              \
+  FUNCTION(cuMemcpyPeerAsync)                 \
+  FUNCTION(cuMemsetD8Async)                   \
+  FUNCTION(cuLibraryLoadData)                 \
+  FUNCTION(cuLibraryGetKernel)                \
+  FUNCTION(cuKernelGetFunction)               \
+  FUNCTION(cuKernelGetAttribute)              \
+  FUNCTION(cuKernelSetAttribute)              \
+  FUNCTION(cuLaunchKernelEx)
+
+/// What libcuda offers, or why it cannot be used.
+struct Driver {
+// A declared name takes no parentheses. NOLINTNEXTLINE(bugprone-macro-parentheses)
+#define KILN_DECLARE(name) decltype(&::name) name = nullptr;
+  KILN_DRIVER_FUNCTIONS(KILN_DECLARE)
+#undef KILN_DECLARE
+  // From CUDA 12.8 on cuda.h declares the second version only, which older drivers lack; both measure the same.
+  CUresult (*event_elapsed_time)(float*, CUevent, CUevent) = nullptr;
+  // Since CUDA 12.4; loads at once what lazy loading would otherwise load at the first launch.
+  CUresult (*func_load)(CUfunction) = nullptr;
+
+  std::string problem;
+  int version = 0;
+  int count = 0;
+};
+
+std::string meaning(const Driver& driver, CUresult result) {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  if (driver.cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) return "an error unknown to this driver";
+  driver.cuGetErrorString(result, &text);
+  std::string meaning = fmt::format("{} ({})", text != nullptr ? text : "no description", name);
+  switch (result) {
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+      meaning += "; a kernel that ran earlier failed, and this process can no longer use the device";
+      break;
+    default:
+      break;
+  }
+  return meaning;
+}
+
+[[noreturn]] void fail(const Driver& driver, CUresult result, const std::string& call) {
+  throw DeviceError(call, static_cast<int>(result), meaning(driver, result));
+}
+
+Driver load_driver() {
+  Driver driver;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* error = dlerror();
+    driver.problem = fmt::format("no NVIDIA driver on this machine ({})",
+                                 error != nullptr ? error : "libcuda.so.1 cannot be opened");
+    return driver;
+  }
+  const char* missing = nullptr;
+#define KILN_RESOLVE(name)                                                      \
+  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(library, #name)); \
+  if (driver.name == nullptr && missing == nullptr) missing = #name;
+  KILN_DRIVER_FUNCTIONS(KILN_RESOLVE)
+#undef KILN_RESOLVE
+  driver.event_elapsed_time =
+      reinterpret_cast<decltype(driver.event_elapsed_time)>(dlsym(library, "cuEventElapsedTime"));
+  if (driver.event_elapsed_time == nullptr && missing == nullptr) missing = "cuEventElapsedTime";
+  driver.func_load = reinterpret_cast<decltype(driver.func_load)>(dlsym(library, "cuFuncLoad"));
+  if (missing != nullptr) {
+    driver.problem = fmt::format(
+        "the NVIDIA driver is too old (its libcuda has no {}): Kiln needs one for CUDA 12.0 or newer", missing);
+    return driver;
+  }
+  if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) {
+    driver.problem = fmt::format(
+        "the NVIDIA driver does not start: cuInit failed with code {}: {}", static_cast<int>(result),
+        result == CUDA_ERROR_STUB_LIBRARY ? "this libcuda is the toolkit's stub; take its folder off LD_LIBRARY_PATH"
+                                          : meaning(driver, result));
+    return driver;
+  }
+  driver.cuDriverGetVersion(&driver.version);
+  if (const CUresult result = driver.cuDeviceGetCount(&driver.count); result != CUDA_SUCCESS) {
+    driver.count = 0;
+    driver.problem =
+        fmt::format("cuDeviceGetCount failed with code {}: {}", static_cast<int>(result), meaning(driver, result));
+  } else if (driver.count == 0) {
+    driver.problem = "the NVIDIA driver offers no device (CUDA_VISIBLE_DEVICES may hide them)";
+  }
+  return driver;
+}
+
+/// Loaded once, never closed: memory may be freed while statics are being destroyed.
+const Driver& any_driver() {
+  static const Driver* const driver = new Driver(load_driver());
+  return *driver;
+}
+
+const Driver& usable_driver() {
+  const Driver& driver = any_driver();
+  if (!driver.problem.empty()) [[unlikely]]
+    throw DeviceError("using CUDA", 0, driver.problem);
+  return driver;
+}
+
+void check(const Driver& driver, CUresult result, const char* call) {
+  if (result != CUDA_SUCCESS) [[unlikely]]
+    fail(driver, result, call);
+}
+
+CUstream stream_of(void* stream) {
+  return static_cast<CUstream>(stream);
+}
+CUevent event_of(void* event) {
+  return static_cast<CUevent>(event);
+}
+CUdeviceptr address_of(const void* memory) {
+  return reinterpret_cast<CUdeviceptr>(memory);
+}
+
+CUdevice device_of(const Driver& driver, int ordinal) {
+  CUdevice device = 0;
+  check(driver, driver.cuDeviceGet(&device, ordinal), "cuDeviceGet");
+  return device;
+}
+
+int device_attribute(const Driver& driver, CUdevice device, CUdevice_attribute attribute) {
+  int value = 0;
+  check(driver, driver.cuDeviceGetAttribute(&value, attribute, device), "cuDeviceGetAttribute");
+  return value;
+}
+
+int kernel_attribute(const Driver& driver, CUkernel kernel, CUdevice device, CUfunction_attribute attribute) {
+  int value = 0;
+  check(driver, driver.cuKernelGetAttribute(&value, attribute, kernel, device), "cuKernelGetAttribute");
+  return value;
+}
+
+}  // namespace
+
+int device_count() noexcept {
+  return any_driver().count;
+}
+
+const std::string& driver_problem() noexcept {
+  return any_driver().problem;
+}
+
+int driver_version() {
+  return usable_driver().version;
+}
+
+DeviceProperties query_device(int ordinal) {
+  const Driver& driver = usable_driver();
+  const CUdevice device = device_of(driver, ordinal);
+  DeviceProperties properties;
+  std::array<char, 256> name{};
+  check(driver, driver.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), device), "cuDeviceGetName");
+  properties.name = name.data();
+  properties.major = device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  properties.minor = device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  properties.multiprocessors = device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  std::size_t memory_bytes = 0;
+  check(driver, driver.cuDeviceTotalMem_v2(&memory_bytes, device), "cuDeviceTotalMem");
+  properties.memory_bytes = static_cast<std::int64_t>(memory_bytes);
+  properties.l2_bytes = device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+  properties.shared_bytes_per_block =
+      device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  properties.memory_clock_khz = device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+  properties.bus_width_bits = device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+  properties.has_memory_pools = device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
+  return properties;
+}
+
+void* retain_primary_context(int ordinal) {
+  const Driver& driver = usable_driver();
+  CUcontext context = nullptr;
+  check(driver, driver.cuDevicePrimaryCtxRetain(&context, device_of(driver, ordinal)), "cuDevicePrimaryCtxRetain");
+  return context;
+}
+
+void* current_context() noexcept {
+  const Driver& driver = any_driver();
+  CUcontext context = nullptr;
+  if (driver.problem.empty()) driver.cuCtxGetCurrent(&context);
+  return context;
+}
+
+void set_current_context(void* context) noexcept {
+  const Driver& driver = any_driver();
+  if (driver.problem.empty()) driver.cuCtxSetCurrent(static_cast<CUcontext>(context));
+}
+
+void synchronize_context() {
+  const Driver& driver = usable_driver();
+  check(driver, driver.cuCtxSynchronize(), "cuCtxSynchronize");
+}
+
+RelaxedCapture::RelaxedCapture() noexcept : previous_mode_(CU_STREAM_CAPTURE_MODE_RELAXED) {
+  const Driver& driver = any_driver();
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (driver.problem.empty() && driver.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS) previous_mode_ = mode;
+}
+
+RelaxedCapture::~RelaxedCapture() {
+  const Driver& driver = any_driver();
+  auto mode = static_cast<CUstreamCaptureMode>(previous_mode_);
+  if (driver.problem.empty()) driver.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+void* create_stream() {
+  const Driver& driver = usable_driver();
+  CUstream stream = nullptr;
+  check(driver, driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  return stream;
+}
+
+void destroy_stream(void* stream) noexcept {
+  any_driver().cuStreamDestroy_v2(stream_of(stream));
+}
+
+void synchronize_stream(void* stream) {
+  const Driver& driver = usable_driver();
+  check(driver, driver.cuStreamSynchronize(stream_of(stream)), "cuStreamSynchronize");
+}
+
+bool stream_is_capturing(void* stream) {
+  const Driver& driver = usable_driver();
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult result = driver.cuStreamIsCapturing(stream_of(stream), &status);
+  if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
+  check(driver, result, "cuStreamIsCapturing");
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void* create_event() {
+  const Driver& driver = usable_driver();
+  CUevent event = nullptr;
+  check(driver, driver.cuEventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate");
+  return event;
+}
+
+void destroy_event(void* event) noexcept {
+  any_driver().cuEventDestroy_v2(event_of(event));
+}
+
+void record_event(void* event, void* stream) {
+  const Driver& driver = usable_driver();
+  check(driver, driver.cuEventRecord(event_of(event), stream_of(stream)), "cuEventRecord");
+}
+
+double elapsed_us(void* start, void* stop) {
+  const Driver& driver = usable_driver();
+  float elapsed_ms = 0;
+  check(driver, driver.event_elapsed_time(&elapsed_ms, event_of(start), event_of(stop)), "cuEventElapsedTime");
+  return static_cast<double>(elapsed_ms) * 1000.0;
+}
+
+void prepare_memory_pool(int ordinal) {
+  const Driver& driver = usable_driver();
+  CUmemoryPool pool = nullptr;
+  check(driver, driver.cuDeviceGetDefaultMemPool(&pool, device_of(driver, ordinal)), "cuDeviceGetDefaultMemPool");
+  cuuint64_t threshold_bytes = UINT64_MAX;
+  check(driver, driver.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold_bytes),
+        "cuMemPoolSetAttribute");
+}
+
+void* try_allocate_async(std::int64_t size_bytes, void* stream) {
+  const Driver& driver = usable_driver();
+  CUdeviceptr memory = 0;
+  const CUresult result = driver.cuMemAllocAsync(&memory, static_cast<std::size_t>(size_bytes), stream_of(stream));
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
+  check(driver, result, "cuMemAllocAsync");
+  return reinterpret_cast<void*>(memory);
+}
+
+void* try_allocate(std::int64_t size_bytes) {
+  const Driver& driver = usable_driver();
+  CUdeviceptr memory = 0;
+  const CUresult result = driver.cuMemAlloc_v2(&memory, static_cast<std::size_t>(size_bytes));
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
+  check(driver, result, "cuMemAlloc");
+  return reinterpret_cast<void*>(memory);
+}
+
+int free_async(void* memory, void* stream) noexcept {
+  return static_cast<int>(any_driver().cuMemFreeAsync(address_of(memory), stream_of(stream)));
+}
+
+int free_now(void* memory) noexcept {
+  return static_cast<int>(any_driver().cuMemFree_v2(address_of(memory)));
+}
+
+std::int64_t free_memory_bytes() noexcept {
+  const Driver& driver = any_driver();
+  std::size_t free_bytes = 0, total_bytes = 0;
+  if (!driver.problem.empty() || driver.cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS) return 0;
+  return static_cast<std::int64_t>(free_bytes);
+}
+
+void copy_host_to_device(void* destination, const void* source, std::size_t size_bytes, void* stream) {
+  const Driver& driver = usable_driver();
+  check(driver, driver.cuMemcpyHtoDAsync_v2(address_of(destination), source, size_bytes, stream_of(stream)),
+        "cuMemcpyHtoDAsync");
+}
+
+void copy_device_to_host(void* destination, const void* source, std::size_t size_bytes, void* stream) {
+  const Driver& driver = usable_driver();
+  check(driver, driver.cuMemcpyDtoHAsync_v2(destination, address_of(source), size_bytes, stream_of(stream)),
+        "cuMemcpyDtoHAsync");
+}
+
+void copy_on_device(void* destination, const void* source, std::size_t size_bytes, void* stream) {
+  const Driver& driver = usable_driver();
+  check(driver, driver.cuMemcpyDtoDAsync_v2(address_of(destination), address_of(source), size_bytes, stream_of(stream)),
+        "cuMemcpyDtoDAsync");
+}
+
+void copy_between_devices(void* destination, void* destination_context, const void* source, void* source_context,
+                          std::size_t size_bytes, void* stream) {
+  const Driver& driver = usable_driver();
+  check(
+      driver,
+      driver.cuMemcpyPeerAsync(address_of(destination), static_cast<CUcontext>(destination_context), address_of(source),
+                               static_cast<CUcontext>(source_context), size_bytes, stream_of(stream)),
+      "cuMemcpyPeerAsync");
+}
+
+void fill_bytes(void* destination, std::uint8_t value, std::size_t size_bytes, void* stream) {
+  const Driver& driver = usable_driver();
+  check(driver, driver.cuMemsetD8Async(address_of(destination), value, size_bytes, stream_of(stream)),
+        "cuMemsetD8Async");
+}
+
+LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const char* entry, int ordinal,
+                         const std::string& name) {
+  const Driver& driver = usable_driver();
+  const CUdevice device = device_of(driver, ordinal);
+  CUlibrary library = nullptr;
+  std::array<char, 4096> log{};
+  std::array<CUjit_option, 2> options{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
+  CUresult result = driver.cuLibraryLoadData(&library, code.data(), options.data(), values.data(), is_ptx ? 2 : 0,
+                                             nullptr, nullptr, 0);
+  if (result != CUDA_SUCCESS) {
+    std::string text = meaning(driver, result);
+    if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || result == CUDA_ERROR_NO_BINARY_FOR_GPU)
+      text += fmt::format(
+          "; the driver is for CUDA {}.{} and may be older than the NVRTC that compiled this: use a newer driver, or "
+          "set KILN_NVRTC_PATH to a libnvrtc of the "
+          "driver's CUDA version",
+          driver.version / 1000, driver.version % 1000 / 10);
+    if (log[0] != '\0') text += fmt::format("\n{}", log.data());
+    throw DeviceError(fmt::format("cuLibraryLoadData (kernel {})", name), static_cast<int>(result), text);
+  }
+  CUkernel kernel = nullptr;
+  result = driver.cuLibraryGetKernel(&kernel, library, entry);
+  if (result != CUDA_SUCCESS)
+    fail(driver, result, fmt::format("cuLibraryGetKernel (kernel {}, symbol {})", name, entry));
+
+  // Under lazy loading the code would reach the device at the first launch, which may be inside a stream capture.
+  CUfunction function = nullptr;
+  check(driver, driver.cuKernelGetFunction(&function, kernel), "cuKernelGetFunction");
+  if (driver.func_load != nullptr) check(driver, driver.func_load(function), "cuFuncLoad");
+
+  LoadedKernel loaded;
+  loaded.kernel = kernel;
+  loaded.registers = kernel_attribute(driver, kernel, device, CU_FUNC_ATTRIBUTE_NUM_REGS);
+  loaded.static_shared_bytes = kernel_attribute(driver, kernel, device, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+  loaded.local_bytes = kernel_attribute(driver, kernel, device, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+  loaded.max_threads_per_block = kernel_attribute(driver, kernel, device, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  return loaded;
+}
+
+void allow_shared_bytes(void* kernel, int ordinal, std::int32_t size_bytes) {
+  const Driver& driver = usable_driver();
+  check(driver,
+        driver.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, size_bytes,
+                                    static_cast<CUkernel>(kernel), device_of(driver, ordinal)),
+        "cuKernelSetAttribute");
+}
+
+void launch(void* kernel, const LaunchShape& shape, void* const* parameters, void* stream, const std::string& name) {
+  // A loaded kernel is proof that the driver works, so the check for its problem is left out here.
+  const Driver& driver = any_driver();
+  CUlaunchConfig config;
+  config.gridDimX = shape.grid_x;
+  config.gridDimY = shape.grid_y;
+  config.gridDimZ = shape.grid_z;
+  config.blockDimX = shape.threads;
+  config.blockDimY = 1;
+  config.blockDimZ = 1;
+  config.sharedMemBytes = shape.shared_bytes;
+  config.hStream = stream_of(stream);
+  config.attrs = nullptr;
+  config.numAttrs = 0;
+  // The driver takes a CUkernel in place of a CUfunction and finds the function of the stream's context.
+  const CUresult result =
+      driver.cuLaunchKernelEx(&config, static_cast<CUfunction>(kernel), const_cast<void**>(parameters), nullptr);
+  if (result != CUDA_SUCCESS) [[unlikely]]
+    fail(driver, result,
+         fmt::format("cuLaunchKernelEx (kernel {}, grid {}x{}x{}, {} threads, {} bytes of shared memory)", name,
+                     shape.grid_x, shape.grid_y, shape.grid_z, shape.threads, shape.shared_bytes));
+}
+
+void begin_capture(void* stream) {
+  const Driver& driver = usable_driver();
+  // Thread-local: other threads may go on allocating and loading.
+  check(driver, driver.cuStreamBeginCapture_v2(stream_of(stream), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+        "cuStreamBeginCapture");
+}
+
+void* end_capture(void* stream) {
+  const Driver& driver = usable_driver();
+  CUgraph graph = nullptr;
+  check(driver, driver.cuStreamEndCapture(stream_of(stream), &graph), "cuStreamEndCapture");
+  CUgraphExec executable = nullptr;
+  const CUresult result =
+      driver.cuGraphInstantiateWithFlags(&executable, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
+  driver.cuGraphDestroy(graph);
+  check(driver, result, "cuGraphInstantiateWithFlags");
+  return executable;
+}
+
+void abandon_capture(void* stream) noexcept {
+  const Driver& driver = any_driver();
+  CUgraph graph = nullptr;
+  if (driver.cuStreamEndCapture(stream_of(stream), &graph) == CUDA_SUCCESS && graph != nullptr)
+    driver.cuGraphDestroy(graph);
+}
+
+void launch_graph(void* executable_graph, void* stream) {
+  const Driver& driver = usable_driver();
+  check(driver, driver.cuGraphLaunch(static_cast<CUgraphExec>(executable_graph), stream_of(stream)), "cuGraphLaunch");
+}
+
+void destroy_graph(void* executable_graph) noexcept {
+  any_driver().cuGraphExecDestroy(static_cast<CUgraphExec>(executable_graph));
+}
+
+}  // namespace kiln::cuda

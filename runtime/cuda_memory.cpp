@@ -1,0 +1,124 @@
+#include "runtime/cuda_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "runtime/cuda_context.hpp"
+#include "runtime/cuda_driver.hpp"
+#include "runtime/device_info.hpp"
+
+namespace kiln::cuda {
+namespace {
+
+constexpr int kOutOfMemory = 2;  ///< the driver's code, for the message
+
+struct Allocation {
+  void* memory;
+  void* stream;
+  void* context;
+  int ordinal;
+  bool is_pooled;
+  bool is_graph_node;  ///< allocated while its stream was captured
+};
+
+/// Memory whose owner went while its stream was being captured: a free would become part of the graph, and the driver
+/// refuses it for memory from outside.
+struct DeferredFrees {
+  std::mutex mutex;
+  std::vector<Allocation> allocations;
+  std::atomic<bool> any = false;
+};
+
+DeferredFrees& deferred_frees() {
+  static auto* const frees = new DeferredFrees;
+  return *frees;
+}
+
+bool is_capturing_now(const Allocation& allocation) noexcept {
+  try {
+    return stream_is_capturing(allocation.stream);
+  } catch (const std::exception&) {
+    // The driver is shutting down, or the device failed: the free below fails as quietly.
+    return false;
+  }
+}
+
+/// False when the free must wait for the end of a capture.
+bool try_free(const Allocation& allocation) noexcept {
+  const CurrentContext current(allocation.context, allocation.ordinal);
+  if (!allocation.is_pooled) {
+    const RelaxedCapture relaxed;
+    free_now(allocation.memory);
+    return true;
+  }
+  if (!allocation.is_graph_node && is_capturing_now(allocation)) return false;
+  free_async(allocation.memory, allocation.stream);
+  return true;
+}
+
+void free_or_defer(const Allocation& allocation) noexcept {
+  if (try_free(allocation)) return;
+  try {
+    DeferredFrees& frees = deferred_frees();
+    const std::lock_guard lock(frees.mutex);
+    frees.allocations.push_back(allocation);
+    frees.any.store(true, std::memory_order_release);
+  } catch (const std::exception&) {
+    // No host memory to remember it in. Leaking one block is what is left: a deleter may not throw.
+    return;
+  }
+}
+
+void free_deferred() noexcept {
+  DeferredFrees& frees = deferred_frees();
+  if (!frees.any.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(frees.mutex);
+  std::erase_if(frees.allocations, [](const Allocation& allocation) { return try_free(allocation); });
+  frees.any.store(!frees.allocations.empty(), std::memory_order_release);
+}
+
+struct PoolState {
+  std::once_flag prepared;
+  bool is_usable = false;
+};
+
+bool has_pool(int ordinal) {
+  static auto* const pools = new std::vector<PoolState>(static_cast<std::size_t>(device_count()));
+  PoolState& pool = pools->at(static_cast<std::size_t>(ordinal));
+  std::call_once(pool.prepared, [&] {
+    if (!query_device(ordinal).has_memory_pools) return;
+    prepare_memory_pool(ordinal);
+    pool.is_usable = true;
+  });
+  return pool.is_usable;
+}
+
+}  // namespace
+
+std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream) {
+  const int ordinal = stream.device.index;
+  Allocation allocation{nullptr, stream.handle, primary_context(ordinal), ordinal, has_pool(ordinal), false};
+  const CurrentContext current(allocation.context, ordinal);
+  free_deferred();
+  if (allocation.is_pooled) {
+    allocation.is_graph_node = stream_is_capturing(stream.handle);
+    allocation.memory = try_allocate_async(size_bytes, stream.handle);
+  } else {
+    const RelaxedCapture relaxed;
+    allocation.memory = try_allocate(size_bytes);
+  }
+  if (allocation.memory == nullptr)
+    throw DeviceError(
+        allocation.is_pooled ? "cuMemAllocAsync" : "cuMemAlloc", kOutOfMemory,
+        fmt::format("out of memory: {} bytes asked for on {}, {} of {} free", size_bytes, to_string(stream.device),
+                    free_memory_bytes(), device_info(stream.device).memory_bytes));
+  // If the control block cannot be allocated the deleter runs at once, so nothing leaks.
+  return std::shared_ptr<void>(allocation.memory, [allocation](void*) noexcept { free_or_defer(allocation); });
+}
+
+}  // namespace kiln::cuda

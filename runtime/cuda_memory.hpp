@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "runtime/stream.hpp"
+
+namespace kiln::cuda {
+
+/// Device memory in the order of `stream`, from the device's default pool where it has pools. Freed on `stream` when
+/// the last owner goes, which never throws and is safe at process exit. While `stream` is being captured the allocation
+/// is a node of the graph. DeviceError when memory is short, saying how much was asked for and is free.
+std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream);
+
+}  // namespace kiln::cuda

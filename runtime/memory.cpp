@@ -1,0 +1,188 @@
+#include "runtime/memory.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "runtime/device_access.hpp"
+
+#if KILN_HAS_CUDA
+#include "runtime/cuda_context.hpp"
+#include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_memory.hpp"
+#endif
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kCpuAlignmentBytes = 64;
+
+std::int64_t dense_size_bytes(const Dims& shape, DType dtype) {
+  const std::int64_t elements = num_elements(shape);
+  if (elements > (std::numeric_limits<std::int64_t>::max() - kCpuAlignmentBytes) / itemsize_bytes(dtype))
+    throw_value_error(fmt::format("a tensor of {} elements of {} is larger than any memory", elements, name(dtype)));
+  return elements * itemsize_bytes(dtype);
+}
+
+std::size_t size_bytes(const TensorView& view) {
+  return static_cast<std::size_t>(view.numel() * itemsize_bytes(view.dtype));
+}
+
+std::shared_ptr<void> allocate_cpu(std::int64_t wanted_bytes) {
+  // aligned_alloc wants a multiple of the alignment.
+  const std::int64_t rounded_bytes = (wanted_bytes + kCpuAlignmentBytes - 1) / kCpuAlignmentBytes * kCpuAlignmentBytes;
+  void* memory =
+      std::aligned_alloc(static_cast<std::size_t>(kCpuAlignmentBytes), static_cast<std::size_t>(rounded_bytes));
+  if (memory == nullptr)
+    throw DeviceError("aligned_alloc", 0, fmt::format("out of memory: {} bytes asked for on cpu", wanted_bytes));
+  return std::shared_ptr<void>(memory, [](void* block) { std::free(block); });
+}
+
+void require_dense(const TensorView& view, const char* role) {
+  if (!view.is_contiguous())
+    throw_value_error(
+        fmt::format("the {} of a copy or fill must be dense and row-major; it is {}", role, describe(view)));
+}
+
+/// Copies bytes between any two devices; `stream` belongs to one of them when either is CUDA.
+void copy_bytes(void* destination, Device destination_device, const void* source, Device source_device,
+                std::size_t bytes, [[maybe_unused]] Stream stream) {
+  if (bytes == 0) return;
+  if (!destination_device.is_cuda() && !source_device.is_cuda()) {
+    std::memmove(destination, source, bytes);
+    return;
+  }
+  if (destination_device.is_cuda()) require_cuda_device(destination_device);
+  if (source_device.is_cuda()) require_cuda_device(source_device);
+  if (!stream.device.is_cuda() || (stream.device != destination_device && stream.device != source_device))
+    throw_value_error(
+        fmt::format("a copy from {} to {} was given a stream of {}; give one of the CUDA device that takes part",
+                    to_string(source_device), to_string(destination_device), to_string(stream.device)));
+#if KILN_HAS_CUDA
+  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  if (!source_device.is_cuda())
+    cuda::copy_host_to_device(destination, source, bytes, stream.handle);
+  else if (!destination_device.is_cuda())
+    cuda::copy_device_to_host(destination, source, bytes, stream.handle);
+  else if (source_device == destination_device)
+    cuda::copy_on_device(destination, source, bytes, stream.handle);
+  else
+    cuda::copy_between_devices(destination, cuda::primary_context(destination_device.index), source,
+                               cuda::primary_context(source_device.index), bytes, stream.handle);
+#endif
+}
+
+/// Writes the elements of `source`, whose memory the CPU can read, to dense memory, axis by axis.
+void gather(const TensorView& source, std::byte* destination) {
+  const auto item_bytes = static_cast<std::size_t>(itemsize_bytes(source.dtype));
+  const std::int64_t elements = source.numel();
+  Dims index = source.shape;
+  for (int axis = 0; axis < source.ndim(); ++axis) index[axis] = 0;
+  std::int64_t offset = 0;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const std::byte* item = static_cast<const std::byte*>(source.data) + offset * static_cast<std::int64_t>(item_bytes);
+    std::memcpy(destination + static_cast<std::size_t>(i) * item_bytes, item, item_bytes);
+    for (int axis = source.ndim() - 1; axis >= 0; --axis) {
+      offset += source.strides[axis];
+      if (++index[axis] < source.shape[axis]) break;
+      offset -= source.strides[axis] * source.shape[axis];
+      index[axis] = 0;
+    }
+  }
+}
+
+/// Waits for everything that may still write `device`'s memory, on any stream.
+void wait_for(Device device) {
+  if (!device.is_cuda()) return;
+  require_cuda_device(device);
+#if KILN_HAS_CUDA
+  const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
+  cuda::synchronize_context();
+#endif
+}
+
+/// A dense CPU copy of a view with any strides: the bytes that it spans come over as they lie, and are put in order
+/// here.
+Tensor gather_to_cpu(const TensorView& source) {
+  const ByteRange range = byte_range(source);
+  const auto span_bytes = static_cast<std::size_t>(range.end - range.begin);
+  TensorView reachable = source;
+  std::vector<std::byte> staging;
+  if (source.device.is_cuda()) {
+    staging.resize(span_bytes);
+    const Stream stream = Stream::default_of(source.device);
+    copy_bytes(staging.data(), Device::cpu(), range.begin, source.device, span_bytes, stream);
+    synchronize(stream);
+    reachable.data = staging.data() + (static_cast<const std::byte*>(source.data) - range.begin);
+  }
+  Tensor dense = empty(source.shape, source.dtype, Device::cpu());
+  gather(reachable, static_cast<std::byte*>(dense.data()));
+  return dense;
+}
+
+}  // namespace
+
+Tensor empty(const Dims& shape, DType dtype, Device device) {
+  return empty(shape, dtype, Stream::default_of(device));
+}
+
+Tensor empty(const Dims& shape, DType dtype, Stream stream) {
+  const std::int64_t wanted_bytes = dense_size_bytes(shape, dtype);
+  if (stream.device.is_cuda()) require_cuda_device(stream.device);
+  std::shared_ptr<void> owner;
+  if (wanted_bytes > 0) {
+#if KILN_HAS_CUDA
+    owner = stream.device.is_cuda() ? cuda::allocate(wanted_bytes, stream) : allocate_cpu(wanted_bytes);
+#else
+    owner = allocate_cpu(wanted_bytes);
+#endif
+  }
+  return Tensor(dense_view(owner.get(), dtype, shape, stream.device), owner);
+}
+
+void copy(const TensorView& destination, const TensorView& source, Stream stream) {
+  if (destination.dtype != source.dtype || destination.shape != source.shape)
+    throw_value_error(
+        fmt::format("a copy needs the same shape and dtype on both sides; the destination is {}, the source is {}",
+                    describe(destination), describe(source)));
+  require_dense(destination, "destination");
+  require_dense(source, "source");
+  copy_bytes(destination.data, destination.device, source.data, source.device, size_bytes(source), stream);
+}
+
+Tensor to_device(const TensorView& source, Device device) {
+  wait_for(source.device);
+  if (!source.is_contiguous()) {
+    const Tensor dense = gather_to_cpu(source);
+    return device.is_cuda() ? to_device(dense, device) : dense;
+  }
+  const Stream stream = Stream::default_of(device.is_cuda() ? device : source.device);
+  Tensor result = empty(source.shape, source.dtype, device);
+  copy(result, source, stream);
+  synchronize(stream);
+  return result;
+}
+
+void memset_bytes(const TensorView& destination, std::uint8_t value, [[maybe_unused]] Stream stream) {
+  require_dense(destination, "destination");
+  const std::size_t bytes = size_bytes(destination);
+  if (bytes == 0) return;
+  if (!destination.device.is_cuda()) {
+    std::memset(destination.data, value, bytes);
+    return;
+  }
+  require_cuda_device(destination.device);
+  if (stream.device != destination.device)
+    throw_value_error(
+        fmt::format("a fill on {} was given a stream of {}", to_string(destination.device), to_string(stream.device)));
+#if KILN_HAS_CUDA
+  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  cuda::fill_bytes(destination.data, value, bytes, stream.handle);
+#endif
+}
+
+}  // namespace kiln

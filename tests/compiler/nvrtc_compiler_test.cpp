@@ -1,0 +1,277 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compiler/compiler.hpp"
+#include "core/errors.hpp"
+
+#ifdef KILN_HAS_CUDA
+#include "compiler/library_build_id.hpp"
+#include "compiler/nvrtc_compiler.hpp"
+#endif
+
+namespace kiln {
+namespace {
+
+constexpr const char* kScaleKernel = R"(#include "test/scale.hpp"
+
+namespace test {
+template <typename T, int BLOCK_SIZE>
+__global__ void scale_kernel(const T* x, T* out, long long n, float factor) {
+  const long long i = blockIdx.x * static_cast<long long>(BLOCK_SIZE) + threadIdx.x;
+  if (i < n) out[i] = scaled(x[i], static_cast<T>(factor));
+}
+}  // namespace test
+)";
+constexpr const char* kScaleHeader = R"(#pragma once
+namespace test {
+template <typename T>
+T scaled(T value, T factor) {
+  return value * factor;
+}
+}  // namespace test
+)";
+
+CompileRequest scale_request(const std::string& arch) {
+  CompileRequest request;
+  request.op = "scale";
+  request.configuration = "BLOCK_SIZE=128 num_warps=4";
+  request.source = {"test/scale_kernel.hpp", kScaleKernel, {{"test/scale.hpp", kScaleHeader, {}}}};
+  request.kernel = "test::scale_kernel";
+  request.template_arguments = {DType::f32, std::int64_t{128}};
+  request.target = {DeviceType::cuda, arch, {}};
+  return request;
+}
+
+#ifndef KILN_HAS_CUDA
+TEST(NvrtcCompiler, IsAbsentFromABuildWithoutTheNvidiaTarget) {
+  EXPECT_NE(compiler_problem(DeviceType::cuda).find("KILN_CUDA"), std::string::npos);
+  EXPECT_THROW(compiler_for(DeviceType::cuda).compile(scale_request("sm_80")), DeviceError);
+}
+#else
+
+std::string text_of(const Artifact& artifact) {
+  return std::string(reinterpret_cast<const char*>(artifact.code.data()), artifact.code.size());
+}
+
+TEST(NeedsPtx, ComparesMajorVersions) {
+  EXPECT_FALSE(needs_ptx(13000, 13000));
+  EXPECT_FALSE(needs_ptx(12040, 12090));
+  EXPECT_FALSE(needs_ptx(13010, 12090));
+  EXPECT_TRUE(needs_ptx(12090, 13000));
+  // No driver: nothing will be loaded, so machine code is as good.
+  EXPECT_FALSE(needs_ptx(0, 13000));
+}
+
+TEST(LibraryBuildId, TellsLibrariesApart) {
+  const std::string libc = library_build_id(reinterpret_cast<const void*>(&::getenv));
+  const std::string libstdcxx =
+      library_build_id(reinterpret_cast<const void*>(static_cast<void* (*)(std::size_t)>(&::operator new)));
+  EXPECT_FALSE(libc.empty());
+  EXPECT_NE(libc, libstdcxx);
+  EXPECT_EQ(libc, library_build_id(reinterpret_cast<const void*>(&::setenv)));
+  const int local = 0;
+  EXPECT_TRUE(library_build_id(&local).empty());
+}
+
+class NvrtcCompiler : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+    compiler_ = make_nvrtc_compiler();
+  }
+  std::unique_ptr<Compiler> compiler_;
+};
+
+class NvrtcArchitecture : public NvrtcCompiler, public testing::WithParamInterface<const char*> {};
+
+TEST_P(NvrtcArchitecture, CompilesToMachineCodeWithALoweredName) {
+  const Artifact artifact = compiler_->compile(scale_request(GetParam()));
+  EXPECT_EQ(artifact.kind, ArtifactKind::cubin);
+  EXPECT_EQ(artifact.target.arch, GetParam());
+  EXPECT_EQ(artifact.name, "test::scale_kernel<float, 128>");
+  EXPECT_EQ(artifact.entry, "_ZN4test12scale_kernelIfLi128EEEvPKT_PS1_xf");
+  EXPECT_GT(artifact.compile_time_us, 0);
+  const std::string code = text_of(artifact);
+  EXPECT_EQ(code.substr(0, 4),
+            "\x7f"
+            "ELF");
+  EXPECT_NE(code.find(artifact.entry), std::string::npos);
+  RecordProperty("compile_time_us", std::to_string(artifact.compile_time_us));
+}
+
+TEST_P(NvrtcArchitecture, ReportsWhatPtxasAllocated) {
+  const PtxasReport report = ptxas_report(scale_request(GetParam()));
+  EXPECT_GT(report.registers, 0);
+  EXPECT_EQ(report.spill_store_bytes, 0);
+  EXPECT_EQ(report.spill_load_bytes, 0);
+  EXPECT_EQ(report.stack_bytes, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, NvrtcArchitecture, testing::Values("sm_80", "sm_90a", "sm_100a"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+TEST_F(NvrtcCompiler, EmitsPtxForATargetThatAsksForIt) {
+  CompileRequest request = scale_request("sm_90a");
+  request.target.features = "ptx";
+  const Artifact artifact = compiler_->compile(request);
+  EXPECT_EQ(artifact.kind, ArtifactKind::ptx);
+  const std::string code = text_of(artifact);
+  EXPECT_NE(code.find(".target sm_90a"), std::string::npos);
+  EXPECT_NE(code.find(".entry " + artifact.entry), std::string::npos);
+  EXPECT_EQ(code.back(), '\0');
+}
+
+TEST_F(NvrtcCompiler, ShowsPtxAndRefusesFormsOfTheCpu) {
+  const std::string ptx = compiler_->emit(scale_request("sm_80"), EmitKind::ptx);
+  EXPECT_NE(ptx.find(".target sm_80"), std::string::npos);
+  EXPECT_NE(ptx.back(), '\0');
+  EXPECT_THROW(compiler_->emit(scale_request("sm_80"), EmitKind::llvm_ir), UsageError);
+  EXPECT_THROW(compiler_->emit(scale_request("sm_80"), EmitKind::assembly), UsageError);
+}
+
+TEST_F(NvrtcCompiler, DefinesTheTargetMacros) {
+  CompileRequest request = scale_request("sm_80");
+  request.num_warps = 8;
+  request.vector_width = 2;
+  request.source.text = R"(
+static_assert(KILN_TARGET_CUDA == 1 && KILN_NUM_WARPS == 8 && KILN_VECTOR_WIDTH == 2);
+namespace test { template <typename T, int BLOCK_SIZE> __global__ void scale_kernel(T* out) { *out = T(BLOCK_SIZE); } }
+)";
+  EXPECT_EQ(compiler_->compile(request).kind, ArtifactKind::cubin);
+  request.vector_width = 0;
+  request.source.text = R"(
+static_assert(KILN_VECTOR_WIDTH == 4);
+namespace test { template <typename T, int BLOCK_SIZE> __global__ void scale_kernel(T* out) { *out = T(BLOCK_SIZE); } }
+)";
+  EXPECT_EQ(compiler_->compile(request).kind, ArtifactKind::cubin);
+}
+
+TEST_F(NvrtcCompiler, KeepsSourceLinesWhenAsked) {
+  CompileRequest request = scale_request("sm_90a");
+  EXPECT_EQ(text_of(compiler_->compile(request)).find(".debug_line"), std::string::npos);
+  request.line_info = true;
+  EXPECT_NE(text_of(compiler_->compile(request)).find(".debug_line"), std::string::npos);
+}
+
+TEST_F(NvrtcCompiler, CompileErrorsNameTheKernelFileLineAndCode) {
+  CompileRequest request = scale_request("sm_80");
+  request.source.text =
+      "namespace test {\ntemplate <typename T, int N> __global__ void scale_kernel(T* out) {\n  *out = "
+      "undeclared_name;\n}\n}\n";
+  try {
+    compiler_->compile(request);
+    FAIL() << "the kernel compiled";
+  } catch (const CompileError& error) {
+    EXPECT_EQ(error.op(), "scale");
+    EXPECT_EQ(error.configuration(), request.configuration);
+    EXPECT_NE(error.log().find("test/scale_kernel.hpp(3)"), std::string::npos) << error.log();
+    EXPECT_NE(error.log().find("undeclared_name"), std::string::npos) << error.log();
+    EXPECT_NE(error.log().find("*out ="), std::string::npos) << error.log();
+  }
+}
+
+TEST_F(NvrtcCompiler, EveryKindOfBadKernelIsACompileError) {
+  const char* bodies[] = {
+      "namespace test { template <typename T, int N> __global__ void other_kernel(T* out) {} }",  // no such template
+      "namespace test { template <typename T, int N> __device__ void scale_kernel(T* out) {} }",  // not a kernel
+      "namespace test { template <typename T> __global__ void scale_kernel(T* out) {} }",         // other parameters
+      "#include <vector>\nnamespace test { template <typename T, int N> __global__ void scale_kernel() {} }",  // no
+                                                                                                               // such
+                                                                                                               // header
+      "namespace test { template <typename T, int N> __global__ void scale_kernel(T* out) { static_assert(N > 1000, "
+      "\"small\"); } }",
+      "#error broken",
+      "namespace test { template <typename T, int N> __global__ void scale_kernel(T* out) { __shared__ T big[1 << 20]; "
+      "big[threadIdx.x] = *out; __syncthreads(); *out = big[7]; } }",
+      "namespace test { template <typename T, int N> __global__ void scale_kernel(T* out) { "
+      "asm(\"no.such.instruction;\"); } }",
+      "namespace test { __device__ int nowhere(); template <typename T, int N> __global__ void scale_kernel(T* out) { "
+      "*out = nowhere(); } }",
+  };
+  for (const char* body : bodies) {
+    CompileRequest request = scale_request("sm_80");
+    request.source.text = body;
+    try {
+      compiler_->compile(request);
+      ADD_FAILURE() << "compiled: " << body;
+    } catch (const CompileError& error) {
+      EXPECT_FALSE(error.log().empty()) << body;
+    }
+  }
+}
+
+TEST_F(NvrtcCompiler, RefusesTargetsThatItDoesNotServe) {
+  EXPECT_THROW(compiler_->compile(scale_request("sm_35")), UsageError);
+  EXPECT_THROW(compiler_->compile(scale_request("gfx942")), UsageError);
+  CompileRequest cpu = scale_request("sm_80");
+  cpu.target = {DeviceType::cpu, "znver5", {}};
+  EXPECT_THROW(compiler_->compile(cpu), UsageError);
+  try {
+    compiler_->compile(scale_request("sm_35"));
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.kind(), UsageError::Kind::not_implemented);
+    EXPECT_NE(std::string(error.what()).find("sm_90"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(NvrtcCompiler, CompilesTheSameBytesFromEveryThread) {
+  const std::vector<std::byte> expected = compiler_->compile(scale_request("sm_90a")).code;
+  std::vector<std::vector<std::byte>> codes(4);
+  std::vector<std::thread> threads;
+  for (auto& code : codes) threads.emplace_back([&] { code = compiler_->compile(scale_request("sm_90a")).code; });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& code : codes) EXPECT_EQ(code, expected);
+}
+
+TEST_F(NvrtcCompiler, IdentityNamesVersionBuildAndOptions) {
+  const std::string identity(compiler_->identity());
+  EXPECT_TRUE(identity.starts_with("nvrtc ")) << identity;
+  EXPECT_NE(identity.find(" build "), std::string::npos) << identity;
+  EXPECT_NE(identity.find("--std=c++20"), std::string::npos) << identity;
+  EXPECT_EQ(nvrtc_version() / 1000, std::stoi(identity.substr(6)));
+}
+
+TEST_F(NvrtcCompiler, ServesATileKernel) {
+  CompileRequest request = scale_request("sm_90a");
+  request.source.headers.clear();
+  request.source.text = R"(#include <kiln/tl.hpp>
+namespace tl = kiln::tl;
+namespace test {
+template <typename T, int BLOCK_SIZE>
+KILN_KERNEL void scale_kernel(const T* x, T* out, tl::int64_t n) {
+  auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
+  auto mask = offsets < n;
+  tl::store(out + offsets, tl::load(x + offsets, mask) + tl::load(x + offsets, mask), mask);
+}
+}
+)";
+  const Artifact artifact = compiler_->compile(request);
+  EXPECT_EQ(artifact.kind, ArtifactKind::cubin);
+  RecordProperty("compile_time_us", std::to_string(artifact.compile_time_us));
+}
+
+TEST(NvrtcProblem, SaysWhatToInstallWhenTheLibraryIsNotWhereItWasSaidToBe) {
+  // The library is opened once per process, so this needs a fresh one.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("KILN_NVRTC_PATH", "/nonexistent/libnvrtc.so", 1);
+        const std::string problem = nvrtc_problem();
+        const bool is_clear = problem.find("/nonexistent/libnvrtc.so") != std::string::npos &&
+                              problem.find("KILN_NVRTC_PATH") != std::string::npos;
+        try {
+          make_nvrtc_compiler();
+        } catch (const DeviceError&) {
+          std::_Exit(is_clear && nvrtc_version() == 0 ? 0 : 1);
+        }
+        std::_Exit(2);
+      },
+      testing::ExitedWithCode(0), "");
+}
+#endif
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,45 @@
+#include "core/errors.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+
+namespace kiln {
+namespace {
+
+TEST(Errors, UsageErrorsCarryTheirKind) {
+  const auto kind_of = [](void (*raise)(const std::string&)) -> std::optional<UsageError::Kind> {
+    try {
+      raise("why");
+    } catch (const UsageError& error) {
+      EXPECT_STREQ(error.what(), "why");
+      return error.kind();
+    }
+    return std::nullopt;
+  };
+  EXPECT_EQ(kind_of(throw_value_error), UsageError::Kind::value);
+  EXPECT_EQ(kind_of(throw_type_error), UsageError::Kind::type);
+  EXPECT_EQ(kind_of(throw_not_implemented), UsageError::Kind::not_implemented);
+}
+
+TEST(Errors, CompileErrorShowsOpConfigurationAndLog) {
+  const CompileError error("add", "BLOCK_SIZE=64", "kernel.hpp:3: error: no");
+  EXPECT_STREQ(error.what(), "kernel of op 'add' does not compile (BLOCK_SIZE=64):\nkernel.hpp:3: error: no");
+  EXPECT_EQ(error.op(), "add");
+  EXPECT_EQ(error.configuration(), "BLOCK_SIZE=64");
+  EXPECT_EQ(error.log(), "kernel.hpp:3: error: no");
+}
+
+TEST(Errors, DeviceErrorShowsCallCodeAndMeaning) {
+  const DeviceError error("cuLaunchKernelEx", 700, "an illegal memory access");
+  EXPECT_STREQ(error.what(), "cuLaunchKernelEx failed with code 700: an illegal memory access");
+  EXPECT_EQ(error.call(), "cuLaunchKernelEx");
+  EXPECT_EQ(error.code(), 700);
+  EXPECT_EQ(error.meaning(), "an illegal memory access");
+  EXPECT_STREQ(DeviceError("dlopen", 0, "libcuda.so.1 is not there").what(),
+               "dlopen failed: libcuda.so.1 is not there");
+}
+
+}  // namespace
+}  // namespace kiln

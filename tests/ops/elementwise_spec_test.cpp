@@ -1,0 +1,259 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/errors.hpp"
+#include "ops/elementwise/iteration.hpp"
+#include "tests/ops/host_tensor.hpp"
+
+namespace kiln::testing {
+namespace {
+
+const Target kCuda = parse_cuda_target("sm_90a");
+const Target kCpu{DeviceType::cpu, "any", ""};
+
+/// An op called on views with no memory.
+struct Call {
+  std::vector<TensorView> inputs;
+  std::vector<TensorView> outputs;
+  Attributes attributes;
+  OpCall view() const { return {inputs, outputs, attributes}; }
+};
+
+Call make_call(const OpSpec& spec, const std::vector<TensorMeta>& inputs, const Attributes& given) {
+  Call call;
+  for (const TensorMeta& meta : inputs) call.inputs.push_back(shaped(meta.dtype, meta.shape));
+  call.attributes = with_defaults(spec, given);
+  for (const TensorMeta& meta : spec.infer(call.inputs, call.attributes))
+    call.outputs.push_back(shaped(meta.dtype, meta.shape));
+  return call;
+}
+
+std::vector<std::string> spelled(const LaunchPlan& plan) {
+  std::vector<std::string> texts;
+  for (const TemplateArgument& argument : plan.template_arguments) texts.push_back(spell(argument));
+  return texts;
+}
+
+LaunchPlan plan_of(std::string_view op, const std::vector<TensorMeta>& inputs, const Attributes& given,
+                   const Config& config, const Target& target) {
+  const OpSpec& spec = spec_of(op);
+  const Call call = make_call(spec, inputs, given);
+  for (const Variant& variant : spec.variants)
+    if (variant.serves(call.view(), target)) return variant.plan(call.view(), config, target);
+  throw std::logic_error("no variant");
+}
+
+TEST(ElementwiseSpecs, HoldTheWholeFamily) {
+  std::set<std::string> names;
+  for (const OpSpec& spec : builtin_ops()) EXPECT_TRUE(names.insert(spec.name).second) << spec.name << " twice";
+  for (const char* op : {"add",
+                         "sub",
+                         "mul",
+                         "div",
+                         "floor_div",
+                         "remainder",
+                         "pow",
+                         "maximum",
+                         "minimum",
+                         "atan2",
+                         "eq",
+                         "ne",
+                         "lt",
+                         "le",
+                         "gt",
+                         "ge",
+                         "logical_and",
+                         "logical_or",
+                         "logical_xor",
+                         "logical_not",
+                         "bitwise_and",
+                         "bitwise_or",
+                         "bitwise_xor",
+                         "bitwise_not",
+                         "bitwise_left_shift",
+                         "bitwise_right_shift",
+                         "neg",
+                         "abs",
+                         "sign",
+                         "exp",
+                         "exp2",
+                         "expm1",
+                         "log",
+                         "log2",
+                         "log1p",
+                         "sqrt",
+                         "rsqrt",
+                         "reciprocal",
+                         "sin",
+                         "cos",
+                         "tan",
+                         "tanh",
+                         "erf",
+                         "sigmoid",
+                         "relu",
+                         "gelu",
+                         "silu",
+                         "leaky_relu",
+                         "elu",
+                         "floor",
+                         "ceil",
+                         "round",
+                         "trunc",
+                         "isnan",
+                         "isinf",
+                         "clamp",
+                         "where",
+                         "cast",
+                         "fill",
+                         "add_relu",
+                         "mul_add",
+                         "axpby"})
+    EXPECT_TRUE(names.contains(op)) << op;
+}
+
+TEST(ElementwiseSpecs, EveryPartIsThere) {
+  for (const OpSpec& spec : builtin_ops()) {
+    EXPECT_FALSE(spec.doc.empty()) << spec.name;
+    EXPECT_FALSE(spec.dtypes.empty()) << spec.name;
+    EXPECT_FALSE(spec.examples.empty()) << spec.name;
+    EXPECT_EQ(spec.outputs.size(), 1U) << spec.name;
+    EXPECT_LE(spec.input_ranges.size(), spec.inputs.size()) << spec.name;
+    EXPECT_EQ(spec.variants.size(), 3U) << spec.name;
+    for (const Variant& variant : spec.variants) {
+      EXPECT_EQ(variant.source.path, "ops/elementwise/kernel.hpp");
+      EXPECT_FALSE(variant.source.text.empty());
+      EXPECT_TRUE(variant.kernel.starts_with("kiln::ops::elementwise_"));
+      for (const Target& target : {kCpu, kCuda})
+        EXPECT_FALSE(variant.space(target).enumerate().empty()) << spec.name << variant.name;
+    }
+  }
+}
+
+TEST(ElementwiseSpecs, EveryExampleInfersPlansAndHasAValidDefault) {
+  for (const OpSpec& spec : builtin_ops())
+    for (std::size_t e = 0; e < spec.examples.size(); ++e)
+      for (const Target& target : {kCpu, kCuda}) {
+        SCOPED_TRACE(spec.name + " example " + std::to_string(e) + " on " + to_string(target));
+        const Call call = make_call(spec, spec.examples[e].inputs, spec.examples[e].attributes);
+        bool served = false;
+        for (const Variant& variant : spec.variants) {
+          if (!variant.serves(call.view(), target)) continue;
+          served = true;
+          const Config config = variant.default_config(call.view(), target);
+          ASSERT_NO_THROW(variant.space(target).validate(config)) << variant.name << " " << to_string(config);
+          const LaunchPlan plan = variant.plan(call.view(), config, target);
+          EXPECT_EQ(plan.geometry.grid[0] == 0, call.outputs[0].numel() == 0);
+          EXPECT_GE(plan.vector_width, variant.name == "indexed" ? 1 : 2);
+          for (const TemplateArgument& argument : plan.template_arguments) EXPECT_NO_THROW(spell(argument));
+        }
+        EXPECT_TRUE(served);
+      }
+}
+
+TEST(ElementwiseSpecs, DefaultsAreValidForManyShapes) {
+  const OpSpec& add = spec_of("add");
+  for (const DType dtype : kAllDTypes)
+    for (const std::int64_t rows : {1, 2, 3, 17, 256, 4097})
+      for (const std::int64_t columns : {1, 2, 3, 5, 31, 64, 100, 1000, 3000, 4096, 1 << 20})
+        for (const Target& target : {kCpu, kCuda})
+          for (const Dims& other : {Dims{rows, columns}, Dims{columns}, Dims{rows, 1}, Dims{}}) {
+            const Call call = make_call(add, {{dtype, {rows, columns}}, {dtype, other}}, {});
+            for (const Variant& variant : add.variants) {
+              if (!variant.serves(call.view(), target)) continue;
+              const Config config = variant.default_config(call.view(), target);
+              ASSERT_NO_THROW(variant.space(target).validate(config))
+                  << variant.name << " " << name(dtype) << " " << rows << "x" << columns << " " << to_string(config);
+            }
+          }
+}
+
+TEST(ElementwiseSpecs, TemplateArgumentsFollowTheKernels) {
+  using ::testing::ElementsAre;
+  const std::vector<TensorMeta> pair = {{DType::f16, {8, 100}}, {DType::f16, {8, 100}}};
+  const Config block{{"BLOCK_SIZE", 128}};
+  LaunchPlan plan = plan_of("add", pair, {}, block, kCpu);
+  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Add", "float", "128", "kiln::tl::float16", "kiln::tl::float16",
+                                         "kiln::tl::float16"));
+  EXPECT_EQ(plan.geometry.grid[0], 7);
+  EXPECT_EQ(plan.vector_width, 8);
+  plan = plan_of("add", pair, {{"alpha", 2.0}}, block, kCpu);
+  EXPECT_EQ(spelled(plan)[0], "kiln::ops::AddAlpha");
+  plan = plan_of("sub", {pair[0]}, {{"other", 3.0}, {"alpha", 0.5}}, block, kCpu);
+  EXPECT_EQ(spelled(plan)[0], "kiln::ops::ScalarRight<kiln::ops::SubAlpha>");
+  EXPECT_EQ(plan.template_arguments.size(), 5U);
+  plan = plan_of("lt", {{DType::i32, {9}}, {DType::f64, {9}}}, {}, block, kCpu);
+  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Lt", "double", "128", "bool", "kiln::tl::int32_t", "double"));
+  EXPECT_EQ(plan.vector_width, 2);
+  plan = plan_of("fill", {{DType::i8, {9}}}, {{"value", 1.0}}, block, kCpu);
+  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Fill", "kiln::tl::int8_t", "128", "kiln::tl::int8_t"));
+  EXPECT_EQ(plan.arguments.size(), 3);
+  EXPECT_EQ(plan.vector_width, 16);
+  plan = plan_of("floor", {{DType::i32, {9}}}, {}, block, kCpu);
+  EXPECT_EQ(spelled(plan)[0], "kiln::ops::Cast") << "integers have nothing to round";
+  plan = plan_of("clamp", {{DType::f32, {9}}}, {{"min", 1.0}}, block, kCpu);
+  EXPECT_EQ(spelled(plan)[0], "kiln::ops::ClampMin");
+  plan = plan_of("clamp", {{DType::f32, {9}}}, {{"max", 1.0}}, block, kCpu);
+  EXPECT_EQ(spelled(plan)[0], "kiln::ops::ClampMax");
+  plan = plan_of("gelu", {{DType::f32, {9}}}, {{"approximate", std::string("tanh")}}, block, kCpu);
+  EXPECT_EQ(spelled(plan)[0], "kiln::ops::GeluTanh");
+  // A row operand: the output, x and y are all dense along the columns.
+  plan = plan_of("add", {{DType::f32, {8, 100}}, {DType::f32, {100}}}, {}, {{"BLOCK_M", 2}, {"BLOCK_N", 64}}, kCpu);
+  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Add", "float", "2", "64", "21", "float", "float", "float"));
+  // A column operand: stride 0 along the columns.
+  plan = plan_of("add", {{DType::f32, {8, 100}}, {DType::f32, {8, 1}}}, {}, {{"BLOCK_M", 2}, {"BLOCK_N", 64}}, kCpu);
+  EXPECT_EQ(spelled(plan)[4], "5");
+  EXPECT_EQ(plan.geometry.grid[0], 8);
+}
+
+TEST(ElementwiseSpecs, ScalarsReachTheKernel) {
+  LaunchPlan plan = plan_of("axpby", {{DType::i32, {9}}, {DType::i32, {9}}}, {{"alpha", 3.0}, {"beta", -2.0}},
+                            {{"BLOCK_SIZE", 128}}, kCpu);
+  void* tensors[3] = {};
+  void* parameters[5];
+  plan.arguments.bind(tensors, parameters);
+  EXPECT_EQ(*static_cast<long long*>(parameters[1]), 9);
+  const auto& scalars = *static_cast<ops::Scalars*>(parameters[2]);
+  EXPECT_EQ(scalars.f[0], 3);
+  EXPECT_EQ(scalars.i[0], 3);
+  EXPECT_EQ(scalars.f[1], -2);
+  EXPECT_EQ(scalars.i[1], -2);
+}
+
+TEST(ElementwiseSpecs, AGridThatNoGpuHasIsRefused) {
+  const std::int64_t elements = std::int64_t{1} << 42;
+  const std::vector<TensorMeta> huge = {{DType::i8, {elements}}};
+  EXPECT_THROW(plan_of("neg", huge, {}, {{"BLOCK_SIZE", 256}, {"num_warps", 4}}, kCuda), UsageError);
+  EXPECT_EQ(plan_of("neg", huge, {}, {{"BLOCK_SIZE", 8192}, {"num_warps", 4}}, kCuda).geometry.grid[0],
+            elements / 8192);
+  EXPECT_EQ(plan_of("neg", huge, {}, {{"BLOCK_SIZE", 256}}, kCpu).geometry.grid[0], elements / 256);
+}
+
+TEST(ElementwiseSpecs, CostCountsBroadcastOperandsOnce) {
+  const OpSpec& add = spec_of("add");
+  const Call call = make_call(add, {{DType::f32, {100, 50}}, {DType::f16, {50}}}, {});
+  EXPECT_EQ(add.cost(call.view()).bytes, 100 * 50 * 4 + 50 * 2 + 100 * 50 * 4);
+  EXPECT_EQ(add.cost(call.view()).flops, 100 * 50);
+  Call expanded = make_call(add, {{DType::f32, {100, 50}}, {DType::f32, {100, 50}}}, {});
+  expanded.inputs[1].strides = {0, 1};
+  EXPECT_EQ(add.cost(expanded.view()).bytes, 100 * 50 * 4 + 50 * 4 + 100 * 50 * 4);
+  const OpSpec& fill = spec_of("fill");
+  EXPECT_EQ(fill.cost(make_call(fill, {{DType::f32, {10}}}, {{"value", 1.0}}).view()).bytes, 40)
+      << "fill does not read x";
+}
+
+TEST(ElementwiseSpecs, TolerancesAreZeroForIntegersAndOneUnitForNarrowFloats) {
+  for (const OpSpec& spec : builtin_ops()) {
+    EXPECT_EQ(spec.tolerance(DType::i32).relative, 0) << spec.name;
+    EXPECT_EQ(spec.tolerance(DType::bool_).absolute, 0) << spec.name;
+    EXPECT_GE(spec.tolerance(DType::f16).relative, std::exp2(-10)) << spec.name;
+    EXPECT_LT(spec.tolerance(DType::f16).relative, std::exp2(-9)) << spec.name;
+    EXPECT_LT(spec.tolerance(DType::f32).relative, 1e-5) << spec.name;
+    EXPECT_GT(spec.tolerance(DType::f32).relative, 1e-7) << spec.name;
+  }
+}
+
+}  // namespace
+}  // namespace kiln::testing

@@ -1,0 +1,121 @@
+// Counts operator new in the whole test binary: the hot paths must not call it.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "registry/dispatch.hpp"
+#include "tests/registry/device_tensors.hpp"
+
+namespace {
+
+thread_local std::int64_t allocations_of_this_thread = 0;
+
+void* counted(std::size_t size, std::size_t alignment) {
+  ++allocations_of_this_thread;
+  void* memory = alignment <= alignof(std::max_align_t)
+                     ? std::malloc(size == 0 ? 1 : size)
+                     : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  return counted(size, 1);
+}
+void* operator new[](std::size_t size) {
+  return counted(size, 1);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return counted(size, static_cast<std::size_t>(alignment));
+}
+// A sanitizer brings its own of these two, which the deletes below would not match.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  ++allocations_of_this_thread;
+  return std::malloc(size == 0 ? 1 : size);
+}
+void* operator new[](std::size_t size, const std::nothrow_t& nothrow) noexcept {
+  return operator new(size, nothrow);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace kiln {
+namespace {
+
+/// One program's worth: the CPU hands larger grids to oneTBB when a program happens to take long, and oneTBB allocates
+/// tasks.
+constexpr std::size_t kElements = 60;
+
+template <typename Call>
+std::int64_t allocations_of(const Call& call) {
+  const std::int64_t before = allocations_of_this_thread;
+  call();
+  return allocations_of_this_thread - before;
+}
+
+TEST(AllocationTest, TheCounterCounts) {
+  EXPECT_GT(allocations_of([] { delete new int(1); }) + allocations_of([] { std::vector<int>(100).back() = 1; }), 0);
+}
+
+TEST(AllocationTest, WarmCallsAllocateNothing) {
+  const std::vector<Device> devices = testing::available_devices();
+  if (devices.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
+  for (const Device device : devices) {
+    const Tensor x = testing::make_f32(std::vector<float>(kElements, 1.0f), device),
+                 y = testing::make_f32(std::vector<float>(kElements, 2.0f), device);
+    const Tensor outputs[] = {testing::make_f32(std::vector<float>(kElements, 0.0f), device)};
+    const Tensor inputs[] = {x, y};
+    const TensorView input_views[] = {x, y}, output_views[] = {outputs[0]};
+    const Attributes attributes{{"alpha", 2.0}};
+    const Stream stream = Stream::default_of(device);
+    const ResolvedOp add = resolve("add", input_views, attributes);
+    add(input_views, output_views, stream);
+    dispatch_gpu_op("add", inputs, attributes, {.outputs = outputs, .stream = stream});
+    EXPECT_EQ(allocations_of([&] {
+                for (int i = 0; i < 1000; ++i) add(input_views, output_views, stream);
+              }),
+              0)
+        << "resolved, on " << to_string(device);
+    EXPECT_EQ(allocations_of([&] {
+                for (int i = 0; i < 1000; ++i)
+                  dispatch_gpu_op("add", inputs, attributes, {.outputs = outputs, .stream = stream});
+              }),
+              0)
+        << "by name, on " << to_string(device);
+    synchronize(stream);
+    EXPECT_EQ(testing::read_f32(outputs[0]), std::vector<float>(kElements, 5.0f));
+  }
+}
+
+}  // namespace
+}  // namespace kiln

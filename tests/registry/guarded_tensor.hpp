@@ -1,0 +1,119 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/tensor.hpp"
+#include "registry/memory_overlap.hpp"
+#include "runtime/memory.hpp"
+#include "tests/registry/elements.hpp"
+
+namespace kiln::testing {
+
+/// How a view lies in its buffer.
+struct Layout {
+  Dims strides;                      ///< in elements
+  std::int64_t offset_elements = 0;  ///< of the buffer's first element, so that addresses are not always aligned
+};
+
+inline Layout dense_layout(const Dims& shape) {
+  return {contiguous_strides(shape), 0};
+}
+
+/// Permuted, stepped, reversed, padded, shifted, and with `allow_zero` expanded: any of these, at random. Elements stay
+/// distinct unless expanded.
+inline Layout random_layout(const Dims& shape, bool allow_zero, std::mt19937_64& random) {
+  Layout layout{shape, static_cast<std::int64_t>(random() % 3)};
+  std::vector<int> order(static_cast<std::size_t>(shape.size()));
+  std::iota(order.rbegin(), order.rend(), 0);  // innermost first
+  if (random() % 2 == 0) std::shuffle(order.begin(), order.end(), random);
+  std::int64_t stride = random() % 3 == 0 ? 2 : 1;
+  for (const int axis : order) {
+    layout.strides[axis] = random() % 4 == 0 ? -stride : stride;
+    if (allow_zero && random() % 6 == 0) {
+      layout.strides[axis] = 0;
+      continue;
+    }
+    stride *= std::max<std::int64_t>(shape[axis], 1);
+    if (random() % 4 == 0) stride += static_cast<std::int64_t>(random() % 5);
+    if (random() % 8 == 0) stride *= 2;
+  }
+  return layout;
+}
+
+/// A tensor in a buffer with guard bytes on both sides and in its gaps. The buffer's image lives on the host; upload()
+/// puts it on the device and download() brings it back.
+class GuardedTensor {
+ public:
+  static constexpr std::int64_t kGuardBytes = 256;
+  static constexpr std::byte kPoison{0xA5};
+
+  GuardedTensor(DType dtype, const Dims& shape, const Layout& layout) {
+    host_view_ = {nullptr, dtype, Device::cpu(), shape, layout.strides};
+    const MemoryExtent extent = memory_extent(host_view_);
+    // Guards, offset and begin are multiples of the element size (which is at most 8), so elements are aligned to
+    // themselves.
+    data_offset_bytes_ = kGuardBytes + layout.offset_elements * itemsize_bytes(dtype) - extent.begin_bytes;
+    image_ = empty(Dims{data_offset_bytes_ + extent.end_bytes + kGuardBytes}, DType::u8, Device::cpu());
+    std::memset(image_.data(), std::to_integer<int>(kPoison), size_bytes());
+    host_view_.data = image_.data_as<std::byte>() + data_offset_bytes_;
+    remember();
+  }
+
+  const TensorView& host_view() const noexcept { return host_view_; }
+  std::byte* at(std::int64_t offset_bytes) const { return static_cast<std::byte*>(host_view_.data) + offset_bytes; }
+
+  void fill_random(const InputRange& range, bool special, std::mt19937_64& random) {
+    for_each_element(host_view_,
+                     [&](std::int64_t offset) { write_random(host_view_.dtype, at(offset), range, special, random); });
+    remember();
+  }
+
+  /// The tensor on `device`, sharing the host image's layout.
+  Tensor upload(Device device) {
+    device_image_ = device.is_cuda() ? to_device(image_, device) : image_;
+    TensorView view = host_view_;
+    view.device = device;
+    view.data = device_image_.data_as<std::byte>() + data_offset_bytes_;
+    return {view, device_image_.owner()};
+  }
+  void download() {
+    if (!device_image_.device().is_cuda()) return;
+    const Tensor back = to_device(device_image_, Device::cpu());
+    std::memcpy(image_.data(), back.data(), size_bytes());
+  }
+
+  /// Empty, or which byte changed since the last fill: any byte at all, or only those outside the elements.
+  std::string damage(bool elements_may_change) const {
+    std::vector<std::byte> expected = before_;
+    if (elements_may_change)
+      for_each_element(host_view_, [&](std::int64_t offset) {
+        std::memcpy(expected.data() + data_offset_bytes_ + offset, at(offset),
+                    static_cast<std::size_t>(itemsize_bytes(host_view_.dtype)));
+      });
+    const auto* now = image_.data_as<std::byte>();
+    const auto [changed, was] = std::mismatch(now, now + size_bytes(), expected.begin());
+    if (changed == now + size_bytes()) return {};
+    return "byte " + std::to_string(changed - now - data_offset_bytes_) + " from the data pointer of " +
+           describe(host_view_) + " changed from " + std::to_string(std::to_integer<int>(*was)) + " to " +
+           std::to_string(std::to_integer<int>(*changed));
+  }
+
+ private:
+  std::size_t size_bytes() const { return static_cast<std::size_t>(image_.numel()); }
+  void remember() { before_.assign(image_.data_as<std::byte>(), image_.data_as<std::byte>() + size_bytes()); }
+
+  TensorView host_view_;
+  std::int64_t data_offset_bytes_ = 0;
+  Tensor image_, device_image_;
+  std::vector<std::byte> before_;
+};
+
+}  // namespace kiln::testing

@@ -1,0 +1,327 @@
+// Every op against its reference: all dtypes, shapes around the sizes that tiles have, layouts of every kind, random
+// valid configs, on every target there is.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "compiler/compiler.hpp"
+#include "core/errors.hpp"
+#include "registry/dispatch.hpp"
+#include "registry/plan.hpp"
+#include "registry/registry.hpp"
+#include "registry/validation.hpp"
+#include "runtime/device_info.hpp"
+#include "tests/registry/device_tensors.hpp"
+#include "tests/registry/guarded_tensor.hpp"
+
+namespace kiln {
+namespace {
+
+using kiln::testing::available_devices;
+using kiln::testing::dense_layout;
+using kiln::testing::element_matches;
+using kiln::testing::for_each_element;
+using kiln::testing::GuardedTensor;
+using kiln::testing::Layout;
+using kiln::testing::random_layout;
+using kiln::testing::show_element;
+
+constexpr int kMostFailures = 4;  // of one op: the first few tell the story
+
+bool full_sweep() {
+  const char* value = std::getenv("KILN_SWEEP");
+  return value != nullptr && std::string(value) == "full";
+}
+
+std::uint64_t sweep_seed() {
+  const char* value = std::getenv("KILN_SWEEP_SEED");
+  return value != nullptr ? std::strtoull(value, nullptr, 10) : std::random_device{}();
+}
+
+/// One call to make and check.
+struct Case {
+  std::vector<TensorMeta> inputs;
+  Attributes attributes;
+  bool random_layouts = false;
+  bool random_config = false;
+  bool special_values = false;
+  bool in_place = false;
+};
+
+class Sweep {
+ public:
+  Sweep(const OpSpec& spec, Device device, std::uint64_t seed)
+      : spec_(spec), device_(device), target_(target_of(device)), random_(seed) {}
+
+  /// False when the op refuses the inputs; failures are recorded as test failures.
+  bool run(const Case& test) {
+    std::vector<GuardedTensor> inputs;
+    std::vector<TensorView> views;
+    for (const TensorMeta& meta : test.inputs) {
+      inputs.emplace_back(
+          meta.dtype, meta.shape,
+          test.random_layouts ? random_layout(meta.shape, !test.in_place, random_) : dense_layout(meta.shape));
+      inputs.back().fill_random(range_of(inputs.size() - 1), test.special_values, random_);
+      views.push_back(inputs.back().host_view());
+    }
+    const Attributes complete = complete_attributes(spec_, test.attributes);
+    std::vector<TensorMeta> metas;
+    try {
+      metas = spec_.infer(views, complete);
+    } catch (const UsageError&) {
+      return false;
+    }
+
+    const bool in_place = test.in_place && metas[0].shape == views[0].shape &&
+                          itemsize_bytes(metas[0].dtype) == itemsize_bytes(views[0].dtype);
+    std::vector<GuardedTensor> outputs, expected;
+    for (const TensorMeta& meta : metas) {
+      outputs.emplace_back(meta.dtype, meta.shape,
+                           test.random_layouts ? random_layout(meta.shape, false, random_) : dense_layout(meta.shape));
+      expected.emplace_back(meta.dtype, meta.shape, dense_layout(meta.shape));
+    }
+    std::vector<TensorView> wanted;
+    for (const GuardedTensor& tensor : expected) wanted.push_back(tensor.host_view());
+    spec_.reference({views, wanted, complete});
+
+    std::vector<Tensor> device_inputs, device_outputs;
+    for (GuardedTensor& tensor : inputs) device_inputs.push_back(tensor.upload(device_));
+    for (GuardedTensor& tensor : outputs) device_outputs.push_back(tensor.upload(device_));
+    if (in_place) {
+      TensorView view = device_inputs[0].view();
+      view.dtype = metas[0].dtype;
+      device_outputs[0] = Tensor(view, device_inputs[0].owner());
+    }
+    std::optional<Config> config;
+    if (test.random_config) config = pick_config(device_inputs, device_outputs, complete);
+    std::ostringstream call;
+    call << "op " << spec_.name << " on " << to_string(device_) << (in_place ? ", in place" : "") << ", config "
+         << (config.has_value() ? to_string(*config) : "default");
+    for (const Tensor& tensor : device_inputs) call << "\n  input " << describe(tensor);
+    for (const Tensor& tensor : device_outputs) call << "\n  output " << describe(tensor);
+    for (const auto& [name, value] : test.attributes.entries()) call << "\n  " << name << " = " << to_string(value);
+    try {
+      dispatch_gpu_op(spec_.name, device_inputs, test.attributes,
+                      {.outputs = device_outputs, .config = config.has_value() ? &*config : nullptr});
+      synchronize(Stream::default_of(device_));
+    } catch (const Error& error) {
+      fail(call.str(), error.what());
+      return true;
+    }
+    ++calls_;
+    for (GuardedTensor& tensor : inputs) tensor.download();
+    for (GuardedTensor& tensor : outputs) tensor.download();
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (const std::string damage = inputs[i].damage(in_place && i == 0); !damage.empty())
+        fail(call.str(), "an input was written: " + damage);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (const std::string damage = outputs[i].damage(!(in_place && i == 0)); !damage.empty())
+        fail(call.str(), "written outside the output: " + damage);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      compare(call.str(), in_place && i == 0 ? inputs[0] : outputs[i], expected[i], views);
+    return true;
+  }
+
+  bool done() const { return failures_ >= kMostFailures; }
+  int calls() const { return calls_; }
+  std::mt19937_64& random() { return random_; }
+
+ private:
+  InputRange range_of(std::size_t input) const {
+    return input < spec_.input_ranges.size() ? spec_.input_ranges[input] : InputRange{};
+  }
+
+  Config pick_config(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs,
+                     const Attributes& attributes) {
+    const std::vector<TensorView> input_views(inputs.begin(), inputs.end()),
+        output_views(outputs.begin(), outputs.end());
+    const Choice choice = choose(spec_, {input_views, output_views, attributes}, target_, nullptr);
+    const std::vector<Config> configs = choice.variant->space(target_).enumerate();
+    return configs.at(random_() % configs.size());
+  }
+
+  /// `got` may hold the bytes of `want`'s dtype under another dtype of the same size (in place).
+  void compare(const std::string& call, const GuardedTensor& got, const GuardedTensor& want,
+               const std::vector<TensorView>& inputs) {
+    const DType dtype = want.host_view().dtype;
+    const Tolerance tolerance = spec_.tolerance(dtype);
+    std::vector<std::int64_t> offsets;
+    for_each_element(want.host_view(), [&](std::int64_t offset) { offsets.push_back(offset); });
+    std::size_t index = 0, wrong = 0;
+    std::string first;
+    for_each_element(got.host_view(), [&](std::int64_t offset) {
+      const std::byte* expected = want.at(offsets[index]);
+      if (!element_matches(dtype, got.at(offset), expected, tolerance) && ++wrong == 1)
+        first = "element " + std::to_string(index) + " is " + show_element(dtype, got.at(offset)) + ", expected " +
+                show_element(dtype, expected) +
+                operands(inputs, want.host_view().shape, static_cast<std::int64_t>(index));
+      ++index;
+    });
+    if (wrong > 0) fail(call, std::to_string(wrong) + " of " + std::to_string(index) + " elements are wrong; " + first);
+  }
+
+  /// " (inputs 1.5, 2)" at one output element, where the inputs broadcast to the output and were not overwritten.
+  static std::string operands(const std::vector<TensorView>& inputs, const Dims& shape, std::int64_t index) {
+    std::string text;
+    for (const TensorView& input : inputs) {
+      std::int64_t rest = index, offset = 0;
+      if (input.ndim() > shape.size()) return {};
+      for (int from_end = 1; from_end <= shape.size(); ++from_end) {
+        const std::int64_t coordinate = rest % shape[shape.size() - from_end];
+        rest /= shape[shape.size() - from_end];
+        if (from_end > input.ndim()) continue;
+        const int axis = input.ndim() - from_end;
+        if (input.shape[axis] > 1 && coordinate >= input.shape[axis]) return {};
+        if (input.shape[axis] > 1) offset += coordinate * input.strides[axis];
+      }
+      text +=
+          (text.empty() ? " (inputs " : ", ") +
+          show_element(input.dtype, static_cast<const std::byte*>(input.data) + offset * itemsize_bytes(input.dtype));
+    }
+    return text.empty() ? text : text + ")";
+  }
+
+  void fail(const std::string& call, const std::string& what) {
+    ++failures_;
+    ADD_FAILURE() << call << "\n" << what;
+  }
+
+  const OpSpec& spec_;
+  Device device_;
+  Target target_;
+  std::mt19937_64 random_;
+  int failures_ = 0;
+  int calls_ = 0;
+};
+
+/// The example with the dtype of its last input replaced by `dtype`, wherever that occurs (a condition stays boolean),
+/// and one shape for all inputs.
+std::vector<TensorMeta> retyped(const Example& example, DType dtype) {
+  std::vector<TensorMeta> inputs = example.inputs;
+  if (inputs.empty()) return inputs;
+  const DType replaced = inputs.back().dtype;
+  for (TensorMeta& meta : inputs)
+    if (meta.dtype == replaced) meta.dtype = dtype;
+  return inputs;
+}
+
+std::int64_t random_extent(std::mt19937_64& random) {
+  constexpr std::int64_t kExtents[] = {1, 2, 3, 5, 7, 8, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257};
+  return kExtents[random() % std::size(kExtents)];
+}
+
+/// A shape of at most about 20000 elements; sometimes empty.
+Dims random_shape(std::mt19937_64& random) {
+  Dims shape;
+  std::int64_t elements = 1;
+  const auto rank = static_cast<int>(random() % 5);
+  for (int axis = 0; axis < rank; ++axis) {
+    std::int64_t extent = random_extent(random);
+    while (elements * extent > 20000) extent = extent / 2 + (extent == 1 ? 1 : 0);
+    if (random() % 40 == 0) extent = 0;
+    elements *= std::max<std::int64_t>(extent, 1);
+    shape.push_back(extent);
+  }
+  return shape;
+}
+
+/// Shapes that broadcast to `shape`: leading dimensions dropped, others set to 1.
+Dims broadcast_operand(const Dims& shape, std::mt19937_64& random) {
+  Dims operand;
+  const int dropped = random() % 3 == 0 ? static_cast<int>(random() % static_cast<unsigned>(shape.size() + 1)) : 0;
+  for (int axis = dropped; axis < shape.size(); ++axis) operand.push_back(random() % 4 == 0 ? 1 : shape[axis]);
+  return operand;
+}
+
+class RegistrySweep : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(RegistrySweep, AgreesWithItsReference) {
+  const OpSpec& spec = Registry::process().get(GetParam());
+  ASSERT_TRUE(spec.reference) << "op " << spec.name << " has no reference";
+  ASSERT_TRUE(spec.tolerance) << "op " << spec.name << " has no tolerance";
+  ASSERT_FALSE(spec.examples.empty()) << "op " << spec.name << " has no examples";
+  const std::vector<Device> devices = available_devices();
+  if (devices.empty())
+    GTEST_SKIP() << "no target: " << compiler_problem(DeviceType::cpu) << "; " << device_problem(DeviceType::cuda);
+  const std::uint64_t seed = sweep_seed();
+  SCOPED_TRACE("KILN_SWEEP_SEED=" + std::to_string(seed));
+
+  for (const Device device : devices) {
+    Sweep sweep(spec, device, seed);
+    for (const Example& example : spec.examples) {
+      std::vector<TensorMeta> inputs = example.inputs;
+      std::int64_t elements = 0;
+      for (const TensorMeta& meta : inputs) elements = std::max(elements, num_elements(meta.shape));
+      if (elements > 1'000'000 && !full_sweep()) continue;
+      EXPECT_TRUE(sweep.run({.inputs = inputs, .attributes = example.attributes}))
+          << "op " << spec.name << " refuses its own example";
+    }
+
+    // One shape for all inputs: the contiguous kernel at sizes around its blocks, for every dtype.
+    for (const DType dtype : spec.dtypes) {
+      bool accepted = false;
+      for (const std::int64_t size : {0, 1, 2, 31, 64, 97, 127, 128, 129, 255, 257, 1009, 4096, 4097}) {
+        if (sweep.done()) break;
+        const Example& example = spec.examples[sweep.random()() % spec.examples.size()];
+        std::vector<TensorMeta> inputs = retyped(example, dtype);
+        for (TensorMeta& meta : inputs) meta.shape = Dims{size};
+        accepted |= sweep.run({.inputs = inputs, .attributes = example.attributes, .special_values = size % 2 == 1});
+      }
+      // A dtype that only one input may have, beside the others of an example.
+      for (const Example& example : spec.examples)
+        for (std::size_t i = 0; i < example.inputs.size() && !accepted; ++i) {
+          std::vector<TensorMeta> inputs = example.inputs;
+          inputs[i].dtype = dtype;
+          accepted = sweep.run({.inputs = inputs, .attributes = example.attributes});
+        }
+      EXPECT_TRUE(accepted || sweep.done())
+          << "op " << spec.name << " lists dtype " << name(dtype) << ", but refuses it";
+    }
+
+    const int random_cases = full_sweep() ? 200 : 16;
+    for (int i = 0; i < random_cases && !sweep.done(); ++i) {
+      std::mt19937_64& random = sweep.random();
+      const Example& example = spec.examples[random() % spec.examples.size()];
+      const std::vector<TensorMeta> original = example.inputs;
+      std::vector<TensorMeta> inputs =
+          random() % 2 == 0 ? original : retyped(example, spec.dtypes[random() % spec.dtypes.size()]);
+      const Dims shape = random_shape(random);
+      for (TensorMeta& meta : inputs)
+        meta.shape = inputs.size() > 1 && random() % 2 == 0 ? broadcast_operand(shape, random) : shape;
+      Case test{.inputs = inputs,
+                .attributes = example.attributes,
+                .random_layouts = random() % 4 != 0,
+                .random_config = random() % 3 == 0,
+                .special_values = random() % 3 == 0,
+                .in_place = spec.aliasing == Aliasing::elementwise && random() % 6 == 0};
+      if (!sweep.run(test)) {  // an op with a shape rule of its own: its example's shapes in other layouts
+        test.inputs = original;
+        EXPECT_TRUE(sweep.run(test)) << "op " << spec.name << " refuses its own example";
+      }
+    }
+    EXPECT_GT(sweep.calls(), 0);
+    std::cout << spec.name << " on " << to_string(device) << ": " << sweep.calls() << " calls checked, seed " << seed
+              << "\n";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllOps, RegistrySweep, ::testing::ValuesIn(Registry::process().names()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace_if(name.begin(), name.end(), [](char letter) { return letter == '.' || letter == ':'; }, '_');
+  return name;
+});
+
+TEST(RegistrySweepCoverage, HasOps) {
+  EXPECT_GE(Registry::process().names().size(), 60u);
+}
+
+}  // namespace
+}  // namespace kiln

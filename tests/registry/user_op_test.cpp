@@ -1,0 +1,153 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/errors.hpp"
+#include "registry/dispatch.hpp"
+#include "registry/registry.hpp"
+#include "tests/registry/device_tensors.hpp"
+
+namespace kiln {
+namespace {
+
+using ::testing::AllOf;
+using testing::available_devices;
+using ::testing::HasSubstr;
+using testing::make_f32;
+using testing::read_f32;
+using testing::view_of;
+
+constexpr const char* kHypot2 = R"(#include <kiln/tl.hpp>
+namespace tl = kiln::tl;
+template <typename T, int BLOCK_SIZE>
+KILN_KERNEL void hypot2_kernel(const T* x, const T* y, T* out, tl::int64_t n) {
+  auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
+  auto mask = offsets < n;
+  auto a = tl::load(x + offsets, mask);
+  auto b = tl::load(y + offsets, mask);
+  tl::store(out + offsets, a * a + b * b, mask);
+}
+)";
+
+ElementwiseKernel hypot2(const std::string& name) {
+  return {.name = name,
+          .doc = "x^2 + y^2",
+          .source = {"hypot2.hpp", kHypot2, {}},
+          .kernel = "hypot2_kernel",
+          .num_inputs = 2,
+          .dtypes = {DType::f32, DType::f64}};
+}
+
+/// The message of the UsageError that `call` throws.
+template <typename Call>
+std::string usage_message(const Call& call) {
+  try {
+    call();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no UsageError was thrown";
+}
+
+TEST(UserOpTest, RunsOnEveryDevice) {
+  register_elementwise_kernel(hypot2("user_hypot2"));
+  const std::vector<Device> devices = available_devices();
+  if (devices.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
+  for (const Device device : devices) {
+    std::vector<float> x, y, expected;
+    for (int i = 0; i < 1000; ++i) {
+      x.push_back(static_cast<float>(i));
+      y.push_back(static_cast<float>(3 * i));
+      expected.push_back(static_cast<float>(10 * i * i));
+    }
+    const Tensor sum = dispatch_gpu_op("user_hypot2", {make_f32(x, device), make_f32(y, device)});
+    EXPECT_EQ(read_f32(sum), expected) << to_string(device);
+    EXPECT_EQ(read_f32(dispatch_gpu_op("user_hypot2", {make_f32({}, device), make_f32({}, device)})).size(), 0u);
+    for (const Config& config :
+         Registry::process().get("user_hypot2").variants[0].space({device.type, "sm_90a", ""}).enumerate())
+      EXPECT_EQ(
+          read_f32(dispatch_gpu_op("user_hypot2", {make_f32(x, device), make_f32(y, device)}, {}, {.config = &config})),
+          expected)
+          << to_string(device) << " " << to_string(config);
+  }
+}
+
+TEST(UserOpTest, ReadsItsKernelFromAFile) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("kiln-user-kernel-" + std::to_string(::getpid()) + ".hpp");
+  std::ofstream(path) << kHypot2;
+  ElementwiseKernel kernel = hypot2("user_hypot2_from_file");
+  kernel.source = read_kernel_source(path.string());
+  std::filesystem::remove(path);
+  EXPECT_EQ(kernel.source.text, kHypot2);
+  register_elementwise_kernel(kernel);
+  for (const Device device : available_devices())
+    EXPECT_EQ(read_f32(dispatch_gpu_op("user_hypot2_from_file", {make_f32({3}, device), make_f32({4}, device)})),
+              std::vector<float>{25});
+  EXPECT_THAT(usage_message([&] { read_kernel_source(path.string()); }), HasSubstr(path.string()));
+}
+
+TEST(UserOpTest, RefusesBadRegistrations) {
+  ElementwiseKernel kernel = hypot2("user_refused");
+  kernel.num_inputs = 0;
+  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }),
+              AllOf(HasSubstr("user_refused"), HasSubstr("num_inputs is 0")));
+  kernel.num_inputs = 2;
+  kernel.name = "add";
+  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }),
+              AllOf(HasSubstr("'add'"), HasSubstr("already registered")));
+  kernel.name = "";
+  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }), HasSubstr("needs a name"));
+  kernel.name = "two words";
+  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }), HasSubstr("'two words'"));
+  kernel.name = "user_refused";
+  kernel.source.text.clear();
+  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }),
+              AllOf(HasSubstr("user_refused"), HasSubstr("kernel source")));
+  EXPECT_EQ(Registry::process().find("user_refused"), nullptr);
+}
+
+TEST(UserOpTest, RefusesTensorsItsKernelCannotRead) {
+  register_elementwise_kernel(hypot2("user_hypot2_strict"));
+  const std::vector<Device> devices = available_devices();
+  if (devices.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
+  const Tensor x = make_f32({1, 2, 3, 4}), y = make_f32({1, 2, 3});
+  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_hypot2_strict", {x, y}); }),
+              AllOf(HasSubstr("'in1'"), HasSubstr("(3)"), HasSubstr("(4)")));
+  const Tensor half = view_of(x, {2}, {2});
+  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_hypot2_strict", {half, half}); }),
+              AllOf(HasSubstr("contiguous"), HasSubstr("user_hypot2_strict")));
+  const Tensor integers = empty({4}, DType::i32, Device::cpu());
+  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_hypot2_strict", {integers, integers}); }),
+              AllOf(HasSubstr("i32"), HasSubstr("f32, f64")));
+  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_hypot2_strict", {x, empty({4}, DType::f64, Device::cpu())}); }),
+              AllOf(HasSubstr("f64"), HasSubstr("f32"), HasSubstr("'in1'")));
+}
+
+TEST(UserOpTest, ReportsAKernelThatDoesNotCompile) {
+  ElementwiseKernel kernel = hypot2("user_broken");
+  kernel.source.text =
+      "#include <kiln/tl.hpp>\ntemplate <typename T, int BLOCK_SIZE>\nKILN_KERNEL void hypot2_kernel(const T* x, const "
+      "T* y, T* out, kiln::tl::int64_t n) {\n  no_such_function(x);\n}\n";
+  register_elementwise_kernel(kernel);
+  const std::vector<Device> devices = available_devices();
+  if (devices.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
+  for (const Device device : devices) {
+    const Tensor x = make_f32({1, 2}, device);
+    for (int attempt = 0; attempt < 2; ++attempt) {  // a failure is not cached as a success, and not sticky either
+      try {
+        dispatch_gpu_op("user_broken", {x, x});
+        ADD_FAILURE() << "no error on " << to_string(device);
+      } catch (const CompileError& error) {
+        EXPECT_EQ(error.op(), "user_broken");
+        EXPECT_THAT(error.configuration(), HasSubstr("BLOCK_SIZE="));
+        EXPECT_THAT(error.log(), AllOf(HasSubstr("hypot2.hpp"), HasSubstr("no_such_function"), HasSubstr("4")));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,88 @@
+#include "runtime/device_info.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/errors.hpp"
+
+namespace kiln {
+namespace {
+
+TEST(DeviceInfo, DescribesTheCpu) {
+  EXPECT_EQ(device_count(DeviceType::cpu), 1);
+  EXPECT_TRUE(device_problem(DeviceType::cpu).empty());
+  const DeviceInfo& info = device_info(Device::cpu());
+  EXPECT_FALSE(info.name.empty());
+  EXPECT_EQ(info.target.type, DeviceType::cpu);
+  EXPECT_GE(info.processors, 1);
+  EXPECT_GT(info.memory_bytes, std::int64_t{1} << 28);
+  EXPECT_EQ(info.driver_version, 0);
+  EXPECT_EQ(&info, &device_info(Device::cpu())) << "queried once";
+}
+
+TEST(DeviceInfo, ThreadCountIsReadFromTheEnvironmentAndChecked) {
+  // Cached per process, so each value needs a fresh one.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        setenv("KILN_NUM_THREADS", "1", 1);
+        std::_Exit(device_info(Device::cpu()).processors == 1 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        setenv("KILN_NUM_THREADS", "0", 1);
+        try {
+          device_info(Device::cpu());
+        } catch (const UsageError& error) {
+          std::_Exit(std::string(error.what()).find("KILN_NUM_THREADS") != std::string::npos ? 0 : 1);
+        }
+        std::_Exit(2);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST(DeviceInfo, RefusesDevicesThatAreNotThere) {
+  EXPECT_THROW(device_info({DeviceType::cpu, 1}), UsageError);
+  EXPECT_THROW(device_info(Device::cuda(-1)), UsageError);
+  try {
+    device_info(Device::cuda(99));
+    FAIL() << "cuda:99 was found";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.kind(), UsageError::Kind::value);
+    EXPECT_NE(std::string(error.what()).find("cuda:99"), std::string::npos) << error.what();
+  }
+}
+
+TEST(DeviceInfo, SaysWhyThereIsNoCudaDevice) {
+  const int count = device_count(DeviceType::cuda);
+  const std::string problem = device_problem(DeviceType::cuda);
+  EXPECT_EQ(count == 0, !problem.empty()) << count << " devices, problem '" << problem << "'";
+}
+
+TEST(DeviceInfo, DescribesEveryCudaDeviceFromManyThreads) {
+  const int count = device_count(DeviceType::cuda);
+  if (count == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 8; ++thread)
+    threads.emplace_back([count] {
+      for (int ordinal = 0; ordinal < count; ++ordinal) EXPECT_FALSE(device_info(Device::cuda(ordinal)).name.empty());
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    const DeviceInfo& info = device_info(Device::cuda(ordinal));
+    EXPECT_TRUE(info.target.arch.starts_with("sm_")) << info.target.arch;
+    EXPECT_GT(info.processors, 0);
+    EXPECT_GT(info.memory_bytes, std::int64_t{1} << 30);
+    EXPECT_GT(info.l2_bytes, 0);
+    EXPECT_GE(info.shared_bytes_per_block, 48 * 1024);
+    EXPECT_GE(info.driver_version, 12000);
+  }
+}
+
+}  // namespace
+}  // namespace kiln
