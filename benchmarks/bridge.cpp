@@ -1,4 +1,5 @@
-// A C interface to resolved ops, for ctypes: benchmarks/gpu_elementwise.py times Kiln, torch and Triton in one process with one clock. Errors come back as text.
+// A C interface to resolved ops, for ctypes: benchmarks/gpu_elementwise.py times Kiln, torch and Triton in one process
+// with one clock. Errors come back as text.
 
 #include <cstdint>
 #include <cstring>
@@ -30,10 +31,13 @@ struct KilnBenchTensor {
   const std::int64_t* strides;
 };
 
-const char* kiln_bench_error() { return last_error.c_str(); }
+const char* kiln_bench_error() {
+  return last_error.c_str();
+}
 
 /// An op bound to these tensors on CUDA device 0, outputs first; null on error. `config` may be null.
-void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int num_outputs, int num_tensors, const char* config) {
+void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int num_outputs, int num_tensors,
+                         const char* config) {
   try {
     std::vector<kiln::TensorView> inputs;
     std::vector<kiln::Tensor> outputs;
@@ -83,5 +87,7 @@ int kiln_bench_launch(void* call, void* stream) {
   }
 }
 
-void kiln_bench_free(void* call) { delete static_cast<Call*>(call); }
+void kiln_bench_free(void* call) {
+  delete static_cast<Call*>(call);
+}
 }

@@ -27,7 +27,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const int threads = kiln::device_info(kiln::Device::cpu()).processors;
-  oneapi::tbb::global_control limit(oneapi::tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  oneapi::tbb::global_control limit(oneapi::tbb::global_control::max_allowed_parallelism,
+                                    static_cast<std::size_t>(threads));
   const kiln::Tensor x = kiln::empty({n}, kiln::DType::f32, kiln::Device::cpu());
   const kiln::Tensor y = kiln::empty({n}, kiln::DType::f32, kiln::Device::cpu());
   const kiln::Tensor mine = kiln::empty({n}, kiln::DType::f32, kiln::Device::cpu());
@@ -73,13 +74,17 @@ int main(int argc, char** argv) {
   }
   const auto row = [n](const std::vector<double>& samples) -> nlohmann::json {
     const kiln::TimingSummary s = kiln::summarize(samples);
-    return {{"median_us", s.median_us}, {"p10_us", s.p10_us}, {"p90_us", s.p90_us}, {"gb_s", 12e-3 * static_cast<double>(n) / s.median_us}};
+    return {{"median_us", s.median_us},
+            {"p10_us", s.p10_us},
+            {"p90_us", s.p90_us},
+            {"gb_s", 12e-3 * static_cast<double>(n) / s.median_us}};
   };
-  const nlohmann::json result = {{"op", "add f32"},
-                                 {"elements", n},
-                                 {"threads", threads},
-                                 {"kiln", row(kiln_us)},
-                                 {"hand_written", row(hand_us)},
-                                 {"kiln_speed_over_hand_written", kiln::summarize(hand_us).median_us / kiln::summarize(kiln_us).median_us}};
+  const nlohmann::json result = {
+      {"op", "add f32"},
+      {"elements", n},
+      {"threads", threads},
+      {"kiln", row(kiln_us)},
+      {"hand_written", row(hand_us)},
+      {"kiln_speed_over_hand_written", kiln::summarize(hand_us).median_us / kiln::summarize(kiln_us).median_us}};
   std::printf("%s\n", result.dump(1).c_str());
 }

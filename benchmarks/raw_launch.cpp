@@ -27,7 +27,8 @@ RawLaunch::RawLaunch(const kiln::Artifact& artifact, const kiln::LaunchGeometry&
   const auto get = reinterpret_cast<decltype(&cuModuleGetFunction)>(dlsym(library, "cuModuleGetFunction"));
   CUmodule module = nullptr;
   CUfunction function = nullptr;
-  if (load(&module, artifact.code.data()) != CUDA_SUCCESS || get(&function, module, artifact.entry.c_str()) != CUDA_SUCCESS)
+  if (load(&module, artifact.code.data()) != CUDA_SUCCESS ||
+      get(&function, module, artifact.entry.c_str()) != CUDA_SUCCESS)
     throw std::runtime_error("the driver does not load " + artifact.name);
   function_ = function;
   launch_ = dlsym(library, "cuLaunchKernelEx");
@@ -43,7 +44,8 @@ void RawLaunch::operator()(void** parameters) const {
     config.gridDimZ = static_cast<unsigned>(geometry_.grid[2]);
     config.blockDimX = static_cast<unsigned>(32 * geometry_.num_warps);
     config.blockDimY = config.blockDimZ = 1;
-    const auto code = reinterpret_cast<decltype(&cuLaunchKernelEx)>(launch_)(&config, static_cast<CUfunction>(function_), parameters, nullptr);
+    const auto code = reinterpret_cast<decltype(&cuLaunchKernelEx)>(launch_)(
+        &config, static_cast<CUfunction>(function_), parameters, nullptr);
     if (code != CUDA_SUCCESS) throw std::runtime_error("cuLaunchKernelEx failed");
     return;
   }

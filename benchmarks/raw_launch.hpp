@@ -3,7 +3,8 @@
 #include "core/artifact.hpp"
 #include "core/launch.hpp"
 
-/// The floor that dispatch is measured against: the same kernel through the driver or as a plain function, with nothing around it.
+/// The floor that dispatch is measured against: the same kernel through the driver or as a plain function, with nothing
+/// around it.
 class RawLaunch {
  public:
   /// Loads `artifact` with the driver's (or ORC's) own calls.

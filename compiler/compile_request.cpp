@@ -11,7 +11,7 @@ namespace kiln {
 namespace {
 
 /// Names go into source text as they stand, so nothing may pass that could end an argument list or open a statement.
-const std::string& checked_name(const std::string& name, const char* what) {
+std::string checked_name(const std::string& name, const char* what) {
   const auto is_allowed = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            std::string_view("_:<>, ").find(c) != std::string_view::npos;

@@ -17,10 +17,10 @@ struct IntegerLimits {
   static constexpr F kEnd = NumberTraits<T>::kIsSigned ? -static_cast<F>(kMin) : static_cast<F>(kMax / 2 + 1) * F{2};
 };
 
-KILN_DEVICE float widen(float16 x) { return half::f16_to_f32(x.bits); }
-KILN_DEVICE float widen(bfloat16 x) { return half::bf16_to_f32(x.bits); }
-KILN_DEVICE float widen(float8e4m3 x) { return formats::fp8e4m3_to_f32(x.bits); }
-KILN_DEVICE float widen(float8e5m2 x) { return formats::fp8e5m2_to_f32(x.bits); }
+KILN_DEVICE float widen(float16 x) { return narrow_float::f16_to_f32(x.bits); }
+KILN_DEVICE float widen(bfloat16 x) { return narrow_float::bf16_to_f32(x.bits); }
+KILN_DEVICE float widen(float8e4m3 x) { return narrow_float::fp8e4m3_to_f32(x.bits); }
+KILN_DEVICE float widen(float8e5m2 x) { return narrow_float::fp8e5m2_to_f32(x.bits); }
 template <Number T>
 KILN_DEVICE T widen(T x) {
   return x;
@@ -29,13 +29,13 @@ KILN_DEVICE T widen(T x) {
 template <Number To>
 KILN_DEVICE To narrow(float x) {
   if constexpr (is_same<To, float16>)
-    return {half::f32_to_f16(x)};
+    return {narrow_float::f32_to_f16(x)};
   else if constexpr (is_same<To, bfloat16>)
-    return {half::f32_to_bf16(x)};
+    return {narrow_float::f32_to_bf16(x)};
   else if constexpr (is_same<To, float8e4m3>)
-    return {formats::f32_to_fp8e4m3(x)};
+    return {narrow_float::f32_to_fp8e4m3(x)};
   else
-    return {formats::f32_to_fp8e5m2(x)};
+    return {narrow_float::f32_to_fp8e5m2(x)};
 }
 
 /// One number as another type. Float to integer truncates and saturates, NaN gives 0 (C++ leaves both undefined, and the two targets differ); integer to a

@@ -3,11 +3,10 @@
 #include "compiler/tl/traits.hpp"
 
 #if defined(KILN_TARGET_CUDA)
-#include "compiler/tl/cuda/half.hpp"
+#include "compiler/tl/cuda/narrow_float.hpp"
 #else
-#include "compiler/tl/cpu/half.hpp"
+#include "compiler/tl/cpu/narrow_float.hpp"
 #endif
-#include "core/float_formats.hpp"
 
 namespace kiln::tl {
 

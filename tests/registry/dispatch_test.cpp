@@ -150,7 +150,7 @@ TEST_F(DispatchTest, RunsOnAStreamOfItsOwn) {
   }
 }
 
-TEST_F(DispatchTest, CompileRequestNeedsNoDevice) {
+TEST(CompileRequestTest, NeedsNoDevice) {
   const TensorView x{nullptr, DType::bf16, Device::cuda(7), {1024, 1024}, {1024, 1}};
   const Target target = parse_cuda_target("sm_90a");
   const CompileRequest request = compile_request("add", std::vector{x, x}, {}, target);

@@ -36,8 +36,9 @@ KernelSource kernels() {
 }
 
 /// Compiles tile_kernels::<name> and runs it on `device` over copies of `tensors`, which are read back.
-void run(const std::string& name, std::vector<TemplateArgument> arguments, Device device, std::array<std::int64_t, 3> grid,
-         std::vector<Tensor>& tensors, const std::vector<std::int64_t>& numbers, std::int32_t num_warps = 4) {
+void run(const std::string& name, std::vector<TemplateArgument> arguments, Device device,
+         std::array<std::int64_t, 3> grid, std::vector<Tensor>& tensors, const std::vector<std::int64_t>& numbers,
+         std::int32_t num_warps = 4) {
   CompileRequest request;
   request.op = name;
   request.configuration = "num_warps=" + std::to_string(num_warps);
@@ -63,7 +64,8 @@ void run(const std::string& name, std::vector<TemplateArgument> arguments, Devic
   synchronize(Stream::default_of(device));
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor back = to_device(copies[i], Device::cpu());
-    std::memcpy(tensors[i].data(), back.data(), static_cast<std::size_t>(tensors[i].numel() * itemsize_bytes(tensors[i].dtype())));
+    std::memcpy(tensors[i].data(), back.data(),
+                static_cast<std::size_t>(tensors[i].numel() * itemsize_bytes(tensors[i].dtype())));
   }
 }
 
@@ -109,13 +111,14 @@ void check_reductions(Device device, std::mt19937& random, int m, int n, int axi
   const auto x = random_values<T>(static_cast<std::size_t>(m * n), random);
   const int length = axis == 1 ? m : n;
   std::vector<Tensor> tensors{make(x), make(std::vector<T>(static_cast<std::size_t>(3 * length), T(77)))};
-  run("reduce_axis_kernel", {dtype_of<T>(), std::int64_t{m}, std::int64_t{n}, std::int64_t{axis}}, device, {1, 1, 1}, tensors, {},
-      num_warps);
+  run("reduce_axis_kernel", {dtype_of<T>(), std::int64_t{m}, std::int64_t{n}, std::int64_t{axis}}, device, {1, 1, 1},
+      tensors, {}, num_warps);
   for (int place = 0; place < length; ++place) {
     double sum = 0, magnitude = 0;
     T largest{}, smallest{};
     for (int k = 0; k < (axis == 1 ? n : m); ++k) {
-      const T value = axis == 1 ? x[static_cast<std::size_t>(place * n + k)] : x[static_cast<std::size_t>(k * n + place)];
+      const T value =
+          axis == 1 ? x[static_cast<std::size_t>(place * n + k)] : x[static_cast<std::size_t>(k * n + place)];
       sum += static_cast<double>(value);
       magnitude += std::abs(static_cast<double>(value));
       largest = k == 0 ? value : std::max(largest, value);
@@ -189,7 +192,8 @@ TEST_P(TileLanguage, BroadcastsOneDimensionalTiles) {
     double sum = 0;
     for (int j = 0; j < kN; ++j) sum += x[i * kN + j];
     for (int j = 0; j < kN; ++j)
-      ASSERT_NEAR(tensors[3].data_as<float>()[i * kN + j], x[i * kN + j] / sum + double(column[i]) * row[j], 1e-5) << i << "," << j;
+      ASSERT_NEAR(tensors[3].data_as<float>()[i * kN + j], x[i * kN + j] / sum + double(column[i]) * row[j], 1e-5)
+          << i << "," << j;
   }
 }
 
@@ -213,23 +217,28 @@ TEST_P(TileLanguage, ComputedAndNegativeOffsets) {
   std::vector<Tensor> tensors{make(x), make(indices), make(std::vector<float>(kN, 77.f))};
   run("permute_kernel", {DType::f32, std::int64_t{256}}, GetParam(), {4, 1, 1}, tensors, {kN});
   for (int i = 0; i < kN; ++i)
-    ASSERT_EQ(tensors[2].data_as<float>()[indices[static_cast<std::size_t>(i)]], x[static_cast<std::size_t>(kN - 1 - i)]);
+    ASSERT_EQ(tensors[2].data_as<float>()[indices[static_cast<std::size_t>(i)]],
+              x[static_cast<std::size_t>(kN - 1 - i)]);
 }
 
 TEST_P(TileLanguage, RuntimeStrides) {
   constexpr int kM = 21, kN = 50;
   const auto x = random_values<float>(kM * kN * 2, random_);
   std::vector<Tensor> tensors{make(x), make(std::vector<float>(kM * kN, 77.f))};
-  run("strided_kernel", {DType::f32, std::int64_t{8}, std::int64_t{32}}, GetParam(), {2, 3, 1}, tensors, {kM, kN, 2, kM * 2});
+  run("strided_kernel", {DType::f32, std::int64_t{8}, std::int64_t{32}}, GetParam(), {2, 3, 1}, tensors,
+      {kM, kN, 2, kM * 2});
   for (int i = 0; i < kM; ++i)
-    for (int j = 0; j < kN; ++j) ASSERT_EQ(tensors[1].data_as<float>()[i * kN + j], x[static_cast<std::size_t>(i * 2 + j * kM * 2)]);
+    for (int j = 0; j < kN; ++j)
+      ASSERT_EQ(tensors[1].data_as<float>()[i * kN + j], x[static_cast<std::size_t>(i * 2 + j * kM * 2)]);
 }
 
 TEST_P(TileLanguage, IntegerDivisionIsTotal) {
   const std::vector<std::int32_t> x{7, -7, 7, -7, 0, INT32_MIN, INT32_MIN, 5, INT32_MAX};
   const std::vector<std::int32_t> y{2, 2, -2, -2, 0, -1, 0, 0, -1};
-  const std::vector<std::int32_t> quotient{3, -3, -3, 3, 0, INT32_MIN, 0, 0, -INT32_MAX}, remainder{1, -1, 1, -1, 0, 0, 0, 0, 0};
-  std::vector<Tensor> tensors{make(x), make(y), make(std::vector<std::int32_t>(9, 77)), make(std::vector<std::int32_t>(9, 77))};
+  const std::vector<std::int32_t> quotient{3, -3, -3, 3, 0, INT32_MIN, 0, 0, -INT32_MAX},
+      remainder{1, -1, 1, -1, 0, 0, 0, 0, 0};
+  std::vector<Tensor> tensors{make(x), make(y), make(std::vector<std::int32_t>(9, 77)),
+                              make(std::vector<std::int32_t>(9, 77))};
   run("divide_kernel", {DType::i32, std::int64_t{64}}, GetParam(), {1, 1, 1}, tensors, {9});
   for (std::size_t i = 0; i < 9; ++i) {
     EXPECT_EQ(tensors[2].data_as<std::int32_t>()[i], quotient[i]) << i;
@@ -238,13 +247,14 @@ TEST_P(TileLanguage, IntegerDivisionIsTotal) {
 }
 
 TEST_P(TileLanguage, CastsSaturateTruncateAndRound) {
-  const std::vector<float> x{0.f,     -0.9f,  1.9f, -1.9f, 127.f,     128.f,     -128.9f,   -129.f, 300.f,
-                             -INFINITY, INFINITY, NAN,  3e9f,  -3e9f, 2147483648.f, 1e30f, 448.f,   65504.f, 65520.f};
+  const std::vector<float> x{0.f,      -0.9f, 1.9f, -1.9f, 127.f,        128.f, -128.9f, -129.f,  300.f,  -INFINITY,
+                             INFINITY, NAN,   3e9f, -3e9f, 2147483648.f, 1e30f, 448.f,   65504.f, 65520.f};
   const std::int64_t n = static_cast<std::int64_t>(x.size());
   {
     std::vector<Tensor> tensors{make(x), make(std::vector<std::int8_t>(x.size(), 77))};
     run("cast_kernel", {DType::f32, DType::i8, std::int64_t{64}}, GetParam(), {1, 1, 1}, tensors, {n});
-    const std::int8_t expected[] = {0, 0, 1, -1, 127, 127, -128, -128, 127, -128, 127, 0, 127, -128, 127, 127, 127, 127, 127};
+    const std::int8_t expected[] = {0,   0, 1,   -1,   127, 127, -128, -128, 127, -128,
+                                    127, 0, 127, -128, 127, 127, 127,  127,  127};
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(tensors[1].data_as<std::int8_t>()[i], expected[i]) << x[i];
   }
   {
@@ -268,12 +278,13 @@ TEST_P(TileLanguage, CastsSaturateTruncateAndRound) {
     }
     const std::int64_t count = static_cast<std::int64_t>(all.size());
     std::vector<Tensor> tensors{make(all), empty({count}, narrow, Device::cpu())};
-    run("cast_kernel", {DType::f32, narrow, std::int64_t{128}}, GetParam(), {(count + 127) / 128, 1, 1}, tensors, {count});
+    run("cast_kernel", {DType::f32, narrow, std::int64_t{128}}, GetParam(), {(count + 127) / 128, 1, 1}, tensors,
+        {count});
     std::vector<Tensor> back{tensors[1], make(std::vector<float>(all.size(), 77.f))};
     run("cast_kernel", {narrow, DType::f32, std::int64_t{128}}, GetParam(), {(count + 127) / 128, 1, 1}, back, {count});
     for (std::size_t i = 0; i < all.size(); ++i) {
       const float value = all[i];
-      const float expected = narrow == DType::f16      ? formats::f16_to_f32(formats::f32_to_f16(value))
+      const float expected = narrow == DType::f16       ? formats::f16_to_f32(formats::f32_to_f16(value))
                              : narrow == DType::bf16    ? formats::bf16_to_f32(formats::f32_to_bf16(value))
                              : narrow == DType::fp8e4m3 ? formats::fp8e4m3_to_f32(formats::f32_to_fp8e4m3(value))
                                                         : formats::fp8e5m2_to_f32(formats::f32_to_fp8e5m2(value));

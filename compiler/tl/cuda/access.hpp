@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/cuda/conditional_access.hpp"
 #include "compiler/tl/mask.hpp"
 
 namespace kiln::tl {
@@ -60,39 +61,46 @@ KILN_DEVICE int64_t offset_of(const A& offsets, int row, int column) {
   return row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride);
 }
 
+// A tile with contiguous columns has two paths. The fast one, for a full and aligned tile, is packets between registers and memory, marked likely so that it lies in
+// one piece at the kernel's start: a jump into code that is not cached yet costs a small kernel a tenth of its time. The other one asks every element, except where
+// a run is full after all.
+
 template <Number T, typename S, AffineTile A, typename M>
 KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mask, T other) {
   using L = Blocked<S>;
   using P = Packing<T, S, A>;
   Tile<T, S> result;
   const T* const first = data + offsets.base;
-  const bool full = mask.all();
   if constexpr (P::kPossible) {
     const bool aligned = P::aligned(first, offsets);
-    // The whole tile's answer first: without a branch per run the loads issue back to back. Marked likely so that these lie in one piece at the kernel's
-    // start: a jump into code that is not cached yet costs a small kernel a tenth of its time.
-    if (__builtin_expect(aligned && full, 1)) {
+    if (__builtin_expect(aligned && mask.all(), 1)) {
       KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements)
         P::load(&result.registers[r], first + offset_of(offsets, L::row(r), L::column(r)));
-    } else {
-      KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements) {
-        const int row = L::row(r), column = L::column(r);
-        const T* const address = first + offset_of(offsets, row, column);
-        if (aligned && mask.run(row, column, P::kElements)) {
-          P::load(&result.registers[r], address);
-        } else {
-          KILN_UNROLL for (int i = 0; i < P::kElements; ++i)
-            result.registers[r + i] = mask.at(row, column + i, r + i) ? address[i] : other;
-        }
+      return result;
+    }
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements) {
+      const int row = L::row(r), column = L::column(r);
+      const T* const address = first + offset_of(offsets, row, column);
+      if (aligned && mask.run(row, column, P::kElements)) {
+        P::load(&result.registers[r], address);
+      } else {
+        KILN_UNROLL for (int i = 0; i < P::kElements; ++i)
+          result.registers[r + i] = load_if(mask.at(row, column + i, r + i), address + i, other);
       }
     }
-  } else if (__builtin_expect(full, 1)) {
-    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
-      result.registers[r] = first[offset_of(offsets, L::row(r), L::column(r))];
+  } else if constexpr (is_same<typename A::column_stride_type, Constant<0>>) {
+    // One address per run, read where any of its elements is wanted.
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; r += L::kVector) {
+      const int row = L::row(r), column = L::column(r);
+      bool wanted[L::kVector], any = false;
+      KILN_UNROLL for (int i = 0; i < L::kVector; ++i) any |= wanted[i] = mask.at(row, column + i, r + i);
+      const T value = load_if(any, first + offset_of(offsets, row, 0), other);
+      KILN_UNROLL for (int i = 0; i < L::kVector; ++i) result.registers[r + i] = wanted[i] ? value : other;
+    }
   } else {
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
       const int row = L::row(r), column = L::column(r);
-      result.registers[r] = mask.at(row, column, r) ? first[offset_of(offsets, row, column)] : other;
+      result.registers[r] = load_if(mask.at(row, column, r), first + offset_of(offsets, row, column), other);
     }
   }
   return result;
@@ -102,28 +110,27 @@ template <Number T, typename S, AffineTile A, typename L, typename M>
 KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& values, const M& mask) {
   using P = Packing<T, S, A>;
   T* const first = data + offsets.base;
-  const bool full = mask.all();
   if constexpr (P::kPossible && is_same<L, Blocked<S>>) {
     const bool aligned = P::aligned(first, offsets);
-    if (__builtin_expect(aligned && full, 1)) {
+    if (__builtin_expect(aligned && mask.all(), 1)) {
       KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements)
         P::store(first + offset_of(offsets, L::row(r), L::column(r)), &values.registers[r]);
-    } else {
-      KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements) {
-        const int row = L::row(r), column = L::column(r);
-        T* const address = first + offset_of(offsets, row, column);
-        if (aligned && mask.run(row, column, P::kElements)) {
-          P::store(address, &values.registers[r]);
-        } else {
-          KILN_UNROLL for (int i = 0; i < P::kElements; ++i)
-            if (mask.at(row, column + i, r + i)) address[i] = values.registers[r + i];
-        }
+      return;
+    }
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements) {
+      const int row = L::row(r), column = L::column(r);
+      T* const address = first + offset_of(offsets, row, column);
+      if (aligned && mask.run(row, column, P::kElements)) {
+        P::store(address, &values.registers[r]);
+      } else {
+        KILN_UNROLL for (int i = 0; i < P::kElements; ++i)
+          store_if(mask.at(row, column + i, r + i), address + i, values.registers[r + i]);
       }
     }
   } else {
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
       const int row = L::row(r), column = L::column(r);
-      if (L::owns(r) && mask.at(row, column, r)) first[offset_of(offsets, row, column)] = values.registers[r];
+      store_if(L::owns(r) && mask.at(row, column, r), first + offset_of(offsets, row, column), values.registers[r]);
     }
   }
 }
@@ -133,7 +140,7 @@ KILN_DEVICE Tile<T, S> load_scattered(const T* data, const Tile<I, S>& offsets, 
   using L = Blocked<S>;
   Tile<T, S> result;
   KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
-    result.registers[r] = mask.at(L::row(r), L::column(r), r) ? data[offsets.registers[r]] : other;
+    result.registers[r] = load_if(mask.at(L::row(r), L::column(r), r), data + offsets.registers[r], other);
   return result;
 }
 
@@ -141,7 +148,7 @@ template <Number T, typename S, Integer I, typename M>
 KILN_DEVICE void store_scattered(T* data, const Tile<I, S>& offsets, const Tile<T, S>& values, const M& mask) {
   using L = Blocked<S>;
   KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
-    if (L::owns(r) && mask.at(L::row(r), L::column(r), r)) data[offsets.registers[r]] = values.registers[r];
+    store_if(L::owns(r) && mask.at(L::row(r), L::column(r), r), data + offsets.registers[r], values.registers[r]);
 }
 
 template <Number T>
