@@ -64,6 +64,24 @@ KILN_DEVICE To cast(From x) {
 template <Number To, Number From, typename S, typename L>
 KILN_DEVICE Tile<To, S, L> cast(const Tile<From, S, L>& x) {
   Tile<To, S, L> result;
+#if defined(KILN_TARGET_CUDA)
+  if constexpr (is_same<From, float> && (is_same<To, float16> || is_same<To, bfloat16>) && L::kRegisters % 2 == 0) {
+    // Two conversions in one instruction, which also packs them; likewise two halves of a word below.
+    KILN_UNROLL for (int r = 0; r < result.kRegisters; r += 2) {
+      const uint32_t pair = narrow_float::f32_pair_to<is_same<To, bfloat16>>(x.registers[r], x.registers[r + 1]);
+      memcpy(&result.registers[r], &pair, sizeof(pair));
+    }
+    return result;
+  } else if constexpr (is_same<From, bfloat16> && is_same<To, float> && L::kRegisters % 2 == 0) {
+    KILN_UNROLL for (int r = 0; r < result.kRegisters; r += 2) {
+      uint32_t pair;
+      memcpy(&pair, &x.registers[r], sizeof(pair));
+      result.registers[r] = __builtin_bit_cast(float, pair << 16);
+      result.registers[r + 1] = __builtin_bit_cast(float, pair & 0xffff0000u);
+    }
+    return result;
+  }
+#endif
   KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = cast<To>(x.registers[r]);
   return result;
 }

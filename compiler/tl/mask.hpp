@@ -5,8 +5,8 @@
 
 namespace kiln::tl {
 
-// Masks answer three questions: all() of the tile, run(row, column, count) of `count` elements side by side in a row, at(row, column, r) of the element
-// in register r. Symbolic ones compute the answers, so a whole tile's mask costs one comparison where it is full.
+// Masks answer two questions: all() of the tile, and at(row, column, r) of one element, which is in register r. Symbolic ones compute the answers from the
+// coordinates, so a whole tile's mask costs one comparison where it is full; only a TileMask looks at r.
 
 /// values < bound, kept as values - base < room. With strides known to the template the whole comparison fits in 32 bits: half the instructions on a GPU,
 /// twice the lanes on a CPU.
@@ -34,10 +34,6 @@ struct LessMask {
            column * static_cast<Room>(static_cast<int64_t>(values.column_stride));
   }
   KILN_DEVICE bool all() const { return values.largest() < room; }
-  KILN_DEVICE bool run(int row, int column, int count) const {
-    // Affine in the column, so both ends decide.
-    return value(row, column) < room && value(row, column + count - 1) < room;
-  }
   KILN_DEVICE bool at(int row, int column, int) const { return value(row, column) < room; }
 };
 
@@ -49,9 +45,6 @@ struct AndMask {
   B second;
 
   KILN_DEVICE bool all() const { return first.all() && second.all(); }
-  KILN_DEVICE bool run(int row, int column, int count) const {
-    return first.run(row, column, count) && second.run(row, column, count);
-  }
   KILN_DEVICE bool at(int row, int column, int r) const { return first.at(row, column, r) && second.at(row, column, r); }
 };
 
@@ -60,7 +53,6 @@ template <typename ShapeT>
 struct FullMask {
   using shape = ShapeT;
   KILN_DEVICE bool all() const { return true; }
-  KILN_DEVICE bool run(int, int, int) const { return true; }
   KILN_DEVICE bool at(int, int, int) const { return true; }
 };
 
@@ -70,7 +62,6 @@ struct UniformMask {
   using shape = ShapeT;
   bool value;
   KILN_DEVICE bool all() const { return value; }
-  KILN_DEVICE bool run(int, int, int) const { return value; }
   KILN_DEVICE bool at(int, int, int) const { return value; }
 };
 
@@ -80,9 +71,13 @@ struct TileMask {
   using shape = ShapeT;
   Tile<bool, ShapeT> values;
   KILN_DEVICE bool all() const { return false; }
-  KILN_DEVICE bool run(int, int, int) const { return false; }
   KILN_DEVICE bool at(int, int, int r) const { return values.registers[r]; }
 };
+
+template <typename T>
+inline constexpr bool is_tile_mask = false;
+template <typename S>
+inline constexpr bool is_tile_mask<TileMask<S>> = true;
 
 template <typename T>
 inline constexpr bool is_symbolic_mask = false;

@@ -7,9 +7,11 @@
 
 namespace kiln::ops {
 
+// The pointers come before the scalars, which most functors do not read: the GPU then finds all it needs in one line of its constant cache.
+
 /// out[i] = Functor(in[i]...) over dense tensors of n elements in one order. Inputs are cast to Compute, the result to Out.
 template <typename Functor, typename Compute, int BLOCK_SIZE, typename Out, typename... In>
-KILN_KERNEL void elementwise_contiguous_kernel(Out* out, tl::int64_t n, Scalars scalars, const In*... in) {
+KILN_KERNEL void elementwise_contiguous_kernel(Out* out, tl::int64_t n, const In*... in, Scalars scalars) {
   const auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
   const auto mask = offsets < n;
   tl::store(out + offsets, tl::cast<Out>(Functor::template apply<Compute>(scalars, tl::cast<Compute>(tl::load(in + offsets, mask))...)),
@@ -57,7 +59,7 @@ KILN_DEVICE void split_program(const StridedIteration& iteration, tl::int64_t pr
 
 /// One 2-D tile of the two inner dimensions per program.
 template <typename Functor, typename Compute, int BLOCK_M, int BLOCK_N, int STRIDE_KINDS, typename Out, typename... In>
-KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration, Scalars scalars, const In*... in) {
+KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration, const In*... in, Scalars scalars) {
   constexpr int kOperands = 1 + sizeof...(In);
   tl::int64_t column_block, row_block, outer[kOperands] = {};
   split_program<kOperands>(iteration, tl::program_id(0), column_block, row_block, outer);
@@ -65,7 +67,12 @@ KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration
   const tl::int64_t first_row = row_block * BLOCK_M, first_column = column_block * BLOCK_N;
   const auto rows = tl::expand_dims<1>(first_row + tl::arange<BLOCK_M>());
   const auto columns = tl::expand_dims<0>(first_column + tl::arange<BLOCK_N>());
-  const auto mask = (rows < iteration.rows) & (columns < iteration.columns);
+  const auto mask = [&] {
+    if constexpr (BLOCK_M == 1)  // the row blocks are the rows
+      return columns < iteration.columns;
+    else
+      return (rows < iteration.rows) & (columns < iteration.columns);
+  }();
   const auto offsets = [&]<int kOperand>() {
     return outer[kOperand] + rows * iteration.row_strides[kOperand] +
            column_offsets<(STRIDE_KINDS >> (2 * kOperand)) & 3, BLOCK_N>(first_column, iteration.column_strides[kOperand]);
@@ -81,7 +88,7 @@ KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration
 
 /// Coordinates per element, for shapes that would leave a two-dimensional tile mostly empty.
 template <typename Functor, typename Compute, int BLOCK_SIZE, typename Out, typename... In>
-KILN_KERNEL void elementwise_indexed_kernel(Out* out, IndexedIteration iteration, Scalars scalars, const In*... in) {
+KILN_KERNEL void elementwise_indexed_kernel(Out* out, IndexedIteration iteration, const In*... in, Scalars scalars) {
   constexpr int kOperands = 1 + sizeof...(In);
   const auto linear = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
   const auto mask = linear < iteration.n;

@@ -16,9 +16,12 @@ namespace kiln::elementwise {
 namespace {
 
 constexpr std::int64_t kDefaultWarps = 4;
-/// From here on an op is bound by arithmetic as much as by memory, and a thread does better with two accesses to work
-/// on.
-constexpr double kHeavyFlops = 20;
+/// A contiguous kernel's programs: 32 of them fill a processor, and small ones start and end sooner (1% at 2^24
+/// elements on an H200).
+constexpr std::int64_t kLinearWarps = 2;
+/// From here on an op on 16-bit elements is bound by arithmetic as much as by memory, and a thread does better with two
+/// accesses to work on.
+constexpr double kHeavyFlops = 10;
 constexpr std::int64_t kMostElementsPerThread = 64;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
@@ -65,7 +68,7 @@ const Tunable kCudaWarps{"num_warps", {4, 8, 2, 16, 1}};
 
 ConfigSpace linear_space(const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_SIZE", {128, 64, 256}}}, {}};
-  return {{{"BLOCK_SIZE", {2048, 1024, 4096, 512, 8192, 256}}, kCudaWarps},
+  return {{{"BLOCK_SIZE", {512, 256, 1024, 128, 2048, 4096, 8192}}, kCudaWarps},
           {threads_are_busy({"BLOCK_SIZE"}), registers_suffice({"BLOCK_SIZE"})}};
 }
 
@@ -85,14 +88,13 @@ ConfigSpace tile_space(const Target& target) {
 /// Elements of a GPU tile that give each thread `accesses` 16-byte accesses to every operand. One is the fastest where
 /// a program costs nothing to set up: occupancy hides the latency, and short code starts sooner (measured on an H200;
 /// docs/performance.md).
-std::int64_t cuda_tile_elements(std::int64_t width, std::int64_t accesses) {
-  return width * 32 * kDefaultWarps * accesses;
+std::int64_t cuda_tile_elements(std::int64_t width, std::int64_t accesses, std::int64_t num_warps) {
+  return width * 32 * num_warps * accesses;
 }
 
 Config linear_default(std::int64_t width, std::int64_t accesses, std::int64_t cpu_block, const Target& target) {
   if (!is_cuda(target)) return {{"BLOCK_SIZE", cpu_block}};
-  return {{"BLOCK_SIZE", std::max<std::int64_t>(cuda_tile_elements(width, accesses), 256)},
-          {"num_warps", kDefaultWarps}};
+  return {{"BLOCK_SIZE", cuda_tile_elements(width, accesses, kLinearWarps)}, {"num_warps", kLinearWarps}};
 }
 
 /// The widest power of two up to `most` whose tiles are at least nine tenths full over `columns`, else the one that is
@@ -137,9 +139,8 @@ Config tile_default(const CollapsedIteration& iteration, std::int64_t width, con
     while (block_m * block_n < 16) block_m *= 2;
     return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}};
   }
-  // Two accesses for each thread share the divisions that place a tile.
-  const std::int64_t elements = cuda_tile_elements(width, 2);
-  const std::int64_t block_n = block_columns(columns, width * 32, transposing ? 32 : width * 64);
+  const std::int64_t elements = transposing ? 1024 : cuda_tile_elements(width, 1, kDefaultWarps);
+  const std::int64_t block_n = block_columns(columns, width * 16, transposing ? 32 : elements);
   std::int64_t block_m =
       std::clamp<std::int64_t>(elements / block_n, 1, std::min<std::int64_t>(ceil_power_of_two(rows), 1024));
   std::int64_t num_warps = kDefaultWarps;
@@ -175,12 +176,12 @@ LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config,
   plan.template_arguments.emplace_back(call.outputs[0].dtype);
   plan.arguments.add_tensor(0);
   plan.arguments.add_value(iteration);
-  plan.arguments.add_value(make_scalars(row, call.attributes, types));
   int tensor = 1;
   for (const TensorView& input : kernel_inputs(row, call.inputs)) {
     plan.template_arguments.emplace_back(input.dtype);
     plan.arguments.add_tensor(tensor++);
   }
+  plan.arguments.add_value(make_scalars(row, call.attributes, types));
   plan.geometry.grid = grid_of(row, programs, target);
   if (const std::int64_t* num_warps = config.find("num_warps"))
     plan.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
@@ -197,7 +198,7 @@ Variant contiguous(const OpRow& row) {
   variant.space = linear_space;
   variant.default_config = [&row](const OpCall& call, const Target& target) {
     const std::int64_t width = vector_width(row, call);
-    return linear_default(width, row.flops >= kHeavyFlops ? 2 : 1, width <= 2 ? 64 : 128, target);
+    return linear_default(width, row.flops >= kHeavyFlops && width >= 8 ? 2 : 1, width <= 2 ? 64 : 128, target);
   };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     const CollapsedIteration iteration = collapse_call(row, call);
@@ -218,7 +219,7 @@ Variant indexed(const OpRow& row) {
     return prefers_indexed(collapse_call(row, call), target.type);
   };
   variant.space = linear_space;
-  variant.default_config = [](const OpCall&, const Target& target) { return linear_default(1, 2, 128, target); };
+  variant.default_config = [](const OpCall&, const Target& target) { return linear_default(1, 4, 128, target); };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     const ops::IndexedIteration iteration = indexed_iteration(collapse_call(row, call));
     const std::int64_t block_size = config.at("BLOCK_SIZE");

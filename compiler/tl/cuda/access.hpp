@@ -61,9 +61,79 @@ KILN_DEVICE int64_t offset_of(const A& offsets, int row, int column) {
   return row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride);
 }
 
-// A tile with contiguous columns has two paths. The fast one, for a full and aligned tile, is packets between registers and memory, marked likely so that it lies in
-// one piece at the kernel's start: a jump into code that is not cached yet costs a small kernel a tenth of its time. The other one asks every element, except where
-// a run is full after all.
+template <int kBytes>
+KILN_DEVICE unsigned char* shared_bytes() {
+  __shared__ alignas(16) unsigned char bytes[kBytes];
+  return bytes;
+}
+
+// A full and aligned tile moves in packets between registers and memory. Any other tile takes the same packets from or to shared memory, and functions that are not inlined
+// carry its elements between there and memory one by one. So the code that usually runs is one straight piece (jumps into instruction cache that is still cold cost a
+// kernel of a few microseconds several percent), and what seldom runs is compiled once per kind of tile. Masking every unrolled access in place was the alternative:
+// twice the compile time, and ptxas took 16-bit packets apart where the paths met, so that one load had to arrive before the next was issued.
+
+/// A tile passes through shared memory in pieces of whole runs.
+template <typename T, typename S>
+struct Staging {
+  using L = Blocked<S>;
+  static constexpr int kRunBytes = L::kPitch * static_cast<int>(sizeof(T));
+  static constexpr int kRuns = smaller(L::kRuns, larger(1, 16 * 1024 / kRunBytes));
+  static constexpr int kRegisters = kRuns * L::kVector;
+  static constexpr int kElements = smaller(kRuns * L::kPitch, S::kNumel);
+  static constexpr int kBatch = smaller(4, kRegisters);
+
+  /// The same memory for all tiles whose pieces have this size.
+  KILN_DEVICE static T* memory() { return reinterpret_cast<T*>(shared_bytes<kElements * static_cast<int>(sizeof(T))>()); }
+
+  /// body(element of the tile, element of the piece) for the calling thread's share, neighbouring threads on neighbouring elements.
+  template <typename F>
+  KILN_DEVICE static void for_each_batch(int first_element, F body) {
+    KILN_NO_UNROLL for (int start = 0; start < kRegisters; start += kBatch) {
+      int places[kBatch];
+      KILN_UNROLL for (int i = 0; i < kBatch; ++i)
+        places[i] = ((start + i) * kNumThreads + static_cast<int>(threadIdx.x)) % kElements;
+      body(places, first_element);
+    }
+  }
+};
+
+/// Fills shared memory with the piece from first_element on and returns where element 0 of the tile would be.
+template <Number T, typename S, AffineTile A, typename M>
+__device__ __noinline__ const T* stage_in(const T* first, A offsets, M mask, T other, int first_element) {
+  using G = Staging<T, S>;
+  T* const staged = G::memory();
+  __syncthreads();  // an earlier piece may still be read
+  G::for_each_batch(first_element, [&](const int(&places)[G::kBatch], int from) {
+    T values[G::kBatch];
+    KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) {
+      const int row = (from + places[i]) / S::kColumns, column = (from + places[i]) % S::kColumns;
+      values[i] = load_if(mask.at(row, column, 0), first + offset_of(offsets, row, column), other);
+    }
+    KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) staged[places[i]] = values[i];
+  });
+  __syncthreads();
+  return staged - first_element;
+}
+
+/// Where element 0 of the tile would be, for writing the piece from first_element on.
+template <Number T, typename S>
+__device__ __noinline__ T* stage_for_writing(int first_element) {
+  __syncthreads();  // an earlier piece may still be read
+  return Staging<T, S>::memory() - first_element;
+}
+
+template <Number T, typename S, AffineTile A, typename M>
+__device__ __noinline__ void stage_out(T* first, A offsets, M mask, int first_element) {
+  using G = Staging<T, S>;
+  const T* const staged = G::memory();
+  __syncthreads();
+  G::for_each_batch(first_element, [&](const int(&places)[G::kBatch], int from) {
+    KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) {
+      const int row = (from + places[i]) / S::kColumns, column = (from + places[i]) % S::kColumns;
+      store_if(mask.at(row, column, 0), first + offset_of(offsets, row, column), staged[places[i]]);
+    }
+  });
+}
 
 template <Number T, typename S, AffineTile A, typename M>
 KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mask, T other) {
@@ -71,32 +141,24 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
   using P = Packing<T, S, A>;
   Tile<T, S> result;
   const T* const first = data + offsets.base;
-  if constexpr (P::kPossible) {
-    const bool aligned = P::aligned(first, offsets);
-    if (__builtin_expect(aligned && mask.all(), 1)) {
-      KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements)
-        P::load(&result.registers[r], first + offset_of(offsets, L::row(r), L::column(r)));
-      return result;
-    }
-    KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements) {
-      const int row = L::row(r), column = L::column(r);
-      const T* const address = first + offset_of(offsets, row, column);
-      if (aligned && mask.run(row, column, P::kElements)) {
-        P::load(&result.registers[r], address);
-      } else {
-        KILN_UNROLL for (int i = 0; i < P::kElements; ++i)
-          result.registers[r + i] = load_if(mask.at(row, column + i, r + i), address + i, other);
+  const bool full = mask.all();
+  if constexpr (P::kPossible && !is_tile_mask<M>) {
+    using G = Staging<T, S>;
+    const bool direct = full && P::aligned(first, offsets);
+    KILN_UNROLL for (int start = 0; start < L::kRegisters; start += G::kRegisters) {
+      const T* from = first;
+      int64_t pitch = static_cast<int64_t>(offsets.row_stride);
+      if (__builtin_expect(!direct, 0)) {
+        from = stage_in<T, S>(first, offsets, mask, other, start * kNumThreads);
+        pitch = S::kColumns;
       }
+      KILN_UNROLL for (int r = start; r < start + G::kRegisters; r += P::kElements)
+        P::load(&result.registers[r], from + (L::row(r) * pitch + L::column(r)));
     }
-  } else if constexpr (is_same<typename A::column_stride_type, Constant<0>>) {
-    // One address per run, read where any of its elements is wanted.
-    KILN_UNROLL for (int r = 0; r < L::kRegisters; r += L::kVector) {
-      const int row = L::row(r), column = L::column(r);
-      bool wanted[L::kVector], any = false;
-      KILN_UNROLL for (int i = 0; i < L::kVector; ++i) any |= wanted[i] = mask.at(row, column + i, r + i);
-      const T value = load_if(any, first + offset_of(offsets, row, 0), other);
-      KILN_UNROLL for (int i = 0; i < L::kVector; ++i) result.registers[r + i] = wanted[i] ? value : other;
-    }
+  } else if (__builtin_expect(full, 1)) {
+    // Without a condition, loads of one address become one.
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
+      result.registers[r] = first[offset_of(offsets, L::row(r), L::column(r))];
   } else {
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
       const int row = L::row(r), column = L::column(r);
@@ -110,22 +172,19 @@ template <Number T, typename S, AffineTile A, typename L, typename M>
 KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& values, const M& mask) {
   using P = Packing<T, S, A>;
   T* const first = data + offsets.base;
-  if constexpr (P::kPossible && is_same<L, Blocked<S>>) {
-    const bool aligned = P::aligned(first, offsets);
-    if (__builtin_expect(aligned && mask.all(), 1)) {
-      KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements)
-        P::store(first + offset_of(offsets, L::row(r), L::column(r)), &values.registers[r]);
-      return;
-    }
-    KILN_UNROLL for (int r = 0; r < L::kRegisters; r += P::kElements) {
-      const int row = L::row(r), column = L::column(r);
-      T* const address = first + offset_of(offsets, row, column);
-      if (aligned && mask.run(row, column, P::kElements)) {
-        P::store(address, &values.registers[r]);
-      } else {
-        KILN_UNROLL for (int i = 0; i < P::kElements; ++i)
-          store_if(mask.at(row, column + i, r + i), address + i, values.registers[r + i]);
+  if constexpr (P::kPossible && is_same<L, Blocked<S>> && !is_tile_mask<M>) {
+    using G = Staging<T, S>;
+    const bool direct = mask.all() && P::aligned(first, offsets);
+    KILN_UNROLL for (int start = 0; start < L::kRegisters; start += G::kRegisters) {
+      T* to = first;
+      int64_t pitch = static_cast<int64_t>(offsets.row_stride);
+      if (__builtin_expect(!direct, 0)) {
+        to = stage_for_writing<T, S>(start * kNumThreads);
+        pitch = S::kColumns;
       }
+      KILN_UNROLL for (int r = start; r < start + G::kRegisters; r += P::kElements)
+        P::store(to + (L::row(r) * pitch + L::column(r)), &values.registers[r]);
+      if (__builtin_expect(!direct, 0)) stage_out<T, S>(first, offsets, mask, start * kNumThreads);
     }
   } else {
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {

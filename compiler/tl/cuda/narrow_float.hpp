@@ -27,6 +27,17 @@ KILN_DEVICE uint16_t f32_to_bf16(float value) {
   return bits;
 }
 
+/// Two values at once, `first` in the lower half.
+template <bool kBfloat16>
+KILN_DEVICE uint32_t f32_pair_to(float first, float second) {
+  uint32_t pair;
+  if constexpr (kBfloat16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+
 #if __CUDA_ARCH__ >= 890
 
 KILN_DEVICE float lower_half(uint32_t pair) { return f16_to_f32(static_cast<uint16_t>(pair)); }
