@@ -16,9 +16,10 @@ namespace kiln::elementwise {
 namespace {
 
 constexpr std::int64_t kDefaultWarps = 4;
-/// A contiguous kernel's programs: 32 of them fill a processor, and small ones start and end sooner (1% at 2^24
-/// elements on an H200).
-constexpr std::int64_t kLinearWarps = 2;
+/// Elements of a thread in a contiguous kernel, or one 16-byte access where that holds more: fewer leave programs too
+/// short to launch at full rate, more make them long to start and end (measured on an H200 from 2^20 to 2^28 elements;
+/// docs/performance.md).
+constexpr std::int64_t kLinearElements = 8;
 /// From here on an op on 16-bit elements is bound by arithmetic as much as by memory, and a thread does better with two
 /// accesses to work on.
 constexpr double kHeavyFlops = 10;
@@ -68,7 +69,7 @@ const Tunable kCudaWarps{"num_warps", {4, 8, 2, 16, 1}};
 
 ConfigSpace linear_space(const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_SIZE", {128, 64, 256}}}, {}};
-  return {{{"BLOCK_SIZE", {512, 256, 1024, 128, 2048, 4096, 8192}}, kCudaWarps},
+  return {{{"BLOCK_SIZE", {1024, 512, 2048, 256, 4096, 128, 8192}}, kCudaWarps},
           {threads_are_busy({"BLOCK_SIZE"}), registers_suffice({"BLOCK_SIZE"})}};
 }
 
@@ -85,16 +86,9 @@ ConfigSpace tile_space(const Target& target) {
            registers_suffice({"BLOCK_M", "BLOCK_N"})}};
 }
 
-/// Elements of a GPU tile that give each thread `accesses` 16-byte accesses to every operand. One is the fastest where
-/// a program costs nothing to set up: occupancy hides the latency, and short code starts sooner (measured on an H200;
-/// docs/performance.md).
-std::int64_t cuda_tile_elements(std::int64_t width, std::int64_t accesses, std::int64_t num_warps) {
-  return width * 32 * num_warps * accesses;
-}
-
-Config linear_default(std::int64_t width, std::int64_t accesses, std::int64_t cpu_block, const Target& target) {
+Config linear_default(std::int64_t elements_per_thread, std::int64_t cpu_block, const Target& target) {
   if (!is_cuda(target)) return {{"BLOCK_SIZE", cpu_block}};
-  return {{"BLOCK_SIZE", cuda_tile_elements(width, accesses, kLinearWarps)}, {"num_warps", kLinearWarps}};
+  return {{"BLOCK_SIZE", elements_per_thread * 32 * kDefaultWarps}, {"num_warps", kDefaultWarps}};
 }
 
 /// The widest power of two up to `most` whose tiles are at least nine tenths full over `columns`, else the one that is
@@ -139,7 +133,8 @@ Config tile_default(const CollapsedIteration& iteration, std::int64_t width, con
     while (block_m * block_n < 16) block_m *= 2;
     return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}};
   }
-  const std::int64_t elements = transposing ? 1024 : cuda_tile_elements(width, 1, kDefaultWarps);
+  // One 16-byte access for each thread: as fast as two within a few percent, and a third less to compile.
+  const std::int64_t elements = transposing ? 1024 : width * 32 * kDefaultWarps;
   const std::int64_t block_n = block_columns(columns, width * 16, transposing ? 32 : elements);
   std::int64_t block_m =
       std::clamp<std::int64_t>(elements / block_n, 1, std::min<std::int64_t>(ceil_power_of_two(rows), 1024));
@@ -198,7 +193,9 @@ Variant contiguous(const OpRow& row) {
   variant.space = linear_space;
   variant.default_config = [&row](const OpCall& call, const Target& target) {
     const std::int64_t width = vector_width(row, call);
-    return linear_default(width, row.flops >= kHeavyFlops && width >= 8 ? 2 : 1, width <= 2 ? 64 : 128, target);
+    const std::int64_t elements = std::max(width, kLinearElements);
+    return linear_default(row.flops >= kHeavyFlops && width >= 8 ? 2 * elements : elements, width <= 2 ? 64 : 128,
+                          target);
   };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     const CollapsedIteration iteration = collapse_call(row, call);
@@ -219,7 +216,7 @@ Variant indexed(const OpRow& row) {
     return prefers_indexed(collapse_call(row, call), target.type);
   };
   variant.space = linear_space;
-  variant.default_config = [](const OpCall&, const Target& target) { return linear_default(1, 4, 128, target); };
+  variant.default_config = [](const OpCall&, const Target& target) { return linear_default(4, 128, target); };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     const ops::IndexedIteration iteration = indexed_iteration(collapse_call(row, call));
     const std::int64_t block_size = config.at("BLOCK_SIZE");

@@ -141,7 +141,7 @@ void check_coverage(std::string_view op, const std::vector<TensorView>& inputs, 
       std::vector<void*> parameters(static_cast<std::size_t>(plan.arguments.size()));
       plan.arguments.bind(tensors.data(), parameters.data());
       EXPECT_EQ(parameters[0], &tensors[0]);
-      for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(parameters[i + 3], &tensors[i + 1]);
+      for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(parameters[i + 2], &tensors[i + 1]);
       std::vector<Offsets> visits = variant.name == "contiguous"
                                         ? walk_contiguous(plan, parameters.data(), tensors.size())
                                     : variant.name == "strided" ? walk_strided(plan, parameters.data(), tensors.size())

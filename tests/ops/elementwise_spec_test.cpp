@@ -215,7 +215,7 @@ TEST(ElementwiseSpecs, ScalarsReachTheKernel) {
   void* parameters[5];
   plan.arguments.bind(tensors, parameters);
   EXPECT_EQ(*static_cast<long long*>(parameters[1]), 9);
-  const auto& scalars = *static_cast<ops::Scalars*>(parameters[2]);
+  const auto& scalars = *static_cast<ops::Scalars*>(parameters[4]);
   EXPECT_EQ(scalars.f[0], 3);
   EXPECT_EQ(scalars.i[0], 3);
   EXPECT_EQ(scalars.f[1], -2);
