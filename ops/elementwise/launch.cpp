@@ -20,9 +20,14 @@ constexpr std::int64_t kDefaultWarps = 4;
 /// short to launch at full rate, more make them long to start and end (measured on an H200 from 2^20 to 2^28 elements;
 /// docs/performance.md).
 constexpr std::int64_t kLinearElements = 8;
-/// From here on an op on 16-bit elements is bound by arithmetic as much as by memory, and a thread does better with two
-/// accesses to work on.
+/// What a program must move for its launch not to be the limit: an H200 starts 1.65 programs a nanosecond (measured),
+/// in which its memory moves 4.35 KB; that makes 2.7 KB, and some to spare.
+constexpr std::int64_t kLeastProgramBytes = 3072;
+/// From kHeavyFlops on an op on 16-bit elements is bound by arithmetic as much as by memory, and a thread does better
+/// with two accesses to work on; from kVeryHeavyFlops on one access is work enough, and unrolled code takes long to
+/// compile.
 constexpr double kHeavyFlops = 10;
+constexpr double kVeryHeavyFlops = 20;
 constexpr std::int64_t kMostElementsPerThread = 64;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
@@ -46,6 +51,12 @@ std::int64_t vector_width(const OpRow& row, const OpCall& call) {
   for (const TensorView& input : kernel_inputs(row, call.inputs))
     widest_bytes = std::max(widest_bytes, itemsize_bytes(input.dtype));
   return 16 / widest_bytes;
+}
+
+std::int64_t bytes_per_element(const OpRow& row, const OpCall& call) {
+  std::int64_t bytes = itemsize_bytes(call.outputs[0].dtype);
+  for (const TensorView& input : kernel_inputs(row, call.inputs)) bytes += itemsize_bytes(input.dtype);
+  return bytes;
 }
 
 std::int64_t product(const Config& config, const std::vector<std::string>& factors) {
@@ -86,9 +97,13 @@ ConfigSpace tile_space(const Target& target) {
            registers_suffice({"BLOCK_M", "BLOCK_N"})}};
 }
 
-Config linear_default(std::int64_t elements_per_thread, std::int64_t cpu_block, const Target& target) {
+/// Two warps where such a program moves enough: small programs start and end sooner (1% at 2^24 elements). Four
+/// otherwise.
+Config linear_default(std::int64_t elements_per_thread, std::int64_t bytes_per_element, std::int64_t cpu_block,
+                      const Target& target) {
   if (!is_cuda(target)) return {{"BLOCK_SIZE", cpu_block}};
-  return {{"BLOCK_SIZE", elements_per_thread * 32 * kDefaultWarps}, {"num_warps", kDefaultWarps}};
+  const std::int64_t num_warps = elements_per_thread * 64 * bytes_per_element >= kLeastProgramBytes ? 2 : kDefaultWarps;
+  return {{"BLOCK_SIZE", elements_per_thread * 32 * num_warps}, {"num_warps", num_warps}};
 }
 
 /// The widest power of two up to `most` whose tiles are at least nine tenths full over `columns`, else the one that is
@@ -193,9 +208,12 @@ Variant contiguous(const OpRow& row) {
   variant.space = linear_space;
   variant.default_config = [&row](const OpCall& call, const Target& target) {
     const std::int64_t width = vector_width(row, call);
-    const std::int64_t elements = std::max(width, kLinearElements);
-    return linear_default(row.flops >= kHeavyFlops && width >= 8 ? 2 * elements : elements, width <= 2 ? 64 : 128,
-                          target);
+    std::int64_t elements = std::max(width, kLinearElements);
+    if (row.flops >= kVeryHeavyFlops)
+      elements = width;
+    else if (row.flops >= kHeavyFlops && width >= 8)
+      elements *= 2;
+    return linear_default(elements, bytes_per_element(row, call), width <= 2 ? 64 : 128, target);
   };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     const CollapsedIteration iteration = collapse_call(row, call);
@@ -216,7 +234,9 @@ Variant indexed(const OpRow& row) {
     return prefers_indexed(collapse_call(row, call), target.type);
   };
   variant.space = linear_space;
-  variant.default_config = [](const OpCall&, const Target& target) { return linear_default(4, 128, target); };
+  variant.default_config = [&row](const OpCall& call, const Target& target) {
+    return linear_default(4, bytes_per_element(row, call), 128, target);
+  };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     const ops::IndexedIteration iteration = indexed_iteration(collapse_call(row, call));
     const std::int64_t block_size = config.at("BLOCK_SIZE");
