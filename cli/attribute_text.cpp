@@ -43,14 +43,15 @@ std::optional<std::vector<std::int64_t>> parse_list(std::string_view text) {
   return values;
 }
 
-/// For an attribute whose default says nothing about its type.
-AttributeValue guess_value(std::string_view text) {
+/// For an attribute whose default, None, says nothing about its type; nullopt for what can be neither number nor dtype.
+std::optional<AttributeValue> guess_value(std::string_view text) {
+  if (text == "none" || text == "None") return AttributeValue();
   if (const auto value = parse_number<std::int64_t>(text)) return *value;
   if (const auto value = parse_number<double>(text)) return *value;
   if (text == "true" || text == "True") return true;
   if (text == "false" || text == "False") return false;
   if (const auto dtype = find_dtype(text)) return *dtype;
-  return std::string(text);
+  return std::nullopt;
 }
 
 template <typename Value>
@@ -72,7 +73,7 @@ std::string_view attribute_type(const AttributeSpec& attribute) {
 
 AttributeValue parse_attribute_value(const AttributeSpec& attribute, std::string_view text) {
   if (std::holds_alternative<std::monostate>(attribute.fallback))
-    return text == "none" || text == "None" ? AttributeValue() : guess_value(text);
+    return value_or_fail(attribute, text, guess_value(text));
   if (std::holds_alternative<bool>(attribute.fallback)) return value_or_fail(attribute, text, parse_bool(text));
   if (std::holds_alternative<std::int64_t>(attribute.fallback))
     return value_or_fail(attribute, text, parse_number<std::int64_t>(text));

@@ -43,7 +43,7 @@ std::string plural(std::int64_t count) {
 }
 
 void print(const CacheOptions& options, const Json& json, const std::string& text) {
-  std::fputs((options.json ? json.dump(2) + '\n' : text).c_str(), stdout);
+  std::fputs((options.json ? json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n' : text).c_str(), stdout);
 }
 
 Json artifact_json(const ListedArtifact& listed) {
@@ -124,11 +124,8 @@ int stats(const DiskStore& store, const CacheOptions& options) {
     target_bytes += listed.entry.size_bytes;
   }
   const std::string limit = environment("KILN_CACHE_SIZE").value_or("the default");
-  Json json = {{"root", store.root().string()},
-               {"artifacts", count},
-               {"bytes", bytes},
-               {"damaged", damaged},
-               {"problem", store.problem()}};
+  Json json = {{"root", store.root().string()}, {"artifacts", count},       {"bytes", bytes}, {"damaged", damaged},
+               {"problem", store.problem()},    {"targets", Json::object()}};
   std::vector<std::vector<std::string>> rows{
       {"folder", store.root().string()},
       {"artifacts", std::to_string(count)},
@@ -158,9 +155,9 @@ int verify(DiskStore& store, const CacheOptions& options) {
                       options.repair ? fmt::format(", {} removed", removed.entries) : "");
   print(options, json, text);
   if (damaged.empty() || (options.repair && removed.entries >= static_cast<std::int64_t>(damaged.size()))) return 0;
-  std::fputs(fmt::format("kiln: error: {} of the cache damaged; 'kiln cache verify --repair' removes {}, and the next "
-                         "use rebuilds {}\n",
-                         plural(static_cast<std::int64_t>(damaged.size())) + (damaged.size() == 1 ? " is" : " are"),
+  std::fputs(fmt::format("kiln: error: {} of the cache {} damaged; 'kiln cache verify --repair' removes {}, and the "
+                         "next use rebuilds {}\n",
+                         plural(static_cast<std::int64_t>(damaged.size())), damaged.size() == 1 ? "is" : "are",
                          damaged.size() == 1 ? "it" : "them", damaged.size() == 1 ? "it" : "them")
                  .c_str(),
              stderr);

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli/cache_command.hpp"
@@ -30,6 +33,15 @@ class CommandLineError : public UsageError {
  public:
   explicit CommandLineError(const std::string& message) : UsageError(Kind::value, message) {}
 };
+
+/// Empty when `text` is a 64-bit unsigned integer; CLI11 would take -1 for one too.
+std::string whole_number_problem(const std::string& text) {
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && rest == end) return {};
+  return fmt::format("'{}' is not a whole number from 0 to {}", text, std::numeric_limits<std::uint64_t>::max());
+}
 
 /// The grammar: every command with its options, help, and what it runs.
 class CommandLine {
@@ -65,9 +77,10 @@ class CommandLine {
     }
     refuse_leftovers(app_);
     if (!action_) {
-      const CLI::App* const innermost = innermost_command();
-      std::fputs(innermost->help().c_str(), stdout);
-      return innermost == &app_ ? 0 : kWrongCommandLine;
+      std::fputs(app_.help().c_str(), stdout);  // of the innermost command
+      if (innermost_command() == &app_) return 0;
+      throw CommandLineError(
+          fmt::format("'kiln {}' needs a command, one of the above", innermost_command()->get_name()));
     }
     return action_();
   }
@@ -170,7 +183,7 @@ class CommandLine {
                      "Write bf16 as u16 and fp8 as u8 bits (NumPy lacks these dtypes)");
     command.add_option("--seed", run_.seed, "Seed of the random inputs (default 0)")
         ->type_name("N")
-        ->check(CLI::NonNegativeNumber.description(""));
+        ->check(whole_number_problem);
     command.add_option("--repeat", run_.repeat, "Timed runs; the median is shown (default 10)")
         ->type_name("N")
         ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""));
@@ -208,6 +221,7 @@ class CommandLine {
 
   CLI::App& add_cache_action(CLI::App& cache, const std::string& name, const std::string& doc, CacheAction action) {
     CLI::App& command = *cache.add_subcommand(name, doc);
+    command.footer("");  // in place of the one inherited from `kiln`
     add_json(command, cache_.json);
     command.final_callback([this, action] {
       cache_.action = action;

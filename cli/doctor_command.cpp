@@ -200,7 +200,7 @@ int doctor_command(const DoctorOptions& options) {
     const Json json = {{"version", KILN_VERSION}, {"works", works},      {"cpu", cpu.json},
                        {"cuda", cuda.json},       {"cache", cache.json}, {"environment", variables.json},
                        {"advice", advice}};
-    std::fputs((json.dump(2) + '\n').c_str(), stdout);
+    std::fputs((json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n').c_str(), stdout);
   } else {
     std::string text = fmt::format("kiln {}\n", KILN_VERSION);
     for (const Findings* findings : {&cpu, &cuda, &cache, &variables})

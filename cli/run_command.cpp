@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "cli/attribute_text.hpp"
+#include "cli/cache_warning.hpp"
 #include "cli/input_file_error.hpp"
 #include "cli/npy.hpp"
 #include "cli/random_input.hpp"
@@ -80,6 +81,8 @@ std::vector<Tensor> inputs_from_files(const OpSpec& spec, const RunOptions& opti
     check_inputs(spec, pointers);
     spec.infer(views, complete_attributes(spec, parse_attributes(spec, options.call.attributes)));
   } catch (const UsageError& error) {
+    // Where an operand was left out, the command line lacks a file or an attribute.
+    if (inputs.size() < spec.inputs.size()) throw;
     throw InputFileError(fmt::format("the input files do not fit op '{}': {}", spec.name, error.what()));
   }
   return inputs;
@@ -175,6 +178,8 @@ int run_command(const RunOptions& options) {
   report.total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   const std::string text = options.json ? to_json_text(report) : to_text(report);
   std::fputs(text.c_str(), stdout);
+  // A kernel that came from the disk says nothing is amiss: a shared cache may well be read-only.
+  if (op.report().artifact_origin == ArtifactCache::Origin::compiled) warn_of_cache_problem();
   if (report.ok()) return 0;
   std::fputs(
       fmt::format("kiln: error: op '{}' does not match its reference on {}\n", spec.name, to_string(device)).c_str(),

@@ -34,6 +34,11 @@ Json tensors_json(const std::vector<TensorMeta>& metas, const auto& specs) {
   return list;
 }
 
+/// A call whose outputs are all empty has no kernel.
+bool launches(const PlanReport& plan) {
+  return !plan.artifact_key.empty();
+}
+
 Json to_json(const RunReport& report) {
   const PlanReport& plan = report.plan;
   Json json;
@@ -50,10 +55,12 @@ Json to_json(const RunReport& report) {
   for (const Config::Entry& entry : plan.config.entries()) json["config"][entry.first] = entry.second;
   json["config_source"] = plan.config_source;
   json["kernel"] = plan.kernel;
-  json["artifact"] = {{"key", plan.artifact_key},
-                      {"origin", origin_name(plan.artifact_origin)},
-                      {"artifact_us", plan.artifact_us},
-                      {"load_us", plan.load_us}};
+  json["artifact"] = nullptr;
+  if (launches(plan))
+    json["artifact"] = {{"key", plan.artifact_key},
+                        {"origin", origin_name(plan.artifact_origin)},
+                        {"artifact_us", plan.artifact_us},
+                        {"load_us", plan.load_us}};
   json["time"] = {{"samples", report.options.repeat},
                   {"median_us", report.timing.median_us},
                   {"min_us", report.timing.min_us},
@@ -110,16 +117,20 @@ std::string to_text(const RunReport& report) {
                      to_string(report.outputs[i].shape)) +
              (i < report.options.output_files.size() && report.ok() ? " -> " + report.options.output_files[i] : "")});
   rows.push_back({"device", fmt::format("{} ({})", to_string(report.device), device_info(report.device).name)});
-  rows.push_back(
-      {"variant", fmt::format("{}, {} ({})", plan.variant, plan.config.empty() ? "no tunables" : to_string(plan.config),
-                              plan.config_source)});
-  rows.push_back({"kernel", plan.kernel});
-  rows.push_back({"artifact", fmt::format("{} {} in {}, loaded in {}", plan.artifact_key,
-                                          plan.artifact_origin == ArtifactCache::Origin::compiled
-                                              ? "compiled"
-                                              : fmt::format("from {}", origin_name(plan.artifact_origin)),
-                                          format_duration_us(static_cast<double>(plan.artifact_us)),
-                                          format_duration_us(static_cast<double>(plan.load_us)))});
+  if (launches(plan)) {
+    rows.push_back(
+        {"variant", fmt::format("{}, {} ({})", plan.variant,
+                                plan.config.empty() ? "no tunables" : to_string(plan.config), plan.config_source)});
+    rows.push_back({"kernel", plan.kernel});
+    rows.push_back({"artifact", fmt::format("{} {} in {}, loaded in {}", plan.artifact_key,
+                                            plan.artifact_origin == ArtifactCache::Origin::compiled
+                                                ? "compiled"
+                                                : fmt::format("from {}", origin_name(plan.artifact_origin)),
+                                            format_duration_us(static_cast<double>(plan.artifact_us)),
+                                            format_duration_us(static_cast<double>(plan.load_us)))});
+  } else {
+    rows.push_back({"kernel", plan.config_source});  // "none: every output is empty"
+  }
   rows.push_back({"time", fmt::format("{} median of {} (min {}, p90 {})", format_duration_us(report.timing.median_us),
                                       report.options.repeat, format_duration_us(report.timing.min_us),
                                       format_duration_us(report.timing.p90_us))});
@@ -133,7 +144,7 @@ std::string to_text(const RunReport& report) {
 }
 
 std::string to_json_text(const RunReport& report) {
-  return to_json(report).dump(2) + '\n';
+  return to_json(report).dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 double RunReport::gb_per_s() const {

@@ -4,8 +4,8 @@
 
 #include <chrono>
 #include <cstring>
-#include <mutex>
 
+#include "compiler/precompiled_header.hpp"
 #include "compiler/stub.hpp"
 #include "core/errors.hpp"
 #include "core/plugin.hpp"
@@ -15,12 +15,22 @@ namespace {
 
 constexpr const char* kLibrary = "libkiln-clang.so";
 
+// A hash of llvm_compiler.cpp stands for the pipeline: whatever changes there may change the code it makes.
+constexpr const char* kIdentity = "clang " KILN_LLVM_VERSION " " KILN_LLVM_PIPELINE;
+
+/// Opens libkiln-clang.so at the first call. DeviceError when it cannot; the next call tries again.
+ClangResult run_clang(const ClangJob& job) {
+  static const auto function =
+      reinterpret_cast<ClangCompileFunction>(open_plugin_symbol(kLibrary, kClangCompileFunctionName));
+  ClangResult result;
+  function(job, result);
+  return result;
+}
+
 class ClangCompiler final : public Compiler {
  public:
-  // KILN_LLVM_PIPELINE is a hash of llvm_compiler.cpp: whatever changes there may change the code it makes. The C
-  // library's version stands for the vector functions that objects may call.
-  ClangCompiler()
-      : identity_(std::string("clang " KILN_LLVM_VERSION " " KILN_LLVM_PIPELINE " glibc ") + gnu_get_libc_version()) {}
+  // The C library's version stands for the vector functions that objects may call.
+  ClangCompiler() : identity_(std::string(kIdentity) + " glibc " + gnu_get_libc_version()), headers_(kIdentity) {}
 
   std::string_view identity() const noexcept override { return identity_; }
 
@@ -59,29 +69,38 @@ class ClangCompiler final : public Compiler {
     job.features = request.target.features;
     job.line_info = request.line_info;
     job.output = output;
-    ClangResult result;
-    function()(job, result);
+    // Line tables would name the header's files in another way than plain reading does.
+    const PrecompiledHeader* header = request.line_info ? nullptr : headers_.find(request.source, sources);
+    if (header != nullptr) {
+      job.header_stub = header->stub;
+      job.header = header->bytes;
+    }
+    ClangResult result = run_clang(job);
     if (!result.ok) throw CompileError(request.op, request.configuration, result.log);
     return std::move(result.bytes);
   }
 
-  ClangCompileFunction function() {
-    // A failed open leaves the flag unset, so the next compile tries again.
-    std::call_once(opened_, [this] {
-      function_ = reinterpret_cast<ClangCompileFunction>(open_plugin_symbol(kLibrary, kClangCompileFunctionName));
-    });
-    return function_;
-  }
-
   const std::string identity_;
-  std::once_flag opened_;
-  ClangCompileFunction function_ = nullptr;
+  PrecompiledHeaders headers_;
 };
 
 }  // namespace
 
 std::unique_ptr<Compiler> make_clang_compiler() {
   return std::make_unique<ClangCompiler>();
+}
+
+void precompile_header(const std::string& root, const std::filesystem::path& output) {
+  const std::vector<KernelSource> sources = transitive_sources(embedded_source(root));
+  PrecompiledHeader header{precompiled_header_key(kIdentity, sources), precompiled_header_stub(root), {}};
+  ClangJob job;
+  job.stub = header.stub;
+  job.sources = &sources;
+  job.output = ClangJob::Output::precompiled_header;
+  ClangResult result = run_clang(job);
+  if (!result.ok) throw CompileError(root, "precompiled header", result.log);
+  header.bytes = std::move(result.bytes);
+  write_precompiled_header(output, header);
 }
 
 std::string clang_problem() {

@@ -58,11 +58,12 @@ std::int32_t resolved_vector_width(const CompileRequest& request) {
 
 ContentHash content_key(const CompileRequest& request, std::string_view compiler_identity) {
   ContentHasher hasher;
-  hasher.field("stub 1").field(compiler_identity);
+  hasher.field("stub 2").field(compiler_identity);
   hasher.field(static_cast<std::int64_t>(request.target.type))
       .field(request.target.arch)
       .field(request.target.features);
-  hasher.field(instance_name(request)).field(static_cast<std::int64_t>(request.line_info));
+  hasher.field(instance_name(request)).field(std::int64_t{request.num_parameters});
+  hasher.field(static_cast<std::int64_t>(request.line_info));
   if (request.target.type == DeviceType::cuda)
     hasher.field(std::int64_t{request.num_warps}).field(std::int64_t{resolved_vector_width(request)});
   for (const KernelSource& source : transitive_sources(request.source)) {

@@ -12,7 +12,8 @@
 
 namespace kiln {
 
-/// A C++ type named in a kernel's template arguments, for example a functor: "kiln::ops::Add". Letters, digits, '_', ':', '<', '>', ',' and spaces only.
+/// A C++ type named in a kernel's template arguments, for example a functor: "kiln::ops::Add". Letters, digits, '_',
+/// ':', '<', '>', ',' and spaces only.
 struct TypeName {
   std::string name;
 };
@@ -30,9 +31,11 @@ struct CompileRequest {
   KernelSource source;
   std::string kernel;  ///< qualified template name: "kiln::ops::elementwise_kernel"
   std::vector<TemplateArgument> template_arguments;
-  std::int32_t num_warps = 4;     ///< threads of a program on the GPU: 32 * num_warps
-  std::int32_t vector_width = 0;  ///< elements a GPU thread accesses at once; 0: 16 bytes over the widest dtype among the template arguments
-  bool line_info = false;         ///< keep source lines in the machine code, for profilers
+  std::int32_t num_parameters = -1;  ///< that the launch passes; a kernel with another number does not compile; -1: any
+  std::int32_t num_warps = 4;        ///< threads of a program on the GPU: 32 * num_warps
+  std::int32_t vector_width =
+      0;  ///< elements a GPU thread accesses at once; 0: 16 bytes over the widest dtype among the template arguments
+  bool line_info = false;  ///< keep source lines in the machine code, for profilers
   Target target;
 };
 
@@ -40,7 +43,8 @@ struct CompileRequest {
 std::string instance_name(const CompileRequest& request);
 /// `vector_width`, with 0 resolved as documented there.
 std::int32_t resolved_vector_width(const CompileRequest& request);
-/// Covers sources (transitively), template arguments, options, target and `compiler_identity`; not op, configuration or any absolute path.
+/// Covers sources (transitively), template arguments, options, target and `compiler_identity`; not op, configuration or
+/// any absolute path.
 ContentHash content_key(const CompileRequest& request, std::string_view compiler_identity);
 
 }  // namespace kiln

@@ -40,6 +40,17 @@ std::optional<std::string> find_header(const std::string& path, const std::optio
   return std::nullopt;
 }
 
+/// UsageError(value) for a folder that is not there: embedded sources in its place would have someone edit kernels and
+/// see no change.
+std::optional<std::string> source_directory() {
+  std::optional<std::string> directory = environment("KILN_SOURCE_DIR");
+  std::error_code error;
+  if (directory && !std::filesystem::is_directory(*directory, error))
+    throw_value_error("KILN_SOURCE_DIR is '" + *directory +
+                      "', which is no folder; set it to the root of a source tree, or unset it");
+  return directory;
+}
+
 struct Include {
   std::string path;
   bool is_quoted;
@@ -72,7 +83,7 @@ std::string beside(const std::string& includer, const std::string& path) {
 }  // namespace
 
 KernelSource embedded_source(const std::string& path) {
-  auto text = find_header(path, environment("KILN_SOURCE_DIR"));
+  auto text = find_header(path, source_directory());
   if (!text)
     throw InternalError("no kernel or tile-language header '" + path +
                         "' is embedded in this build (cmake/EmbedSources.cmake lists what is)");
@@ -87,7 +98,7 @@ std::vector<std::string> embedded_paths() {
 }
 
 std::vector<KernelSource> transitive_sources(const KernelSource& source) {
-  const std::optional<std::string> source_dir = environment("KILN_SOURCE_DIR");
+  const std::optional<std::string> source_dir = source_directory();
   const auto find = [&](const std::string& path) -> std::optional<std::string> {
     for (const KernelSource& header : source.headers)
       if (header.path == path) return header.text;

@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// A kernel file: a name that `#include` and diagnostics use, and its text. Includes inside it resolve to the embedded headers (or to
-/// KILN_SOURCE_DIR's files when that is set) and to `headers`.
+/// A kernel file: a name that `#include` and diagnostics use, and its text. Includes inside it resolve to the embedded
+/// headers (or to KILN_SOURCE_DIR's files when that is set) and to `headers`.
 struct KernelSource {
   std::string path;  ///< "ops/elementwise/kernel.hpp"
   std::string text;
@@ -18,8 +18,8 @@ struct KernelSource {
 KernelSource embedded_source(const std::string& path);
 /// Paths of all embedded files, sorted.
 std::vector<std::string> embedded_paths();
-/// The source and every file it reaches through #include "..." and <kiln/...>, each once, in a fixed order: what a content key must cover and
-/// what the compilers' virtual file systems hold.
+/// The source and every file it reaches through #include "..." and <kiln/...>, each once, in a fixed order: what a
+/// content key must cover and what the compilers' virtual file systems hold.
 std::vector<KernelSource> transitive_sources(const KernelSource& source);
 
 }  // namespace kiln

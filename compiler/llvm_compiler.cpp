@@ -17,8 +17,11 @@
 #include <clang/Frontend/CompilerInvocation.h>
 #include <clang/Frontend/TextDiagnosticPrinter.h>
 #include <clang/Lex/Preprocessor.h>
+#include <clang/Lex/PreprocessorOptions.h>
 #include <clang/Parse/ParseAST.h>
 #include <clang/Sema/Sema.h>
+#include <clang/Serialization/ASTWriter.h>
+#include <clang/Serialization/PCHContainerOperations.h>
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/Demangle/Demangle.h>
 #include <llvm/IR/Constants.h>
@@ -52,6 +55,11 @@ namespace {
 
 constexpr const char* kTriple = "x86_64-unknown-linux-gnu";
 constexpr const char* kMainFile = "kiln_stub.cpp";
+/// A precompiled header, and the main file it was made from; Clang compares the latter's text with what it remembers.
+constexpr const char* kHeader = "/kiln_header.pch";
+constexpr const char* kHeaderMainFile = "kiln_header_stub.cpp";
+/// What every CPU that Kiln runs on has.
+constexpr const char* kBaseCpu = "x86-64";
 constexpr unsigned kStackBytes = 16U << 20U;
 /// Where the tile language keeps the program id; see replace_program_global.
 constexpr const char* kProgramGlobal = "kiln_program";
@@ -155,72 +163,135 @@ std::string without_dot_slash(const std::string& log) {
   return out;
 }
 
+llvm::StringRef as_llvm(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+const char* main_file(const ClangJob& job) {
+  return job.output == ClangJob::Output::precompiled_header ? kHeaderMainFile : kMainFile;
+}
+
 llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> file_system(const ClangJob& job) {
   auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
   files->setCurrentWorkingDirectory("/");
   const auto add = [&](llvm::StringRef path, llvm::StringRef text) {
     files->addFile(path, 0, llvm::MemoryBuffer::getMemBufferCopy(text, path));
   };
-  add(kMainFile, llvm::StringRef(job.stub.data(), job.stub.size()));
+  add(main_file(job), as_llvm(job.stub));
+  if (!job.header.empty()) {
+    add(kHeaderMainFile, as_llvm(job.header_stub));
+    files->addFile(kHeader, 0, llvm::MemoryBuffer::getMemBuffer(as_llvm(job.header), kHeader, false));
+  }
   for (const KernelSource& source : *job.sources) add(source.path, source.text);
   return files;
 }
 
-std::vector<std::string> front_end_arguments(const ClangJob& job, llvm::StringRef tune_cpu) {
+/// The front end knows neither the CPU nor its features, which only set_target_attributes adds: one precompiled header
+/// then serves every CPU, and what a kernel means does not depend on the machine.
+std::vector<std::string> front_end_arguments(const ClangJob& job) {
   std::vector<std::string> arguments = {
-      "-triple", kTriple, "-target-cpu", "x86-64", "-tune-cpu", tune_cpu.str(), "-x", "c++", "-std=c++20", "-O3",
+      "-triple", kTriple, "-target-cpu", kBaseCpu, "-x", "c++", "-std=c++20", "-O3",
       // No file of the machine is looked at: what a kernel includes is in the job.
       "-nostdsysteminc", "-nobuiltininc", "-nostdinc++", "-I.",
       // Contraction would make results depend on how LLVM happened to combine a tile's operations.
       "-ffp-contract=off", "-fno-rtti", "-fgnuc-version=4.2.1", "-mrelocation-model", "pic", "-pic-level", "2",
       "-mframe-pointer=none", "-fno-threadsafe-statics", "-ferror-limit", "20", "-DKILN_TARGET_CPU=1"};
-  if (has_feature(job.features, "+avx512f")) arguments.emplace_back("-mprefer-vector-width=512");
   if (job.line_info) arguments.emplace_back("-debug-info-kind=line-tables-only");
-  for (std::size_t start = 0; start < job.features.size();) {
-    const std::size_t end = std::min(job.features.find(',', start), job.features.size());
-    arguments.emplace_back("-target-feature");
-    arguments.emplace_back(job.features.substr(start, end - start));
-    start = end + 1;
-  }
-  arguments.emplace_back(kMainFile);
+  if (!job.header.empty()) arguments.insert(arguments.end(), {"-include-pch", kHeader});
+  arguments.emplace_back(main_file(job));
   return arguments;
+}
+
+using MakeConsumer = llvm::function_ref<std::unique_ptr<clang::ASTConsumer>(clang::CompilerInstance&)>;
+
+/// Reads the job's main file and hands it to the consumer; false with the reasons in `log`.
+bool parse(const ClangJob& job, clang::TranslationUnitKind kind, clang::CompilerInstance& instance,
+           MakeConsumer make_consumer, llvm::raw_ostream& log) {
+  const std::vector<std::string> arguments = front_end_arguments(job);
+  std::vector<const char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+
+  auto options = llvm::makeIntrusiveRefCnt<clang::DiagnosticOptions>();
+  instance.createDiagnostics(new clang::TextDiagnosticPrinter(log, options.get()));
+  clang::DiagnosticsEngine& diagnostics = instance.getDiagnostics();
+  if (!clang::CompilerInvocation::CreateFromArgs(instance.getInvocation(), pointers, diagnostics)) return false;
+  if (!instance.createTarget()) return false;
+
+  instance.createFileManager(file_system(job));
+  instance.createSourceManager(instance.getFileManager());
+  if (!instance.InitializeSourceManager(instance.getFrontendOpts().Inputs.front())) return false;
+  instance.createPreprocessor(kind);
+  clang::Preprocessor& preprocessor = instance.getPreprocessor();
+  instance.createASTContext();
+  if (job.header.empty()) {
+    preprocessor.getBuiltinInfo().initializeBuiltins(preprocessor.getIdentifierTable(), instance.getLangOpts());
+  } else {
+    // Validated in full: the options and the text of every file must be those it was made with.
+    instance.createPCHExternalASTSource(kHeader, clang::DisableValidationForModuleKind(), false, nullptr, false);
+    if (instance.getASTContext().getExternalSource() == nullptr) return false;
+  }
+  instance.setASTConsumer(make_consumer(instance));
+  instance.createSema(kind, nullptr);
+
+  instance.getDiagnosticClient().BeginSourceFile(instance.getLangOpts(), &preprocessor);
+  clang::ParseAST(instance.getSema());
+  instance.getDiagnosticClient().EndSourceFile();
+  return !diagnostics.hasErrorOccurred();
 }
 
 /// Parses and lowers the translation unit; null with the reasons in `log`. BackendUtil, Clang's own way to run passes,
 /// is passed by: it parses cl::opt command lines on the way, which is global state.
-std::unique_ptr<llvm::Module> lower(const ClangJob& job, llvm::StringRef tune_cpu, llvm::LLVMContext& context,
-                                    llvm::raw_ostream& log) {
-  const std::vector<std::string> arguments = front_end_arguments(job, tune_cpu);
-  std::vector<const char*> pointers;
-  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
-
+std::unique_ptr<llvm::Module> lower(const ClangJob& job, llvm::LLVMContext& context, llvm::raw_ostream& log) {
   clang::CompilerInstance instance;
-  auto options = llvm::makeIntrusiveRefCnt<clang::DiagnosticOptions>();
-  clang::TextDiagnosticPrinter printer(log, options.get());
-  instance.createDiagnostics(&printer, false);
-  clang::DiagnosticsEngine& diagnostics = instance.getDiagnostics();
-  if (!clang::CompilerInvocation::CreateFromArgs(instance.getInvocation(), pointers, diagnostics)) return nullptr;
-  if (!instance.createTarget()) return nullptr;
+  clang::CodeGenerator* generator = nullptr;
+  const auto make_generator = [&](clang::CompilerInstance& in) {
+    generator =
+        clang::CreateLLVMCodeGen(in.getDiagnostics(), "kiln", in.getFileManager().getVirtualFileSystemPtr(),
+                                 in.getHeaderSearchOpts(), in.getPreprocessorOpts(), in.getCodeGenOpts(), context);
+    return std::unique_ptr<clang::ASTConsumer>(generator);
+  };
+  const bool is_sound = parse(job, clang::TU_Complete, instance, make_generator, log);
+  std::unique_ptr<llvm::Module> module(generator != nullptr ? generator->ReleaseModule() : nullptr);
+  return is_sound ? std::move(module) : nullptr;
+}
 
-  const auto files = file_system(job);
-  instance.createFileManager(files);
-  instance.createSourceManager(instance.getFileManager());
-  if (!instance.InitializeSourceManager(instance.getFrontendOpts().Inputs.front())) return nullptr;
-  instance.createPreprocessor(clang::TU_Complete);
-  clang::Preprocessor& preprocessor = instance.getPreprocessor();
-  preprocessor.getBuiltinInfo().initializeBuiltins(preprocessor.getIdentifierTable(), instance.getLangOpts());
-  instance.createASTContext();
-  clang::CodeGenerator* generator =
-      clang::CreateLLVMCodeGen(diagnostics, "kiln", files, instance.getHeaderSearchOpts(),
-                               instance.getPreprocessorOpts(), instance.getCodeGenOpts(), context);
-  instance.setASTConsumer(std::unique_ptr<clang::ASTConsumer>(generator));
-  instance.createSema(clang::TU_Complete, nullptr);
+/// As lower(), from the job's precompiled header if there is one. Whatever goes wrong with it, the job is done again
+/// from the text: a header that does not fit costs time, and a kernel's errors read the same with or without.
+std::unique_ptr<llvm::Module> lower_from_header(const ClangJob& job, llvm::LLVMContext& context,
+                                                llvm::raw_ostream& log) {
+  if (!job.header.empty()) {
+    std::string header_log;
+    llvm::raw_string_ostream header_stream(header_log);
+    if (auto module = lower(job, context, header_stream)) {
+      log << header_log;
+      return module;
+    }
+  }
+  ClangJob plain = job;
+  plain.header = {};
+  return lower(plain, context, log);
+}
 
-  printer.BeginSourceFile(instance.getLangOpts(), &preprocessor);
-  clang::ParseAST(instance.getSema());
-  printer.EndSourceFile();
-  std::unique_ptr<llvm::Module> module(generator->ReleaseModule());
-  return diagnostics.hasErrorOccurred() ? nullptr : std::move(module);
+bool precompile(const ClangJob& job, std::string& bytes, llvm::raw_ostream& log) {
+  clang::CompilerInstance instance;
+  const auto buffer = std::make_shared<clang::PCHBuffer>();
+  const auto make_generator = [&](clang::CompilerInstance& in) {
+    const llvm::ArrayRef<std::shared_ptr<clang::ModuleFileExtension>> no_extensions;
+    return std::make_unique<clang::PCHGenerator>(in.getPreprocessor(), in.getModuleCache(), kHeader, "", buffer,
+                                                 no_extensions, false, /*IncludeTimestamps=*/false);
+  };
+  if (!parse(job, clang::TU_Prefix, instance, make_generator, log) || !buffer->IsComplete) return false;
+  bytes.assign(buffer->Data.begin(), buffer->Data.end());
+  return true;
+}
+
+/// What the front end would have written on every function, had it known the CPU.
+void set_target_attributes(llvm::Module& module, std::string_view features, llvm::StringRef tune_cpu) {
+  for (llvm::Function& function : module) {
+    function.addFnAttr("target-features", as_llvm(features));
+    function.addFnAttr("tune-cpu", tune_cpu);
+    if (has_feature(features, "+avx512f")) function.addFnAttr("prefer-vector-width", "512");
+  }
 }
 
 /// Everything but the entry becomes private to the module and is inlined into it, whatever the inliner would have
@@ -288,11 +359,10 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const ClangJob& job, llvm::raw
     log << "error: " << problem << '\n';
     return nullptr;
   }
-  // Each function carries its own CPU, tuning and features from the front end; those given here only serve code that
-  // has none.
-  return std::unique_ptr<llvm::TargetMachine>(target->createTargetMachine(
-      kTriple, "x86-64", llvm::StringRef(job.features.data(), job.features.size()), llvm::TargetOptions(),
-      llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
+  // Each function carries its own CPU, tuning and features; those given here only serve code that has none.
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(kTriple, kBaseCpu, as_llvm(job.features), llvm::TargetOptions(), llvm::Reloc::PIC_,
+                                  llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// Inlines, optimises and checks the module.
@@ -331,13 +401,15 @@ bool optimize(llvm::Module& module, llvm::StringRef entry_name, llvm::TargetMach
   inlining.run(module, modules);
   if (!replace_program_global(module, *entry, log)) return false;
   modules.invalidate(module, llvm::PreservedAnalyses::none());
-  // The default -O3 pipeline less what works across functions (its inliner, interprocedural constants, dead arguments):
-  // one function is left.
-  const auto kLevel = llvm::OptimizationLevel::O3;
+  // The default pipeline less what works across functions (its inliner, interprocedural constants, dead arguments): one
+  // function is left. Simplified as -O2 does: -O3 would also unswitch loops on conditions that do not change in them,
+  // which splits a strided tile's loops where they should have met, for 15 ms more to compile bf16 + bf16[:, None] and
+  // code that takes twice as long. Vectorised and unrolled as -O3 does.
   constexpr auto kPhase = llvm::ThinOrFullLTOPhase::None;
   llvm::ModulePassManager passes;
-  passes.addPass(llvm::createModuleToFunctionPassAdaptor(builder.buildFunctionSimplificationPipeline(kLevel, kPhase)));
-  passes.addPass(builder.buildModuleOptimizationPipeline(kLevel, kPhase));
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(
+      builder.buildFunctionSimplificationPipeline(llvm::OptimizationLevel::O2, kPhase)));
+  passes.addPass(builder.buildModuleOptimizationPipeline(llvm::OptimizationLevel::O3, kPhase));
   passes.run(module, modules);
   return check_calls(module, log);
 }
@@ -361,24 +433,23 @@ struct BackEndDiagnostics final : llvm::DiagnosticHandler {
 
 bool compile(const ClangJob& job, std::string& bytes, llvm::raw_ostream& log) {
   initialize_llvm();
+  if (job.output == ClangJob::Output::precompiled_header) return precompile(job, bytes, log);
   llvm::LLVMContext context;
   bool has_error = false;
   context.setDiagnosticHandler(std::make_unique<BackEndDiagnostics>(log, has_error));
 
   const std::unique_ptr<llvm::TargetMachine> machine = make_machine(job, log);
   if (machine == nullptr) return false;
-  const llvm::StringRef wanted_cpu(job.tune_cpu.data(), job.tune_cpu.size());
-  const bool is_known_cpu = machine->getMCSubtargetInfo()->isCPUStringValid(wanted_cpu);
-  const std::unique_ptr<llvm::Module> module =
-      lower(job, is_known_cpu ? wanted_cpu : llvm::StringRef("generic"), context, log);
+  const std::unique_ptr<llvm::Module> module = lower_from_header(job, context, log);
   if (module == nullptr) return false;
+  const bool is_known_cpu = machine->getMCSubtargetInfo()->isCPUStringValid(as_llvm(job.tune_cpu));
+  set_target_attributes(*module, job.features, is_known_cpu ? as_llvm(job.tune_cpu) : llvm::StringRef("generic"));
   module->setDataLayout(machine->createDataLayout());
 
   const VectorFunctions vector_functions(job.features);
   llvm::TargetLibraryInfoImpl library_info{llvm::Triple(kTriple)};
   library_info.addVectorizableFunctions(vector_functions.descriptions());
-  if (!optimize(*module, llvm::StringRef(job.entry.data(), job.entry.size()), *machine, library_info, log))
-    return false;
+  if (!optimize(*module, as_llvm(job.entry), *machine, library_info, log)) return false;
 
   llvm::SmallVector<char, 0> buffer;
   llvm::raw_svector_ostream out(buffer);

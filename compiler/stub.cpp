@@ -3,6 +3,24 @@
 #include "core/errors.hpp"
 
 namespace kiln {
+namespace {
+
+/// A launch passes pointers to parameters with no types, so a kernel that declares more of them than the op passes
+/// would read past their end, and one that declares fewer would take them for others.
+std::string parameter_check(const CompileRequest& request) {
+  const std::string count = std::to_string(request.num_parameters);
+  return "template <typename Kernel>\nstruct kiln_signature;\n"
+         "template <bool kIsNoexcept, typename... Parameters>\n"
+         "struct kiln_signature<void (*)(Parameters...) noexcept(kIsNoexcept)> {\n"
+         "  static constexpr int num_parameters = sizeof...(Parameters);\n};\n"
+         "static_assert(kiln_signature<decltype(&" +
+         instance_name(request) + ")>::num_parameters == " + count +
+         ",\n              \"the op launches this kernel with " + count +
+         (request.num_parameters == 1 ? " parameter" : " parameters") +
+         ", and the kernel declares another number of them\");\n";
+}
+
+}  // namespace
 
 std::string stub(const CompileRequest& request) {
   const std::string& path = request.source.path;
@@ -10,6 +28,7 @@ std::string stub(const CompileRequest& request) {
     throw_value_error("kernel source path '" + path +
                       "' cannot be included: it must not be empty or hold quotes, backslashes or line breaks");
   std::string text = "#include \"" + path + "\"\n";
+  if (request.num_parameters >= 0) text += parameter_check(request);
   if (request.target.type == DeviceType::cpu)
     text += std::string("extern \"C\" void ") + kCpuEntry +
             "(void* const* parameters, const kiln::tl::int64_t* grid, kiln::tl::int64_t begin,\n"

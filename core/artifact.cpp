@@ -12,7 +12,6 @@ namespace kiln {
 namespace {
 
 // Changes with the layout below. Readers refuse other versions; a cache treats the refusal as a miss and builds again.
-// version.
 constexpr std::uint8_t kFormatVersion = 1;
 
 class Writer {

@@ -21,7 +21,8 @@ struct TensorMeta {
   Dims shape;
 };
 
-/// One call, seen by a spec: views of the tensors and attributes with defaults filled in. Specs may read shapes, strides, dtypes and the alignment of `data`, never the data.
+/// One call, seen by a spec: views of the tensors and attributes with defaults filled in. Specs may read shapes,
+/// strides, dtypes and the alignment of `data`, never the data.
 struct OpCall {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
@@ -92,7 +93,8 @@ struct InputRange {
 /// How outputs may share memory with inputs.
 enum class Aliasing {
   none,         ///< any overlap is an error
-  elementwise,  ///< an output may be exactly an input (same address, shape, strides, itemsize); partial overlap is an error
+  elementwise,  ///< an output may be exactly an input (same address, shape, strides, itemsize); partial overlap is an
+                ///< error
 };
 
 /// The contract of an op: each fact once; dispatcher, tuner, CLI, Python, tests, benchmarks and docs read it.
@@ -104,8 +106,8 @@ struct OpSpec {
   std::vector<AttributeSpec> attributes;
   std::vector<DType> dtypes;  ///< legal input dtypes; `infer` decides combinations
   Aliasing aliasing = Aliasing::none;
-  /// Shapes and dtypes of the outputs. UsageError naming the argument, both values and what was expected. Arity, device, nulls, negative extents and single dtypes are
-  /// already checked.
+  /// Shapes and dtypes of the outputs. UsageError naming the argument, both values and what was expected. Arity,
+  /// device, nulls, negative extents and single dtypes are already checked.
   std::function<std::vector<TensorMeta>(std::span<const TensorView> inputs, const Attributes& attributes)> infer;
   std::vector<Variant> variants;  ///< in order of preference
   std::function<Cost(const OpCall&)> cost;

@@ -58,6 +58,7 @@ Device device_of(const CallTensors& tensors, const std::optional<Stream>& stream
   if (tensors.num_inputs > 0) return tensors.inputs().front()->device;
   if (tensors.num_outputs > 0) return tensors.outputs().front()->device;
   if (stream.has_value()) return stream->device;
+  check_inputs(Registry::process().get(op), {});  // an unknown op, or one that takes inputs, is the likelier mistake
   throw_value_error("op '" + std::string(op) +
                     "' was called with no input, output or stream, so there is no device to run it on");
 }

@@ -41,7 +41,7 @@ struct Plan;
 class ResolvedOp {
  public:
   /// Launches on `stream`. Tensors must have the metadata the op was resolved with (UsageError(value) naming the tensor
-  /// otherwise) and pointers at least as aligned.
+  /// otherwise); their addresses may differ, and are checked as dispatch_gpu_op checks them.
   void operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs, Stream stream) const;
   void operator()(std::initializer_list<TensorView> inputs, std::initializer_list<TensorView> outputs,
                   Stream stream) const {

@@ -52,6 +52,15 @@ bool intersect(const TensorView& a, const MemoryExtent& a_extent, const TensorVi
              a_at + static_cast<std::uint64_t>(a_extent.end_bytes);
 }
 
+/// ", starting 4 bytes after it": two views that overlap may look the same but for that.
+std::string offset_text(const TensorView& output, const TensorView& other) {
+  const std::uint64_t out_at = address_of(output), other_at = address_of(other);
+  if (out_at == other_at) return ", starting at the same address";
+  const std::uint64_t bytes = out_at > other_at ? out_at - other_at : other_at - out_at;
+  return ", starting " + std::to_string(bytes) + (bytes == 1 ? " byte " : " bytes ") +
+         (out_at > other_at ? "after" : "before") + " it";
+}
+
 }  // namespace
 
 MemoryExtent memory_extent(const TensorView& view) {
@@ -129,10 +138,19 @@ bool may_overlap_itself(const TensorView& view) noexcept {
 void check_memory(const OpSpec& spec, std::span<const TensorView* const> tensors, int num_outputs,
                   std::span<const MemoryExtent> extents) {
   const auto outputs = static_cast<std::size_t>(num_outputs);
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (tensors[i]->data == nullptr && !extents[i].empty())
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (extents[i].empty()) continue;
+    if (tensors[i]->data == nullptr)
       throw_value_error("op '" + spec.name + "': " + tensor_label(spec, i, outputs) +
                         " has a null data pointer, but is not empty: " + describe(*tensors[i]));
+    // A GPU would answer with a fault that costs the process its whole context.
+    const auto itemsize = static_cast<std::uint64_t>(itemsize_bytes(tensors[i]->dtype));
+    if (const std::uint64_t beyond = address_of(*tensors[i]) & (itemsize - 1); beyond != 0)
+      throw_value_error("op '" + spec.name + "': the data pointer of " + tensor_label(spec, i, outputs) + " is " +
+                        std::to_string(beyond) + (beyond == 1 ? " byte" : " bytes") + " past a multiple of " +
+                        std::to_string(itemsize) +
+                        ", the size of its elements; copy it to aligned memory: " + describe(*tensors[i]));
+  }
   for (std::size_t out = 0; out < outputs; ++out)
     for (std::size_t other = out + 1; other < tensors.size(); ++other) {
       if (!intersect(*tensors[out], extents[out], *tensors[other], extents[other])) continue;
@@ -141,7 +159,7 @@ void check_memory(const OpSpec& spec, std::span<const TensorView* const> tensors
       if (!in_place && provably_disjoint(*tensors[out], *tensors[other])) continue;
       throw_value_error("op '" + spec.name + "': " + tensor_label(spec, out, outputs) + " (" + describe(*tensors[out]) +
                         ") overlaps " + tensor_label(spec, other, outputs) + " (" + describe(*tensors[other]) +
-                        ") in memory; " +
+                        ") in memory" + offset_text(*tensors[out], *tensors[other]) + "; " +
                         (spec.aliasing == Aliasing::elementwise && other >= outputs
                              ? "an output may be exactly an input (same address, shape, strides and element size) or "
                                "share nothing with it"

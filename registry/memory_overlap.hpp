@@ -28,9 +28,9 @@ bool provably_disjoint(const TensorView& a, const TensorView& b) noexcept;
 /// tell.
 bool may_overlap_itself(const TensorView& view) noexcept;
 
-/// UsageError(value) for a null pointer of a non-empty tensor, and for an output that shares memory with another tensor
-/// in a way the op does not allow. `tensors`: outputs first, `num_outputs` of them, then inputs; `extents` in the same
-/// order.
+/// UsageError(value) for a null pointer of a non-empty tensor or one that no element of its dtype may have, and for an
+/// output that shares memory with another tensor in a way the op does not allow. `tensors`: outputs first,
+/// `num_outputs` of them, then inputs; `extents` in the same order.
 void check_memory(const OpSpec& spec, std::span<const TensorView* const> tensors, int num_outputs,
                   std::span<const MemoryExtent> extents);
 

@@ -54,6 +54,7 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
                     .source = serving->source,
                     .kernel = serving->kernel,
                     .template_arguments = choice.launch.template_arguments,
+                    .num_parameters = choice.launch.arguments.size(),
                     .num_warps = choice.launch.geometry.num_warps,
                     .vector_width = choice.launch.vector_width,
                     .target = target};

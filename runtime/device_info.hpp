@@ -8,8 +8,8 @@
 namespace kiln {
 
 struct DeviceInfo {
-  std::string name;  ///< "NVIDIA H200"; the CPU's model name
-  Target target;     ///< CUDA: sm_XXa. CPU: type only (see host_cpu_target)
+  std::string name;             ///< "NVIDIA H200"; the CPU's model name
+  Target target;                ///< CUDA: sm_XXa. CPU: type only (see host_cpu_target)
   std::int32_t processors = 0;  ///< SMs, or usable CPU threads
   std::int64_t memory_bytes = 0;
   std::int64_t l2_bytes = 0;
@@ -20,7 +20,8 @@ struct DeviceInfo {
 
 /// Number of usable devices of a type; 0 (never an error) where there is no driver. The CPU counts as 1.
 int device_count(DeviceType type) noexcept;
-/// Why device_count(cuda) is 0: no libcuda, no device, built with KILN_CUDA=OFF, a driver error. Empty when there are devices.
+/// Why device_count(cuda) is 0: no libcuda, no device, built with KILN_CUDA=OFF, a driver error. Empty when there are
+/// devices.
 std::string device_problem(DeviceType type) noexcept;
 /// UsageError(value) naming the devices there are, for one that is not there. Cached.
 const DeviceInfo& device_info(Device device);

@@ -13,7 +13,8 @@ struct TimingOptions {
   bool flush_l2 = true;  ///< CUDA: overwrite twice the L2 between samples, outside the timed interval. CPU: ignored
 };
 
-/// Times `body`, which enqueues work on `stream`, once per sample: device events on CUDA, the steady clock on the CPU. Microseconds, in order.
+/// Times `body`, which enqueues work on `stream`, once per sample: device events on CUDA, the steady clock on the CPU.
+/// Microseconds, in order.
 std::vector<double> time_us(Stream stream, const std::function<void()>& body, const TimingOptions& options = {});
 
 struct TimingSummary {

@@ -21,13 +21,15 @@ struct KernelResources {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// The one launch path. `parameters[i]` is the address of parameter i, read before the call returns. CUDA: asynchronous on `stream`. CPU: returns when done,
-  /// programs spread over oneTBB. A grid with a zero axis launches nothing. DeviceError.
+  /// The one launch path. `parameters[i]` is the address of parameter i, read before the call returns. CUDA:
+  /// asynchronous on `stream`. CPU: returns when done, programs spread over oneTBB. A grid with a zero axis launches
+  /// nothing. DeviceError.
   virtual void launch(const LaunchGeometry& geometry, void* const* parameters, Stream stream) const = 0;
   virtual KernelResources resources() const = 0;
 };
 
-/// Loads an artifact on `device`. DeviceError when the driver refuses it; UsageError(value) when the artifact's target does not run there.
+/// Loads an artifact on `device`. DeviceError when the driver refuses it; UsageError(value) when the artifact's target
+/// does not run there.
 std::shared_ptr<const Kernel> load_kernel(const Artifact& artifact, Device device);
 
 }  // namespace kiln

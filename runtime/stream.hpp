@@ -4,8 +4,8 @@
 
 namespace kiln {
 
-/// A handle to a queue of work on one device; does not own it. On the CPU every launch is synchronous and the handle is null.
-/// A null CUDA handle is the legacy default stream, which torch uses too.
+/// A handle to a queue of work on one device; does not own it. On the CPU every launch is synchronous and the handle is
+/// null. A null CUDA handle is the legacy default stream, which torch uses too.
 struct Stream {
   Device device;
   void* handle = nullptr;  ///< CUstream

@@ -34,7 +34,9 @@ template <typename A, typename B>
 KILN_DEVICE constexpr int64_t add_strides(A a, B b) {
   return static_cast<int64_t>(a) + static_cast<int64_t>(b);
 }
-KILN_DEVICE constexpr Constant<0> scale_stride(Constant<0>, int64_t) { return {}; }
+KILN_DEVICE constexpr Constant<0> scale_stride(Constant<0>, int64_t) {
+  return {};
+}
 template <typename A>
 KILN_DEVICE constexpr int64_t scale_stride(A a, int64_t factor) {
   return static_cast<int64_t>(a) * factor;
@@ -43,10 +45,13 @@ template <int kA>
 KILN_DEVICE constexpr Constant<-kA> negate_stride(Constant<kA>) {
   return {};
 }
-KILN_DEVICE constexpr int64_t negate_stride(int64_t a) { return -a; }
+KILN_DEVICE constexpr int64_t negate_stride(int64_t a) {
+  return -a;
+}
 
-/// A tile of integers base + row * row_stride + column * column_stride that stays symbolic until a load, a store or an operation that is not affine
-/// consumes it: nothing is stored per element, and 16-byte accesses follow from the types of the strides.
+/// A tile of integers base + row * row_stride + column * column_stride that stays symbolic until a load, a store or an
+/// operation that is not affine consumes it: nothing is stored per element, and 16-byte accesses follow from the types
+/// of the strides.
 template <typename ShapeT, typename RowStride, typename ColumnStride>
 struct Affine {
   using shape = ShapeT;
@@ -75,15 +80,15 @@ inline constexpr bool is_affine<Affine<S, R, C>> = true;
 template <typename T>
 concept AffineTile = is_affine<T>;
 
+/// kStart, ..., kEnd - 1. An axis of extent 1 has stride 0, so that it broadcasts as it stands.
+template <int kStart, int kEnd>
+KILN_DEVICE constexpr Affine<Shape<kEnd - kStart>, Constant<0>, Constant<(kEnd - kStart > 1)>> arange() {
+  return {kStart, {}, {}};
+}
 /// 0, 1, ..., kN - 1.
 template <int kN>
-KILN_DEVICE constexpr Affine<Shape<kN>, Constant<0>, Constant<1>> arange() {
-  return {0, {}, {}};
-}
-/// kStart, ..., kEnd - 1.
-template <int kStart, int kEnd>
-KILN_DEVICE constexpr Affine<Shape<kEnd - kStart>, Constant<0>, Constant<1>> arange() {
-  return {kStart, {}, {}};
+KILN_DEVICE constexpr auto arange() {
+  return arange<0, kN>();
 }
 
 template <typename ShapeT, typename R, typename C>

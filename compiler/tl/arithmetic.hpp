@@ -18,28 +18,29 @@ template <typename F, ValueTile First, ValueTile... Rest>
 KILN_DEVICE auto map_registers(F f, const First& first, const Rest&... rest) {
   using Result = decltype(f(first.registers[0], rest.registers[0]...));
   Tile<Result, typename First::shape, typename First::layout> result;
-  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = f(first.registers[r], rest.registers[r]...);
+  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] =
+      f(first.registers[r], rest.registers[r]...);
   return result;
 }
 
 /// The element type a binary operation runs in.
-template <Operand A, Operand B>
+template <bool kKeepType, Operand A, Operand B>
 struct BinaryType {
   using type = promote_t<typename values_t<A>::value_type, typename values_t<B>::value_type>;
 };
-template <AnyTile A, Number B>
-struct BinaryType<A, B> {
-  using type = promote_scalar_t<typename values_t<A>::value_type, B>;
+template <bool kKeepType, AnyTile A, Number B>
+struct BinaryType<kKeepType, A, B> {
+  using V = typename values_t<A>::value_type;
+  using type = conditional_t<kKeepType, promote_scalar_t<V, B>, compare_scalar_t<V, B>>;
 };
-template <Number A, AnyTile B>
-struct BinaryType<A, B> {
-  using type = promote_scalar_t<typename values_t<B>::value_type, A>;
-};
+template <bool kKeepType, Number A, AnyTile B>
+struct BinaryType<kKeepType, A, B> : BinaryType<kKeepType, B, A> {};
 
-/// f(a, b) with both cast to the compute type of their promoted type, shapes broadcast. kKeepType: the result takes the promoted type.
+/// f(a, b) with both cast to the compute type of their promoted type, shapes broadcast. kKeepType: the result takes the
+/// promoted type; otherwise f compares.
 template <bool kKeepType, typename F, Operand A, Operand B>
 KILN_DEVICE auto map_binary(F f, const A& a, const B& b) {
-  using Type = typename BinaryType<A, B>::type;
+  using Type = typename BinaryType<kKeepType, A, B>::type;
   using Compute = compute_t<Type>;
   const auto finish = [f](Compute x, Compute y) {
     if constexpr (kKeepType)
@@ -57,7 +58,8 @@ KILN_DEVICE auto map_binary(F f, const A& a, const B& b) {
     using VA = values_t<A>;
     using VB = values_t<B>;
     const auto apply = [finish](auto x, auto y) { return finish(cast<Compute>(x), cast<Compute>(y)); };
-    if constexpr (is_same<typename VA::shape, typename VB::shape> && is_same<typename VA::layout, typename VB::layout>) {
+    if constexpr (is_same<typename VA::shape, typename VB::shape> &&
+                  is_same<typename VA::layout, typename VB::layout>) {
       return map_registers(apply, to_values(a), to_values(b));
     } else {
       using S = broadcast_shape_t<typename VA::shape, typename VB::shape>;
@@ -80,7 +82,8 @@ KILN_DEVICE auto map_unary(F f, const A& a) {
       to_values(a));
 }
 
-/// triton.language.map_elementwise: a scalar function over tiles and numbers of any mix, broadcast; it sees the elements as they are stored.
+/// triton.language.map_elementwise: a scalar function over tiles and numbers of any mix, broadcast; it sees the
+/// elements as they are stored.
 template <typename F, AnyTile A>
 KILN_DEVICE auto map_elementwise(F f, const A& a) {
   return map_registers(f, to_values(a));
@@ -112,8 +115,8 @@ KILN_DEVICE auto map_elementwise(F f, const A& a, const B& b, const C& c) {
   }
 }
 
-/// Whole-number division and remainder as C++ defines them, made total: x / 0 and x % 0 are 0, and the smallest value over -1 wraps. The CPU would raise a
-/// signal for both, which would end the process.
+/// Whole-number division and remainder as C++ defines them, made total: x / 0 and x % 0 are 0, and the smallest value
+/// over -1 wraps. The CPU would raise a signal for both, which would end the process.
 template <Integer T>
 KILN_DEVICE T divide(T x, T y) {
   if constexpr (NumberTraits<T>::kIsSigned)
@@ -295,7 +298,7 @@ KILN_DEVICE auto where(const Condition& condition, const A& a, const B& b) {
     using Type = promote_t<A, B>;
     return map_registers([a, b](auto c) { return c ? cast<Type>(a) : cast<Type>(b); }, to_values(condition));
   } else {
-    using Type = typename BinaryType<A, B>::type;
+    using Type = typename BinaryType<true, A, B>::type;
     using C = values_t<Condition>;
     if constexpr (Number<A>) {
       return where(!condition, b, a);
@@ -303,7 +306,8 @@ KILN_DEVICE auto where(const Condition& condition, const A& a, const B& b) {
       using S = broadcast_shape_t<typename C::shape, typename values_t<A>::shape>;
       const Type y = cast<Type>(b);
       return map_registers([y](bool c, auto x) { return c ? cast<Type>(x) : y; },
-                           broadcast_to_shape<S>(cast<bool>(to_values(condition))), broadcast_to_shape<S>(to_values(a)));
+                           broadcast_to_shape<S>(cast<bool>(to_values(condition))),
+                           broadcast_to_shape<S>(to_values(a)));
     } else {
       using S = broadcast_shape_t<typename C::shape,
                                   broadcast_shape_t<typename values_t<A>::shape, typename values_t<B>::shape>>;

@@ -13,6 +13,8 @@ namespace kiln::tl {
 /// The tile in the default layout of ShapeT, broadcast to it.
 template <typename ShapeT, ValueTile TileT>
 KILN_DEVICE auto broadcast_to_shape(const TileT& x) {
+  static_assert(is_same<broadcast_shape_t<typename TileT::shape, ShapeT>, ShapeT>,
+                "this tile is larger than the shape it must broadcast to");
   if constexpr (is_same<TileT, Tile<typename TileT::value_type, ShapeT>>)
     return x;
   else

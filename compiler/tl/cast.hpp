@@ -10,17 +10,25 @@ template <Integer T>
 struct IntegerLimits {
   static constexpr int kBits = 8 * static_cast<int>(sizeof(T));
   static constexpr T kMin = NumberTraits<T>::kIsSigned ? static_cast<T>(uint64_t{1} << (kBits - 1)) : T{0};
-  static constexpr T kMax = NumberTraits<T>::kIsSigned ? static_cast<T>(~(~uint64_t{0} << (kBits - 1)))
-                                                       : static_cast<T>(~uint64_t{0});
+  static constexpr T kMax =
+      NumberTraits<T>::kIsSigned ? static_cast<T>(~(~uint64_t{0} << (kBits - 1))) : static_cast<T>(~uint64_t{0});
   /// 2^(value bits), exact in any float type that reaches it.
   template <typename F>
   static constexpr F kEnd = NumberTraits<T>::kIsSigned ? -static_cast<F>(kMin) : static_cast<F>(kMax / 2 + 1) * F{2};
 };
 
-KILN_DEVICE float widen(float16 x) { return narrow_float::f16_to_f32(x.bits); }
-KILN_DEVICE float widen(bfloat16 x) { return narrow_float::bf16_to_f32(x.bits); }
-KILN_DEVICE float widen(float8e4m3 x) { return narrow_float::fp8e4m3_to_f32(x.bits); }
-KILN_DEVICE float widen(float8e5m2 x) { return narrow_float::fp8e5m2_to_f32(x.bits); }
+KILN_DEVICE float widen(float16 x) {
+  return narrow_float::f16_to_f32(x.bits);
+}
+KILN_DEVICE float widen(bfloat16 x) {
+  return narrow_float::bf16_to_f32(x.bits);
+}
+KILN_DEVICE float widen(float8e4m3 x) {
+  return narrow_float::fp8e4m3_to_f32(x.bits);
+}
+KILN_DEVICE float widen(float8e5m2 x) {
+  return narrow_float::fp8e5m2_to_f32(x.bits);
+}
 template <Number T>
 KILN_DEVICE T widen(T x) {
   return x;
@@ -38,8 +46,9 @@ KILN_DEVICE To narrow(float x) {
     return {narrow_float::f32_to_fp8e5m2(x)};
 }
 
-/// One number as another type. Float to integer truncates and saturates, NaN gives 0 (C++ leaves both undefined, and the two targets differ); integer to a
-/// narrower integer wraps; anything to bool is x != 0; to the narrow floats rounds to nearest even by way of float.
+/// One number as another type. Float to integer truncates and saturates, NaN gives 0 (C++ leaves both undefined, and
+/// the two targets differ); integer to a narrower integer wraps; anything to bool is x != 0; to the narrow floats
+/// rounds to nearest even by way of float.
 template <Number To, Number From>
 KILN_DEVICE To cast(From x) {
   if constexpr (is_same<To, From>) {

@@ -5,29 +5,34 @@
 
 namespace kiln::tl {
 
-// Masks answer two questions: all() of the tile, and at(row, column, r) of one element, which is in register r. Symbolic ones compute the answers from the
-// coordinates, so a whole tile's mask costs one comparison where it is full; only a TileMask looks at r.
+// Masks answer two questions: all() of the tile, and at(row, column, r) of one element, which is in register r.
+// Symbolic ones compute the answers from the coordinates, so a whole tile's mask costs one comparison where it is full;
+// only a TileMask looks at r.
 
-/// values < bound, kept as values - base < room. With strides known to the template the whole comparison fits in 32 bits: half the instructions on a GPU,
-/// twice the lanes on a CPU.
+inline constexpr int64_t kLargestBound = 0x7fffffffffffffff;
+
+/// values < bound, kept as values - base < room. With strides known to the template the whole comparison fits in 32
+/// bits: half the instructions on a GPU, twice the lanes on a CPU.
 template <AffineTile A>
 struct LessMask {
   using shape = typename A::shape;
-  static constexpr bool kNarrow = is_constant<typename A::row_stride_type> && is_constant<typename A::column_stride_type>;
+  static constexpr bool kNarrow =
+      is_constant<typename A::row_stride_type> && is_constant<typename A::column_stride_type>;
   using Room = conditional_t<kNarrow, int32_t, int64_t>;
-  static constexpr int64_t kReach = int64_t{1} << 30;
+  /// Further than any element is from the base.
+  static constexpr int64_t kReach = kNarrow ? int64_t{1} << 30 : kLargestBound / 2;
 
   A values;  ///< with base 0
   Room room;
 
   KILN_DEVICE LessMask(const A& compared, int64_t bound)
-      : values{0, compared.row_stride, compared.column_stride}, room(clamped(bound - compared.base)) {}
+      : values{0, compared.row_stride, compared.column_stride}, room(room_between(compared.base, bound)) {}
 
-  KILN_DEVICE static Room clamped(int64_t distance) {
-    if constexpr (kNarrow)
-      return static_cast<Room>(distance > kReach ? kReach : distance < -kReach ? -kReach : distance);
-    else
-      return distance;
+  /// bound - base, clamped to kReach either way. Unsigned: a bound like INT64_MAX over a negative base overflows.
+  KILN_DEVICE static Room room_between(int64_t base, int64_t bound) {
+    const uint64_t distance = static_cast<uint64_t>(bound) - static_cast<uint64_t>(base);
+    const bool near = distance + kReach <= 2 * static_cast<uint64_t>(kReach);
+    return static_cast<Room>(near ? static_cast<int64_t>(distance) : bound > base ? kReach : -kReach);
   }
   KILN_DEVICE Room value(int row, int column) const {
     return row * static_cast<Room>(static_cast<int64_t>(values.row_stride)) +
@@ -45,15 +50,9 @@ struct AndMask {
   B second;
 
   KILN_DEVICE bool all() const { return first.all() && second.all(); }
-  KILN_DEVICE bool at(int row, int column, int r) const { return first.at(row, column, r) && second.at(row, column, r); }
-};
-
-/// No mask at all.
-template <typename ShapeT>
-struct FullMask {
-  using shape = ShapeT;
-  KILN_DEVICE bool all() const { return true; }
-  KILN_DEVICE bool at(int, int, int) const { return true; }
+  KILN_DEVICE bool at(int row, int column, int r) const {
+    return first.at(row, column, r) && second.at(row, column, r);
+  }
 };
 
 /// One bool for every element of the tile.
@@ -88,21 +87,34 @@ inline constexpr bool is_symbolic_mask<AndMask<A, B>> = true;
 template <typename T>
 concept SymbolicMask = is_symbolic_mask<T>;
 
+/// The bound in 64 bits; what is larger than any index stays so.
+template <Integer I>
+KILN_DEVICE int64_t bound_of(I bound) {
+  if constexpr (is_same<I, uint64_t> || is_same<I, unsigned long>)
+    return static_cast<int64_t>(bound < kLargestBound ? bound : kLargestBound);
+  else
+    return static_cast<int64_t>(bound);
+}
+
+// The outermost bounds, which have no successor or no negative, stay outermost.
 template <AffineTile A, Integer I>
 KILN_DEVICE LessMask<A> operator<(const A& values, I bound) {
-  return LessMask<A>(values, static_cast<int64_t>(bound));
+  return LessMask<A>(values, bound_of(bound));
 }
 template <AffineTile A, Integer I>
 KILN_DEVICE LessMask<A> operator<=(const A& values, I bound) {
-  return LessMask<A>(values, static_cast<int64_t>(bound) + 1);
+  const int64_t last = bound_of(bound);
+  return LessMask<A>(values, last == kLargestBound ? last : last + 1);
 }
 template <AffineTile A, Integer I>
 KILN_DEVICE auto operator>(const A& values, I bound) {
-  return -values < -static_cast<int64_t>(bound);
+  const int64_t before = bound_of(bound);
+  return -values < (before < -kLargestBound ? kLargestBound : -before);
 }
 template <AffineTile A, Integer I>
 KILN_DEVICE auto operator>=(const A& values, I bound) {
-  return -values < 1 - static_cast<int64_t>(bound);
+  const int64_t first = bound_of(bound);
+  return -values < (first <= -kLargestBound ? kLargestBound : 1 - first);
 }
 
 template <SymbolicMask A, SymbolicMask B>

@@ -12,14 +12,14 @@ namespace kiln::tl {
 
 // Functions of floats; narrow floats run in float and round once. Each takes a tile or a number.
 
-#define KILN_TILE_MATH(name, function)                                         \
-  template <AnyTile A>                                                         \
-  KILN_DEVICE auto name(const A& a) {                                          \
-    return map_unary<true>([](auto x) { return scalar::function(x); }, a);     \
-  }                                                                            \
-  template <Floating T>                                                        \
-  KILN_DEVICE T name(T x) {                                                    \
-    return cast<T>(scalar::function(cast<compute_t<T>>(x)));                   \
+#define KILN_TILE_MATH(name, function)                                     \
+  template <AnyTile A>                                                     \
+  KILN_DEVICE auto name(const A& a) {                                      \
+    return map_unary<true>([](auto x) { return scalar::function(x); }, a); \
+  }                                                                        \
+  template <Floating T>                                                    \
+  KILN_DEVICE T name(T x) {                                                \
+    return cast<T>(scalar::function(cast<compute_t<T>>(x)));               \
   }
 KILN_TILE_MATH(exp, exp)
 KILN_TILE_MATH(exp2, exp2)
@@ -124,11 +124,12 @@ KILN_DEVICE auto clamp(const A& a, const Low& low, const High& high) {
   return minimum(maximum(a, low), high);
 }
 
-/// x * y + z rounded once. Floats of one type and shape.
-template <Floating T, typename S, typename L>
-KILN_DEVICE Tile<T, S, L> fma(const Tile<T, S, L>& a, const Tile<T, S, L>& b, const Tile<T, S, L>& c) {
+/// x * y + z rounded once. Floats of one type; shapes broadcast.
+template <Floating T, typename SA, typename LA, typename SB, typename LB, typename SC, typename LC>
+KILN_DEVICE auto fma(const Tile<T, SA, LA>& a, const Tile<T, SB, LB>& b, const Tile<T, SC, LC>& c) {
   using C = compute_t<T>;
-  return map_registers([](T x, T y, T z) { return cast<T>(scalar::fma(cast<C>(x), cast<C>(y), cast<C>(z))); }, a, b, c);
+  return map_elementwise([](T x, T y, T z) { return cast<T>(scalar::fma(cast<C>(x), cast<C>(y), cast<C>(z))); }, a, b,
+                         c);
 }
 
 /// The upper half of the product of unsigned integers.

@@ -57,8 +57,8 @@ struct AccessShape<P, bool> {
   using type = typename P::shape;
 };
 
-/// The elements at `pointers`; `other` where the mask is false, which is then not read. Any alignment and stride is right; 16-byte accesses are used where
-/// the columns are contiguous and the address allows.
+/// The elements at `pointers`; `other` where the mask is false, which is then not read. Any alignment and stride is
+/// right; 16-byte accesses are used where the columns are contiguous and the address allows.
 template <AddressTile P, typename M, Number O>
 KILN_DEVICE auto load(const P& pointers, const M& mask, O other) {
   using T = pointee_t<P>;
@@ -66,7 +66,8 @@ KILN_DEVICE auto load(const P& pointers, const M& mask, O other) {
   if constexpr (AffineTile<decltype(pointers.offsets)>)
     return load_affine<T, S>(pointers.data, pointers.offsets, mask_for<S>(mask), cast<T>(other));
   else
-    return load_scattered<T, S>(pointers.data, broadcast_to_shape<S>(pointers.offsets), mask_for<S>(mask), cast<T>(other));
+    return load_scattered<T, S>(pointers.data, broadcast_to_shape<S>(pointers.offsets), mask_for<S>(mask),
+                                cast<T>(other));
 }
 /// As above; 0 where the mask is false (Triton leaves it undefined).
 template <AddressTile P, typename M>
@@ -83,7 +84,8 @@ KILN_DEVICE T load(const T* pointer) {
   return *pointer;
 }
 
-/// Writes `value` (a tile that broadcasts to the pointers' shape, or a number), cast to the element type, where the mask is true.
+/// Writes `value` (a tile that broadcasts to the pointers' shape, or a number), cast to the element type, where the
+/// mask is true.
 template <AddressTile P, Operand V, typename M>
 KILN_DEVICE void store(const P& pointers, const V& value, const M& mask) {
   using T = typename P::value_type;

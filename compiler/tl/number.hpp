@@ -71,20 +71,20 @@ struct NumberTraits<bool> : NumberTraitsOf<false, false, false> {};
 template <typename T>
 concept Number = NumberTraits<T>::kIsNumber;
 template <typename T>
-concept Integer = NumberTraits<T>::kIsNumber && !NumberTraits<T>::kIsFloating;
+concept Integer = Number<T> && !NumberTraits<T>::kIsFloating;
 template <typename T>
-concept Floating = NumberTraits<T>::kIsFloating;
+concept Floating = Number<T> && NumberTraits<T>::kIsFloating;
 
 /// The type arithmetic on T runs in.
 template <Number T>
 using compute_t = conditional_t<NumberTraits<T>::kIsNarrowFloat, float, T>;
 
-/// Triton's rule for two tiles: a float beats an integer, the wider beats the narrower, two different 16-bit floats meet in float, unsigned beats
-/// signed of the same width.
+/// Triton's rule for two tiles: a float beats an integer, the wider beats the narrower, two different 16-bit floats
+/// meet in float, unsigned beats signed of the same width.
 template <Number A, Number B>
 struct Promote {
   static constexpr bool kSameKind = NumberTraits<A>::kIsFloating == NumberTraits<B>::kIsFloating;
-  static constexpr bool kFirst = !kSameKind                ? NumberTraits<A>::kIsFloating
+  static constexpr bool kFirst = !kSameKind               ? NumberTraits<A>::kIsFloating
                                  : sizeof(A) != sizeof(B) ? (sizeof(A) > sizeof(B))
                                  : is_same<A, bool>       ? false
                                  : is_same<B, bool>       ? true
@@ -96,11 +96,34 @@ struct Promote {
 template <Number A, Number B>
 using promote_t = typename Promote<A, B>::type;
 
-/// A scalar beside a tile only changes the tile's type when it is a float and the tile is not.
+/// A scalar beside a tile changes the tile's type only where it is a float and the tile is not, where the tile is bool,
+/// or where it is a 64-bit integer and the tile holds narrower ones: 32-bit indices times a stride must not wrap
+/// (Triton's run-time integers promote too, and its literals, which are 32 bits wide in C++, do not).
 template <Number TileValue, Number Scalar>
-using promote_scalar_t =
-    conditional_t<NumberTraits<Scalar>::kIsFloating && !NumberTraits<TileValue>::kIsFloating,
-                  conditional_t<is_same<Scalar, double>, float, Scalar>,
-                  conditional_t<is_same<TileValue, bool> && !is_same<Scalar, bool>, Scalar, TileValue>>;
+struct PromoteScalar {
+  using type = TileValue;
+};
+template <Integer TileValue, Floating Scalar>
+struct PromoteScalar<TileValue, Scalar> {
+  using type = conditional_t<is_same<Scalar, double>, float, Scalar>;
+};
+template <Integer TileValue, Integer Scalar>
+  requires(is_same<TileValue, bool> || (sizeof(TileValue) < 8 && sizeof(Scalar) == 8))
+struct PromoteScalar<TileValue, Scalar> {
+  using type = promote_t<TileValue, Scalar>;
+};
+template <Number TileValue, Number Scalar>
+using promote_scalar_t = typename PromoteScalar<TileValue, Scalar>::type;
+
+/// The type a scalar and a tile are compared in: a wider integer is not cut, so that every int8 is less than 1000.
+template <Number TileValue, Number Scalar>
+struct CompareScalar : PromoteScalar<TileValue, Scalar> {};
+template <Integer TileValue, Integer Scalar>
+  requires(sizeof(Scalar) > sizeof(TileValue))
+struct CompareScalar<TileValue, Scalar> {
+  using type = promote_t<TileValue, Scalar>;
+};
+template <Number TileValue, Number Scalar>
+using compare_scalar_t = typename CompareScalar<TileValue, Scalar>::type;
 
 }  // namespace kiln::tl

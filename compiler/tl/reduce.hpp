@@ -46,7 +46,8 @@ struct MinOp {
 template <Number T>
 using accumulator_t =
     conditional_t<NumberTraits<T>::kIsFloating, compute_t<T>,
-                  conditional_t<(sizeof(T) >= 4), T, conditional_t<NumberTraits<T>::kIsSigned || is_same<T, bool>, int32_t, uint32_t>>>;
+                  conditional_t<(sizeof(T) >= 4), T,
+                                conditional_t<NumberTraits<T>::kIsSigned || is_same<T, bool>, int32_t, uint32_t>>>;
 
 }  // namespace kiln::tl
 
@@ -58,29 +59,32 @@ using accumulator_t =
 
 namespace kiln::tl {
 
-/// Sum of all elements, accumulated and returned in accumulator_t. The order is fixed: the same tile gives the same bits.
+template <AnyTile A>
+KILN_DEVICE auto accumulators(const A& a) {
+  return cast<accumulator_t<typename values_t<A>::value_type>>(to_values(a));
+}
+
+/// Sum of all elements, accumulated and returned in accumulator_t. The order is fixed: the same tile gives the same
+/// bits.
 template <AnyTile A>
 KILN_DEVICE auto sum(const A& a) {
-  const auto values = to_values(a);
-  return reduce_all<SumOp>(cast<accumulator_t<typename values_t<A>::value_type>>(values));
+  return reduce_all<SumOp>(accumulators(a));
 }
 /// Sum along an axis of a two-dimensional tile; a one-dimensional tile remains.
 template <int kAxis, AnyTile A>
 KILN_DEVICE auto sum(const A& a) {
-  const auto values = to_values(a);
-  return reduce_axis<SumOp, kAxis>(cast<accumulator_t<typename values_t<A>::value_type>>(values));
+  return reduce_axis<SumOp, kAxis>(broadcast_to_shape<typename A::shape>(accumulators(a)));
 }
 
-#define KILN_TILE_EXTREMUM(name, Op)                                                                                          \
-  template <AnyTile A>                                                                                                        \
-  KILN_DEVICE auto name(const A& a) {                                                                                         \
-    using T = typename values_t<A>::value_type;                                                                               \
-    return cast<T>(reduce_all<Op>(cast<accumulator_t<T>>(to_values(a))));                                                     \
-  }                                                                                                                           \
-  template <int kAxis, AnyTile A>                                                                                             \
-  KILN_DEVICE auto name(const A& a) {                                                                                         \
-    using T = typename values_t<A>::value_type;                                                                               \
-    return cast<T>(reduce_axis<Op, kAxis>(cast<accumulator_t<T>>(to_values(a))));                                             \
+#define KILN_TILE_EXTREMUM(name, Op)                                                     \
+  template <AnyTile A>                                                                   \
+  KILN_DEVICE auto name(const A& a) {                                                    \
+    return cast<typename values_t<A>::value_type>(reduce_all<Op>(accumulators(a)));      \
+  }                                                                                      \
+  template <int kAxis, AnyTile A>                                                        \
+  KILN_DEVICE auto name(const A& a) {                                                    \
+    return cast<typename values_t<A>::value_type>(                                       \
+        reduce_axis<Op, kAxis>(broadcast_to_shape<typename A::shape>(accumulators(a)))); \
   }
 /// Largest element, of all or along an axis; NaN propagates.
 KILN_TILE_EXTREMUM(max, MaxOp)

@@ -4,7 +4,9 @@
 
 namespace kiln::tl {
 
-constexpr bool is_power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
+constexpr bool is_power_of_two(int n) {
+  return n > 0 && (n & (n - 1)) == 0;
+}
 
 /// A tile's static shape: Shape<N> or Shape<M, N>. A one-dimensional shape is one row.
 template <int... kExtents>

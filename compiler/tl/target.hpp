@@ -1,7 +1,8 @@
 #pragma once
 
-// The host compiles a kernel with exactly one of KILN_TARGET_CUDA and KILN_TARGET_CPU defined to 1. On CUDA it adds KILN_NUM_WARPS (warps of a
-// program) and KILN_VECTOR_WIDTH (consecutive elements that a thread holds, so that one access moves up to 16 bytes).
+// The host compiles a kernel with exactly one of KILN_TARGET_CUDA and KILN_TARGET_CPU defined to 1. On CUDA it adds
+// KILN_NUM_WARPS (warps of a program) and KILN_VECTOR_WIDTH (consecutive elements that a thread holds, so that one
+// access moves up to 16 bytes).
 
 #if defined(KILN_TARGET_CUDA)
 #define KILN_KERNEL __global__ __launch_bounds__(32 * KILN_NUM_WARPS)
@@ -15,7 +16,8 @@
 #error "kiln/tl.hpp: define KILN_TARGET_CUDA or KILN_TARGET_CPU to 1; Kiln's compilers do"
 #endif
 
-/// For loops whose trip count is only known at run time: unrolled copies cost compile time and instruction cache and save nothing.
+/// For loops whose trip count is only known at run time: unrolled copies cost compile time and instruction cache and
+/// save nothing.
 #define KILN_NO_UNROLL _Pragma("unroll 1")
 
 #define INFINITY __builtin_bit_cast(float, 0x7f800000u)
@@ -27,6 +29,8 @@ namespace kiln::tl {
 inline constexpr int kNumWarps = KILN_NUM_WARPS;
 inline constexpr int kNumThreads = 32 * KILN_NUM_WARPS;
 inline constexpr int kVectorWidth = KILN_VECTOR_WIDTH;
+static_assert((kNumWarps & (kNumWarps - 1)) == 0 && (kVectorWidth & (kVectorWidth - 1)) == 0,
+              "num_warps and the vector width are powers of two, so that tiles divide evenly among threads");
 #endif
 
 using int8_t = signed char;

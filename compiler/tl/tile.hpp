@@ -12,9 +12,11 @@
 
 namespace kiln::tl {
 
-/// A value with a static shape, spread over the program's threads as LayoutT says. On the CPU there is one thread, which holds all elements.
+/// A value with a static shape, spread over the program's threads as LayoutT says. On the CPU there is one thread,
+/// which holds all elements.
 ///
-/// A layout answers for register r of the calling thread: row(r), column(r), and owns(r): whether this copy of the element is the one that counts.
+/// A layout answers for register r of the calling thread: row(r), column(r), and owns(r): whether this copy of the
+/// element is the one that counts.
 template <Number T, typename ShapeT, typename LayoutT = DefaultLayout<ShapeT>>
 struct Tile {
   using value_type = T;

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The tile language: what a kernel includes (as <kiln/tl.hpp>). Names and semantics are triton.language's. Self-contained: no CUDA or system header.
-/// docs/tile-language.md is the manual.
+/// The tile language: what a kernel includes (as <kiln/tl.hpp>). Names and semantics are triton.language's.
+/// Self-contained: no CUDA or system header. docs/tile-language.md is the manual.
 
 #include "compiler/tl/affine.hpp"
 #include "compiler/tl/arithmetic.hpp"

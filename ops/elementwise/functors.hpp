@@ -4,7 +4,8 @@
 
 #include "ops/elementwise/iteration.hpp"
 
-// One functor per op: apply<Compute>(scalars, inputs...) over tiles of Compute. What differs between ops is here, and only here.
+// One functor per op: apply<Compute>(scalars, inputs...) over tiles of Compute. What differs between ops is here, and
+// only here.
 
 namespace kiln::ops {
 
@@ -29,33 +30,33 @@ struct ScalarRight {
   }
 };
 
-#define KILN_UNARY_FUNCTOR(Name, expression)                                  \
-  struct Name {                                                               \
-    template <typename Compute>                                               \
-    KILN_DEVICE static auto apply(const Scalars& scalars, const auto& x) {    \
-      (void)scalars;                                                          \
-      return expression;                                                      \
-    }                                                                         \
+#define KILN_UNARY_FUNCTOR(Name, expression)                               \
+  struct Name {                                                            \
+    template <typename Compute>                                            \
+    KILN_DEVICE static auto apply(const Scalars& scalars, const auto& x) { \
+      (void)scalars;                                                       \
+      return expression;                                                   \
+    }                                                                      \
   };
-#define KILN_BINARY_FUNCTOR(Name, expression)                                                  \
-  struct Name {                                                                                \
-    template <typename Compute>                                                                \
-    KILN_DEVICE static auto apply(const Scalars& scalars, const auto& x, const auto& y) {      \
-      (void)scalars;                                                                           \
-      return expression;                                                                       \
-    }                                                                                          \
+#define KILN_BINARY_FUNCTOR(Name, expression)                                             \
+  struct Name {                                                                           \
+    template <typename Compute>                                                           \
+    KILN_DEVICE static auto apply(const Scalars& scalars, const auto& x, const auto& y) { \
+      (void)scalars;                                                                      \
+      return expression;                                                                  \
+    }                                                                                     \
   };
-#define KILN_TERNARY_FUNCTOR(Name, expression)                                                             \
-  struct Name {                                                                                            \
-    template <typename Compute>                                                                            \
-    KILN_DEVICE static auto apply(const Scalars& scalars, const auto& x, const auto& y, const auto& z) {   \
-      (void)scalars;                                                                                       \
-      return expression;                                                                                   \
-    }                                                                                                      \
+#define KILN_TERNARY_FUNCTOR(Name, expression)                                                           \
+  struct Name {                                                                                          \
+    template <typename Compute>                                                                          \
+    KILN_DEVICE static auto apply(const Scalars& scalars, const auto& x, const auto& y, const auto& z) { \
+      (void)scalars;                                                                                     \
+      return expression;                                                                                 \
+    }                                                                                                    \
   };
 
-// NumPy's floor division and remainder: the remainder has the divisor's sign. Floats follow npy_divmod: fmod, then one correction, so that a tiny
-// quotient does not lose its remainder.
+// NumPy's floor division and remainder: the remainder has the divisor's sign. Floats follow npy_divmod: fmod, then one
+// correction, so that a tiny quotient does not lose its remainder.
 template <typename T>
 KILN_DEVICE T floor_remainder(T x, T y) {
   if constexpr (tl::NumberTraits<T>::kIsFloating) {
@@ -109,7 +110,7 @@ KILN_DEVICE T power(T base, T exponent) {
 template <typename T>
 KILN_DEVICE T sign_of(T x) {
   if constexpr (tl::NumberTraits<T>::kIsFloating)
-    return x > T(0) ? T(1) : x < T(0) ? T(-1) : x;  // a zero keeps its sign and NaN stays
+    return x != x ? x : static_cast<T>(x > T(0)) - static_cast<T>(x < T(0));  // 0 for -0, as in NumPy
   else if constexpr (tl::NumberTraits<T>::kIsSigned)
     return static_cast<T>((x > T(0)) - (x < T(0)));
   else
@@ -125,7 +126,8 @@ KILN_DEVICE auto multiply_add(const X& x, const Y& y, const Z& z) {
         if constexpr (tl::NumberTraits<T>::kIsFloating)
           return tl::scalar::fma(a, b, c);
         else
-          return tl::wrapping(tl::wrapping(a, b, [](auto u, auto v) { return u * v; }), c, [](auto u, auto v) { return u + v; });
+          return tl::wrapping(tl::wrapping(a, b, [](auto u, auto v) { return u * v; }), c,
+                              [](auto u, auto v) { return u + v; });
       },
       x, y, z);
 }
@@ -133,7 +135,7 @@ KILN_DEVICE auto multiply_add(const X& x, const Y& y, const Z& z) {
 KILN_BINARY_FUNCTOR(Add, x + y)
 KILN_BINARY_FUNCTOR(AddAlpha, multiply_add(scalar<Compute>(scalars, kFirstScalar), y, x))
 KILN_BINARY_FUNCTOR(Sub, x - y)
-KILN_BINARY_FUNCTOR(SubAlpha, multiply_add(static_cast<Compute>(-scalar<Compute>(scalars, kFirstScalar)), y, x))
+KILN_BINARY_FUNCTOR(SubAlpha, multiply_add(scalar<Compute>(scalars, kFirstScalar), -y, x))
 KILN_BINARY_FUNCTOR(Mul, x* y)
 KILN_BINARY_FUNCTOR(Div, x / y)
 KILN_BINARY_FUNCTOR(FloorDiv, tl::map_elementwise([](Compute a, Compute b) { return floor_quotient(a, b); }, x, y))
@@ -184,7 +186,8 @@ KILN_UNARY_FUNCTOR(Relu, tl::maximum(x, Compute(0)))
 /// x * Phi(x) with the error function; Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 KILN_UNARY_FUNCTOR(Gelu, x* Compute(0.5) * (Compute(1) + tl::erf(x * Compute(0.70710678118654752440))))
 /// The same paper's tanh approximation.
-KILN_UNARY_FUNCTOR(GeluTanh, x* Compute(0.5) * (Compute(1) + tl::tanh(Compute(0.79788456080286535588) * (x + Compute(0.044715) * x * x * x))))
+KILN_UNARY_FUNCTOR(GeluTanh, x* Compute(0.5) * (Compute(1) + tl::tanh(Compute(0.79788456080286535588) *
+                                                                      (x + Compute(0.044715) * x * x * x))))
 KILN_UNARY_FUNCTOR(Silu, x / (Compute(1) + tl::exp(-x)))
 KILN_UNARY_FUNCTOR(LeakyRelu, tl::where(x > Compute(0), x, x* scalar<Compute>(scalars, kFirstScalar)))
 KILN_UNARY_FUNCTOR(Elu, tl::where(x > Compute(0), x, tl::expm1(x) * scalar<Compute>(scalars, kFirstScalar)))
@@ -202,7 +205,8 @@ KILN_UNARY_FUNCTOR(Cast, x)
 KILN_TERNARY_FUNCTOR(Where, tl::where(x != Compute(0), y, z))
 KILN_BINARY_FUNCTOR(AddRelu, tl::maximum(x + y, Compute(0)))
 KILN_TERNARY_FUNCTOR(MulAdd, multiply_add(x, y, z))
-KILN_BINARY_FUNCTOR(Axpby, multiply_add(scalar<Compute>(scalars, kFirstScalar), x, scalar<Compute>(scalars, kSecondScalar) * y))
+KILN_BINARY_FUNCTOR(Axpby, multiply_add(scalar<Compute>(scalars, kFirstScalar), x,
+                                        scalar<Compute>(scalars, kSecondScalar) * y))
 
 /// The attribute `value` everywhere; no inputs.
 struct Fill {

@@ -7,15 +7,19 @@
 
 namespace kiln::ops {
 
-// The pointers come before the scalars, which most functors do not read: the GPU then finds all it needs in one line of its constant cache.
+// The pointers come before the scalars, which most functors do not read: the GPU then finds all it needs in one line of
+// its constant cache.
 
-/// out[i] = Functor(in[i]...) over dense tensors of n elements in one order. Inputs are cast to Compute, the result to Out.
+/// out[i] = Functor(in[i]...) over dense tensors of n elements in one order. Inputs are cast to Compute, the result to
+/// Out.
 template <typename Functor, typename Compute, int BLOCK_SIZE, typename Out, typename... In>
 KILN_KERNEL void elementwise_contiguous_kernel(Out* out, tl::int64_t n, const In*... in, Scalars scalars) {
   const auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
   const auto mask = offsets < n;
-  tl::store(out + offsets, tl::cast<Out>(Functor::template apply<Compute>(scalars, tl::cast<Compute>(tl::load(in + offsets, mask))...)),
-            mask);
+  tl::store(
+      out + offsets,
+      tl::cast<Out>(Functor::template apply<Compute>(scalars, tl::cast<Compute>(tl::load(in + offsets, mask))...)),
+      mask);
 }
 
 /// One operand's column offsets, with its stride's kind in the type.
@@ -31,7 +35,8 @@ KILN_DEVICE auto column_offsets(tl::int64_t first_column, tl::int64_t stride) {
 }
 
 #if defined(KILN_TARGET_CUDA)
-/// A GPU's grid has fewer than 2^31 programs, and a 64-bit division costs it four times a 32-bit one, at run time and to compile.
+/// A GPU's grid has fewer than 2^31 programs, and a 64-bit division costs it four times a 32-bit one, at run time and
+/// to compile.
 using ProgramIndex = unsigned int;
 #else
 using ProgramIndex = unsigned long long;
@@ -39,8 +44,8 @@ using ProgramIndex = unsigned long long;
 
 /// Column block, row block and every operand's outer offset of a program.
 template <int kOperands>
-KILN_DEVICE void split_program(const StridedIteration& iteration, tl::int64_t program, tl::int64_t& column_block, tl::int64_t& row_block,
-                               tl::int64_t (&outer)[kOperands]) {
+KILN_DEVICE void split_program(const StridedIteration& iteration, tl::int64_t program, tl::int64_t& column_block,
+                               tl::int64_t& row_block, tl::int64_t (&outer)[kOperands]) {
   const auto divide = [](ProgramIndex& rest, tl::int64_t extent) {
     const ProgramIndex divisor = static_cast<ProgramIndex>(extent), quotient = rest / divisor;
     const tl::int64_t coordinate = static_cast<tl::int64_t>(rest - quotient * divisor);
@@ -52,8 +57,8 @@ KILN_DEVICE void split_program(const StridedIteration& iteration, tl::int64_t pr
   row_block = divide(rest, iteration.row_blocks);
   KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_outer_dims; ++dim) {
     const tl::int64_t coordinate = divide(rest, iteration.outer_extents[dim]);
-    KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand)
-      outer[operand] += coordinate * iteration.outer_strides[operand][dim];
+    KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) outer[operand] +=
+        coordinate * iteration.outer_strides[operand][dim];
   }
 }
 
@@ -74,8 +79,10 @@ KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration
       return (rows < iteration.rows) & (columns < iteration.columns);
   }();
   const auto offsets = [&]<int kOperand>() {
-    return outer[kOperand] + rows * iteration.row_strides[kOperand] +
-           column_offsets<(STRIDE_KINDS >> (2 * kOperand)) & 3, BLOCK_N>(first_column, iteration.column_strides[kOperand]);
+    return outer[kOperand] + rows * iteration.row_strides[kOperand] + column_offsets <
+                   (STRIDE_KINDS >> (2 * kOperand)) &
+               3,
+           BLOCK_N > (first_column, iteration.column_strides[kOperand]);
   };
   const auto run = [&]<int... kInput>(tl::Sequence<kInput...>) {
     tl::store(out + offsets.template operator()<0>(),
@@ -94,12 +101,13 @@ KILN_KERNEL void elementwise_indexed_kernel(Out* out, IndexedIteration iteration
   const auto mask = linear < iteration.n;
   auto rest = tl::cast<tl::uint32_t>(linear);
   decltype(tl::zeros<tl::int32_t, BLOCK_SIZE>()) offsets[kOperands];
-  KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) offsets[operand] = tl::zeros<tl::int32_t, BLOCK_SIZE>();
+  KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) offsets[operand] =
+      tl::zeros<tl::int32_t, BLOCK_SIZE>();
   KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_dims; ++dim) {
     const auto quotient = (tl::umulhi(rest, iteration.multipliers[dim]) + rest) >> iteration.shifts[dim];
     const auto coordinate = tl::cast<tl::int32_t>(rest - quotient * iteration.extents[dim]);
-    KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand)
-      offsets[operand] = offsets[operand] + coordinate * iteration.strides[operand][dim];
+    KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) offsets[operand] =
+        offsets[operand] + coordinate * iteration.strides[operand][dim];
     rest = quotient;
   }
   const auto run = [&]<int... kInput>(tl::Sequence<kInput...>) {

@@ -74,6 +74,7 @@ TEST(AttributeTextTest, ReadsValuesAsTheDefaultsType) {
   EXPECT_EQ(value(std::monostate{}, "none"), AttributeValue());
   EXPECT_EQ(value(std::monostate{}, "3"), AttributeValue(std::int64_t{3}));
   EXPECT_EQ(value(std::monostate{}, "-0.5"), AttributeValue(-0.5));
+  for (const char* text : {"two", "", "1e400", "1,5"}) EXPECT_THROW(value(std::monostate{}, text), UsageError) << text;
 }
 
 TEST(AttributeTextTest, RefusesWhatDoesNotFit) {

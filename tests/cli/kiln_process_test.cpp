@@ -77,6 +77,13 @@ TEST_F(KilnProcessTest, AloneItPrintsHelp) {
   EXPECT_THAT(result.standard_output, AllOf(HasSubstr("doctor"), HasSubstr("run"), HasSubstr("kiln run add --shape")));
 }
 
+TEST_F(KilnProcessTest, AGroupOfCommandsNeedsOne) {
+  const SubprocessResult result = kiln({"cache"});
+  EXPECT_EQ(result.exit_status, 2);
+  EXPECT_THAT(result.standard_error, StartsWith("kiln: error: 'kiln cache' needs a command"));
+  EXPECT_THAT(result.standard_output, AllOf(HasSubstr("Usage: kiln cache "), HasSubstr("verify")));
+}
+
 TEST_F(KilnProcessTest, EveryCommandHasHelp) {
   for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{{},
                                                                                        {"doctor"},
@@ -119,6 +126,7 @@ TEST_F(KilnProcessTest, WrongValuesAreRefused) {
   error_of(2, {"run", "add", "--shape", "4", "--repeat", "0"});
   error_of(2, {"run", "add", "--shape", "4", "--repeat", "many"});
   error_of(2, {"run", "add", "--shape", "4", "--seed", "-1"});
+  EXPECT_THAT(error_of(2, {"run", "add", "--shape", "4", "--seed", "x"}), HasSubstr("0 to 18446744073709551615"));
   error_of(2, {"run", "add", "--shape", "4", "--device", "tpu"});
   error_of(2, {"run", "add", "--shape", "4", "--device", "cuda:77"});
   error_of(2, {"run", "add", "--shape", "4", "--shape", "5", "--device", "cpu"});
@@ -253,6 +261,8 @@ TEST_F(KilnCpuTest, BadFilesGiveOneAndNothingIsWritten) {
       error_of(1, {"run", "add", "--input", a, a, "--output", directory_.file("absent/c.npy"), "--device", "cpu"}),
       HasSubstr("absent"));
   EXPECT_THAT(error_of(2, {"run", "where", "--input", a, "--output", c}), HasSubstr("where"));
+  EXPECT_THAT(error_of(2, {"run", "add", "--input", a, "--output", c, "--device", "cpu"}), HasSubstr("'other'"));
+  EXPECT_THAT(error_of(2, {"run", "add", "--input", a, "--attr", "other=two", "--output", c}), HasSubstr("'two'"));
   EXPECT_THAT(error_of(2, {"run", "add", "--input", a, a, "--shape", "4"}), HasSubstr("--shape"));
   EXPECT_THAT(error_of(2, {"run", "add", "--input", a, a, "--output", c, "--output", c, "--device", "cpu"}),
               HasSubstr("--output"));
@@ -343,6 +353,30 @@ TEST_F(KilnProcessTest, ACacheThatCannotBeUsedIsSaidSo) {
   std::ofstream(directory_.file("cache")) << "a file in the folder's place";
   EXPECT_THAT(error_of(1, {"cache", "list"}), HasSubstr("cache"));
   EXPECT_THAT(json::parse(kiln({"doctor", "--json"}).standard_output)["cache"]["state"], Not("usable"));
+}
+
+TEST_F(KilnCpuTest, AnEmptyResultHasNoKernel) {
+  const json report = json_of({"run", "add", "--shape", "0x5", "--device", "cpu", "--check"});
+  EXPECT_TRUE(report["artifact"].is_null());
+  EXPECT_TRUE(report["check"][0]["ok"]);
+  EXPECT_THAT(kiln({"run", "add", "--shape", "0x5", "--device", "cpu"}).standard_output,
+              AllOf(HasSubstr("every output is empty"), Not(HasSubstr("artifact"))));
+}
+
+TEST_F(KilnCpuTest, FileNamesNeedNotBeUtf8) {
+  const std::string a = save("\xff.npy", {4}, DType::f32, 0);
+  EXPECT_EQ(json_of({"run", "neg", "--input", a, "--device", "cpu"})["outputs"][0]["shape"], json({4}));
+  ::setenv("KILN_CACHE_DIR", directory_.file("cache-\xff").c_str(), 1);
+  json_of({"doctor"});
+  json_of({"cache", "stats"});
+}
+
+TEST_F(KilnCpuTest, RunWarnsOfACacheThatItCannotWrite) {
+  std::ofstream(directory_.file("cache")) << "a file in the folder's place";
+  const SubprocessResult result = kiln({"run", "add", "--shape", "4", "--device", "cpu", "--check", "--json"});
+  EXPECT_EQ(result.exit_status, 0);
+  EXPECT_TRUE(json::parse(result.standard_output)["check"][0]["ok"]);
+  EXPECT_THAT(result.standard_error, AllOf(StartsWith("kiln: warning: "), HasSubstr(directory_.file("cache"))));
 }
 
 TEST_F(KilnProcessTest, OutputThatCannotBeWrittenIsAnError) {

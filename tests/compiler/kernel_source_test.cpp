@@ -98,6 +98,15 @@ TEST(KernelSource, ReachesTheTileLanguageThroughItsAlias) {
   EXPECT_GT(found.size(), 4U);
 }
 
+TEST(KernelSource, SourceDirMustBeAFolder) {
+  for (const char* path : {"/nowhere/at/all", "/dev/null"}) {
+    setenv("KILN_SOURCE_DIR", path, 1);
+    EXPECT_THROW(embedded_source("compiler/tl/tl.hpp"), UsageError) << path;
+    EXPECT_THROW(transitive_sources({"k.hpp", "", {}}), UsageError) << path;
+  }
+  unsetenv("KILN_SOURCE_DIR");
+}
+
 TEST(KernelSource, SourceDirReplacesEmbeddedText) {
   const SourceTree tree;
   tree.write("compiler/tl/tl.hpp", "#include \"compiler/tl/new_file.hpp\"\n");

@@ -57,6 +57,19 @@ TEST(Stub, CpuDefinesTheEntryAndCudaOnlyIncludes) {
   EXPECT_EQ(stub(cuda), "#include \"ops/add.hpp\"\n");
 }
 
+TEST(Stub, ChecksTheNumberOfParametersWhereItIsKnown) {
+  for (const DeviceType type : {DeviceType::cpu, DeviceType::cuda}) {
+    CompileRequest counted = request();
+    counted.target.type = type;
+    const std::string unchecked = stub(counted);
+    EXPECT_EQ(unchecked.find("static_assert"), std::string::npos);
+    const ContentHash unchecked_key = content_key(counted, "compiler");
+    counted.num_parameters = 3;
+    EXPECT_NE(stub(counted).find("::num_parameters == 3"), std::string::npos);
+    EXPECT_NE(content_key(counted, "compiler"), unchecked_key);
+  }
+}
+
 TEST(Stub, RefusesPathsThatCannotBeIncluded) {
   for (const char* path : {"", "a\"b", "a\nb", "a\\b"}) {
     CompileRequest bad = request();

@@ -54,7 +54,10 @@ TEST(DispatchErrorsTest, ArityNamesTheInputs) {
       AllOf(HasSubstr("'where'"), HasSubstr(spec.inputs[0].name), HasSubstr(spec.inputs[2].name), HasSubstr("got 1")));
   expect_usage_error([&] { dispatch_gpu_op("neg", {x, x}); }, Kind::value,
                      AllOf(HasSubstr("'neg'"), HasSubstr("takes 1 input"), HasSubstr("got 2")));
-  expect_usage_error([&] { dispatch_gpu_op("neg", {}); }, Kind::value, HasSubstr("'neg'"));
+  // No tensor says on which device: what is wrong with the call is still the op's name or its arity.
+  expect_usage_error([&] { dispatch_gpu_op("neg", {}); }, Kind::value,
+                     AllOf(HasSubstr("'neg'"), HasSubstr("takes 1 input"), HasSubstr("got 0")));
+  expect_usage_error([&] { dispatch_gpu_op("sigmod", {}); }, Kind::value, HasSubstr("'sigmoid'"));
   const std::vector<Tensor> many(30, x);
   expect_usage_error([&] { dispatch_gpu_op("add", many); }, Kind::value, AllOf(HasSubstr("'add'"), HasSubstr("30")));
 }
@@ -101,6 +104,23 @@ TEST(DispatchErrorsTest, NullPointerNamesTheTensor) {
   }
 }
 
+TEST(DispatchErrorsTest, PointersBetweenElementsNameTheTensor) {
+  const Tensor x = make_f32({1, 2, 3, 4, 5}), y = make_f32({1, 2, 3, 4});
+  const auto shifted = [&](std::ptrdiff_t bytes) {
+    TensorView view = view_of(x, {4}, {1});
+    view.data = static_cast<std::byte*>(view.data) + bytes;
+    return Tensor(view, x.owner());
+  };
+  for (int attempt = 0; attempt < 2; ++attempt) {  // cold, and with the plan cached
+    expect_usage_error([&] { dispatch_gpu_op("add", {y, shifted(2)}); }, Kind::value,
+                       AllOf(HasSubstr("input 'y'"), HasSubstr("2 bytes past a multiple of 4")));
+    const Tensor outputs[] = {shifted(1)};
+    expect_usage_error([&] { dispatch_gpu_op("add", {y, y}, {}, {.outputs = outputs}); }, Kind::value,
+                       AllOf(HasSubstr("output 'out'"), HasSubstr("1 byte past a multiple of 4")));
+    if (compiler_problem(DeviceType::cpu).empty()) dispatch_gpu_op("add", {y, shifted(4)});
+  }
+}
+
 TEST(DispatchErrorsTest, MalformedViewsAreNamed) {
   const Tensor x = make_f32({1, 2, 3, 4});
   expect_usage_error([&] { dispatch_gpu_op("neg", {view_of(x, {-2, 2}, {2, 1})}); }, Kind::value,
@@ -117,13 +137,15 @@ TEST(DispatchErrorsTest, OverlappingOutputsAreRefusedBeforeAnythingRuns) {
   const std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8};
   const Tensor x = make_f32(values);
   const Tensor first = view_of(x, {4}, {1});
-  for (const auto& [shape, strides, offset] :
-       {std::tuple{Dims{4}, Dims{1}, 1}, {Dims{4}, Dims{2}, 0}, {Dims{4}, Dims{-1}, 3}, {Dims{4}, Dims{1}, 3}}) {
+  for (const auto& [shape, strides, offset, where] : {std::tuple{Dims{4}, Dims{1}, 1, "4 bytes after it"},
+                                                      {Dims{4}, Dims{2}, 0, "at the same address"},
+                                                      {Dims{4}, Dims{-1}, 3, "12 bytes after it"},
+                                                      {Dims{4}, Dims{1}, 3, "12 bytes after it"}}) {
     const Tensor outputs[] = {view_of(x, shape, strides, offset)};
     for (int attempt = 0; attempt < 2; ++attempt) {  // cold, and with the plan cached
       expect_usage_error([&] { dispatch_gpu_op("neg", {first}, {}, {.outputs = outputs}); }, Kind::value,
                          AllOf(HasSubstr("overlaps"), HasSubstr("'neg'"), HasSubstr("output"),
-                               HasSubstr("strides " + to_string(strides))));
+                               HasSubstr("strides " + to_string(strides)), HasSubstr(where)));
       EXPECT_EQ(read_f32(x), values);
       if (compiler_problem(DeviceType::cpu).empty()) {
         const Tensor elsewhere[] = {view_of(make_f32(values), shape, strides, offset)};

@@ -143,7 +143,26 @@ TEST(UserOpTest, ReportsAKernelThatDoesNotCompile) {
       } catch (const CompileError& error) {
         EXPECT_EQ(error.op(), "user_broken");
         EXPECT_THAT(error.configuration(), HasSubstr("BLOCK_SIZE="));
-        EXPECT_THAT(error.log(), AllOf(HasSubstr("hypot2.hpp"), HasSubstr("no_such_function"), HasSubstr("4")));
+        EXPECT_THAT(error.log(), AllOf(HasSubstr("hypot2.hpp"), HasSubstr("no_such_function"),
+                                       HasSubstr(device.is_cuda() ? "hypot2.hpp(4)" : "hypot2.hpp:4:")));
+      }
+    }
+  }
+}
+
+TEST(UserOpTest, RefusesAKernelWithAnotherNumberOfParameters) {
+  for (const int num_inputs : {1, 3}) {
+    ElementwiseKernel kernel = hypot2("user_arity_" + std::to_string(num_inputs));
+    kernel.num_inputs = num_inputs;
+    register_elementwise_kernel(kernel);
+    for (const Device device : available_devices()) {
+      const std::vector<Tensor> inputs(static_cast<std::size_t>(num_inputs), make_f32({1, 2}, device));
+      try {
+        dispatch_gpu_op(kernel.name, inputs);
+        ADD_FAILURE() << "no error on " << to_string(device) << " with " << num_inputs;
+      } catch (const CompileError& error) {
+        EXPECT_THAT(error.log(),
+                    HasSubstr("the op launches this kernel with " + std::to_string(num_inputs + 2) + " parameters"));
       }
     }
   }

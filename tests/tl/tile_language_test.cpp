@@ -146,6 +146,22 @@ TEST_P(TileLanguage, ReducesAlongEachAxis) {
   check_reductions<std::int32_t>(GetParam(), random_, 8, 32, 1, 2);
 }
 
+TEST_P(TileLanguage, ReducesWhatAReductionLeft) {
+  constexpr std::int64_t kM = 8, kN = 64;
+  std::vector<float> x(kM * kN), columns(kN), rows(kM);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(random_() % 100);  // whole numbers: every order of summing is exact
+    columns[i % kN] += x[i];
+    rows[i / kN] += x[i];
+  }
+  std::vector<Tensor> tensors{make(x), make(std::vector<float>(2 + kM, 77.f))};
+  run("reduce_twice_kernel", {DType::f32, kM, kN}, GetParam(), {1, 1, 1}, tensors, {});
+  const float* out = tensors[1].data_as<float>();
+  EXPECT_EQ(out[0], *std::max_element(columns.begin(), columns.end()));
+  EXPECT_EQ(out[1], std::accumulate(rows.begin(), rows.end(), 0.f));
+  for (std::size_t row = 0; row < rows.size(); ++row) EXPECT_EQ(out[2 + row], 3 * rows[row]) << row;
+}
+
 TEST_P(TileLanguage, ReducesAll) {
   for (const int n : {1, 63, 64, 200, 256}) {
     const auto x = random_values<float>(static_cast<std::size_t>(n), random_);
@@ -206,6 +222,53 @@ TEST_P(TileLanguage, MasksOfEveryKind) {
     const bool chosen = (i % 3 == 0 || i >= kHigh) && i != kSkipped;
     ASSERT_EQ(tensors[1].data_as<float>()[i], chosen ? x[static_cast<std::size_t>(i)] : 77.f) << i;
   }
+}
+
+TEST_P(TileLanguage, BoundsUpToTheLimits) {
+  constexpr std::int64_t kMin = INT64_MIN, kMax = INT64_MAX, kCount = 8;
+  for (const std::int64_t kind : {0, 1})
+    for (const std::int64_t base : {std::int64_t{0}, std::int64_t{-3}, std::int64_t{5}, std::int64_t{1} << 40})
+      for (const std::int64_t bound : {kMin, kMin + 1, kMin + 5, std::int64_t{-3}, std::int64_t{0}, std::int64_t{4},
+                                       (std::int64_t{1} << 40) + 3, kMax - 5, kMax - 1, kMax}) {
+        std::vector<Tensor> tensors{make(std::vector<std::int32_t>(5 * kCount, 77))};
+        run("bounds_kernel", {kind, kCount}, GetParam(), {1, 1, 1}, tensors, {base, bound, 1});
+        for (std::int64_t k = 0; k < kCount; ++k) {
+          const std::int64_t value = base + k;
+          const bool expected[] = {value<bound, value <= bound, value> bound, value >= bound,
+                                   bound < 0 || value < bound};
+          for (int c = 0; c < 5; ++c)
+            ASSERT_EQ(tensors[0].data_as<std::int32_t>()[5 * k + c], expected[c] ? 1 : 77)
+                << "kind " << kind << ": " << value << " with " << bound << ", comparison " << c;
+        }
+      }
+}
+
+TEST_P(TileLanguage, OneIndexBroadcasts) {
+  constexpr std::int64_t kM = 4, kN = 8;
+  const auto x = random_values<float>(kM * kN, random_);
+  std::vector<Tensor> tensors{make(x), make(std::vector<float>(2 * kM * kN, 77.f))};
+  run("one_element_kernel", {DType::f32, kM, kN}, GetParam(), {1, 1, 1}, tensors, {});
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(tensors[1].data_as<float>()[i], x[i]) << i;
+}
+
+template <typename T>
+void check_integers_beside_tiles(Device device, const std::vector<T>& x, std::int64_t factor, std::int64_t bound) {
+  const auto n = static_cast<std::int64_t>(x.size());
+  std::vector<Tensor> tensors{make(x), make(std::vector<std::int64_t>(3 * x.size(), 77))};
+  run("scalar_kernel", {dtype_of<T>(), n}, device, {1, 1, 1}, tensors, {factor, bound});
+  const std::int64_t* out = tensors[1].data_as<std::int64_t>();
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t value = x[static_cast<std::size_t>(i)];
+    EXPECT_EQ(out[i], value * factor) << value;
+    EXPECT_EQ(out[n + i], value < bound) << value;
+    EXPECT_EQ(out[2 * n + i], value < 1000) << value;
+  }
+}
+
+TEST_P(TileLanguage, IntegersBesideNarrowerTiles) {
+  check_integers_beside_tiles<std::int32_t>(GetParam(), {0, -1, 70000, INT32_MAX}, 100000, std::int64_t{3} << 30);
+  check_integers_beside_tiles<std::int8_t>(GetParam(), {-128, -1, 3, 127}, 300, 384);
+  check_integers_beside_tiles<std::uint8_t>(GetParam(), {0, 1, 200, 255}, -7, -1);
 }
 
 TEST_P(TileLanguage, ComputedAndNegativeOffsets) {

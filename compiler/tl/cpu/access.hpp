@@ -4,7 +4,8 @@
 
 namespace kiln::tl {
 
-// Rows and columns are nested loops, with the full tile's without a condition: both vectorise, the masked ones into masked accesses.
+// Rows and columns are nested loops, with the full tile's without a condition: both vectorise, the masked ones into
+// masked accesses.
 
 template <Number T, typename S, AffineTile A, typename M>
 KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mask, T other) {
@@ -13,8 +14,8 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
   if (mask.all()) {
     for (int row = 0; row < S::kRows; ++row)
       for (int column = 0; column < S::kColumns; ++column)
-        result.registers[row * S::kColumns + column] =
-            first[row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride)];
+        result.registers[row * S::kColumns + column] = first[row * static_cast<int64_t>(offsets.row_stride) +
+                                                             column * static_cast<int64_t>(offsets.column_stride)];
   } else {
     for (int row = 0; row < S::kRows; ++row)
       for (int column = 0; column < S::kColumns; ++column) {

@@ -2,17 +2,22 @@
 
 #include "compiler/tl/traits.hpp"
 
-/// Program ids along the three axes, then the grid's extents. The compiler turns this global into a local of the entry point once everything is inlined into
-/// it, so it is neither shared between threads nor in memory. A thread_local was the alternative: JIT-compiled code would pay a call per access.
+/// Program ids along the three axes, then the grid's extents. The compiler turns this global into a local of the entry
+/// point once everything is inlined into it, so it is neither shared between threads nor in memory. A thread_local was
+/// the alternative: JIT-compiled code would pay a call per access.
 static long long kiln_program[6] __asm__("kiln_program");
 
 namespace kiln::tl {
 
 /// This program's index along a grid axis (0, 1 or 2).
-KILN_DEVICE int64_t program_id(int axis) { return kiln_program[axis]; }
+KILN_DEVICE int64_t program_id(int axis) {
+  return kiln_program[axis];
+}
 
 /// Programs along a grid axis.
-KILN_DEVICE int64_t num_programs(int axis) { return kiln_program[3 + axis]; }
+KILN_DEVICE int64_t num_programs(int axis) {
+  return kiln_program[3 + axis];
+}
 
 }  // namespace kiln::tl
 
@@ -23,12 +28,15 @@ struct Parameters;
 template <typename... P>
 struct Parameters<void (*)(P...)> {
   template <void (*kKernel)(P...), int... kIndex>
-  KILN_DEVICE static void run(void* const* parameters, const int64_t* grid, int64_t begin, int64_t end, Sequence<kIndex...>) {
-    // Copied out of the parameter array first: re-read per program they would have to be assumed to alias the kernel's stores.
+  KILN_DEVICE static void run(void* const* parameters, const int64_t* grid, int64_t begin, int64_t end,
+                              Sequence<kIndex...>) {
+    // Copied out of the parameter array first: re-read per program they would have to be assumed to alias the kernel's
+    // stores.
     run_loop<kKernel>(grid[0], grid[1], grid[2], begin, end, *static_cast<P*>(parameters[kIndex])...);
   }
   template <void (*kKernel)(P...)>
-  KILN_DEVICE static void run_loop(int64_t extent0, int64_t extent1, int64_t extent2, int64_t begin, int64_t end, P... values) {
+  KILN_DEVICE static void run_loop(int64_t extent0, int64_t extent1, int64_t extent2, int64_t begin, int64_t end,
+                                   P... values) {
     kiln_program[3] = extent0;
     kiln_program[4] = extent1;
     kiln_program[5] = extent2;
@@ -50,7 +58,8 @@ struct Parameters<void (*)(P...)> {
   static constexpr int kCount = sizeof...(P);
 };
 
-/// Runs programs [begin, end) of a linearised grid, axis 0 fastest. `parameters[i]` is the address of the kernel's parameter i.
+/// Runs programs [begin, end) of a linearised grid, axis 0 fastest. `parameters[i]` is the address of the kernel's
+/// parameter i.
 template <auto kKernel>
 KILN_DEVICE void run_programs(void* const* parameters, const int64_t* grid, int64_t begin, int64_t end) {
   using P = Parameters<decltype(kKernel)>;

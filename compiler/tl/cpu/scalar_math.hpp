@@ -2,14 +2,18 @@
 
 #include "compiler/tl/target.hpp"
 
-// The math functions of one number, float and double. The builtins become instructions or libm calls, which the compiler's vector library turns into
-// calls for whole vectors.
+// The math functions of one number, float and double. The builtins become instructions or libm calls, which the
+// compiler's vector library turns into calls for whole vectors.
 
 namespace kiln::tl::scalar {
 
-#define KILN_SCALAR_MATH(name)                                          \
-  KILN_DEVICE float name(float x) { return __builtin_##name##f(x); }    \
-  KILN_DEVICE double name(double x) { return __builtin_##name(x); }
+#define KILN_SCALAR_MATH(name)        \
+  KILN_DEVICE float name(float x) {   \
+    return __builtin_##name##f(x);    \
+  }                                   \
+  KILN_DEVICE double name(double x) { \
+    return __builtin_##name(x);       \
+  }
 KILN_SCALAR_MATH(exp)
 KILN_SCALAR_MATH(exp2)
 KILN_SCALAR_MATH(expm1)
@@ -29,22 +33,36 @@ KILN_SCALAR_MATH(trunc)
 KILN_SCALAR_MATH(rint)
 #undef KILN_SCALAR_MATH
 
-KILN_DEVICE float rsqrt(float x) { return 1.0f / sqrt(x); }
-KILN_DEVICE double rsqrt(double x) { return 1.0 / sqrt(x); }
+KILN_DEVICE float rsqrt(float x) {
+  return 1.0f / sqrt(x);
+}
+KILN_DEVICE double rsqrt(double x) {
+  return 1.0 / sqrt(x);
+}
 
-#define KILN_SCALAR_MATH(name)                                                             \
-  KILN_DEVICE float name(float x, float y) { return __builtin_##name##f(x, y); }           \
-  KILN_DEVICE double name(double x, double y) { return __builtin_##name(x, y); }
+#define KILN_SCALAR_MATH(name)                  \
+  KILN_DEVICE float name(float x, float y) {    \
+    return __builtin_##name##f(x, y);           \
+  }                                             \
+  KILN_DEVICE double name(double x, double y) { \
+    return __builtin_##name(x, y);              \
+  }
 KILN_SCALAR_MATH(pow)
 KILN_SCALAR_MATH(atan2)
 KILN_SCALAR_MATH(fmod)
 KILN_SCALAR_MATH(copysign)
 #undef KILN_SCALAR_MATH
 
-KILN_DEVICE float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-KILN_DEVICE double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+KILN_DEVICE float fma(float x, float y, float z) {
+  return __builtin_fmaf(x, y, z);
+}
+KILN_DEVICE double fma(double x, double y, double z) {
+  return __builtin_fma(x, y, z);
+}
 
-KILN_DEVICE uint32_t umulhi(uint32_t x, uint32_t y) { return static_cast<uint32_t>((static_cast<uint64_t>(x) * y) >> 32); }
+KILN_DEVICE uint32_t umulhi(uint32_t x, uint32_t y) {
+  return static_cast<uint32_t>((static_cast<uint64_t>(x) * y) >> 32);
+}
 KILN_DEVICE uint64_t umulhi(uint64_t x, uint64_t y) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(x) * y) >> 64);
 }

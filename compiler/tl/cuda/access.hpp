@@ -5,8 +5,8 @@
 
 namespace kiln::tl {
 
-/// kBytes moved by one instruction. CUDA's vector types rather than an aligned struct of elements, which the optimiser takes apart when a slow path beside it
-/// accesses the same elements one by one.
+/// kBytes moved by one instruction. CUDA's vector types rather than an aligned struct of elements, which the optimiser
+/// takes apart when a slow path beside it accesses the same elements one by one.
 template <int kBytes>
 struct PacketOf;
 template <>
@@ -51,7 +51,8 @@ struct Packing {
 
   /// Whether every run starts at a multiple of the packet's size: one test per tile, the same in all threads.
   KILN_DEVICE static bool aligned(const T* first, const A& offsets) {
-    const uint64_t row_bytes = S::kRows == 1 ? 0 : static_cast<uint64_t>(static_cast<int64_t>(offsets.row_stride)) * sizeof(T);
+    const uint64_t row_bytes =
+        S::kRows == 1 ? 0 : static_cast<uint64_t>(static_cast<int64_t>(offsets.row_stride)) * sizeof(T);
     return ((reinterpret_cast<uint64_t>(first) | row_bytes) & (kBytes - 1)) == 0;
   }
 };
@@ -67,10 +68,12 @@ KILN_DEVICE unsigned char* shared_bytes() {
   return bytes;
 }
 
-// A full and aligned tile moves in packets between registers and memory. Any other tile takes the same packets from or to shared memory, and functions that are not inlined
-// carry its elements between there and memory one by one. So the code that usually runs is one straight piece (jumps into instruction cache that is still cold cost a
-// kernel of a few microseconds several percent), and what seldom runs is compiled once per kind of tile. Masking every unrolled access in place was the alternative:
-// twice the compile time, and ptxas took 16-bit packets apart where the paths met, so that one load had to arrive before the next was issued.
+// A full and aligned tile moves in packets between registers and memory. Any other tile takes the same packets from or
+// to shared memory, and functions that are not inlined carry its elements between there and memory one by one. So the
+// code that usually runs is one straight piece (jumps into instruction cache that is still cold cost a kernel of a few
+// microseconds several percent), and what seldom runs is compiled once per kind of tile. Masking every unrolled access
+// in place was the alternative: twice the compile time, and ptxas took 16-bit packets apart where the paths met, so
+// that one load had to arrive before the next was issued.
 
 /// A tile passes through shared memory in pieces of whole runs.
 template <typename T, typename S>
@@ -83,15 +86,18 @@ struct Staging {
   static constexpr int kBatch = smaller(4, kRegisters);
 
   /// The same memory for all tiles whose pieces have this size.
-  KILN_DEVICE static T* memory() { return reinterpret_cast<T*>(shared_bytes<kElements * static_cast<int>(sizeof(T))>()); }
+  KILN_DEVICE static T* memory() {
+    return reinterpret_cast<T*>(shared_bytes<kElements* static_cast<int>(sizeof(T))>());
+  }
 
-  /// body(element of the tile, element of the piece) for the calling thread's share, neighbouring threads on neighbouring elements.
+  /// body(element of the tile, element of the piece) for the calling thread's share, neighbouring threads on
+  /// neighbouring elements.
   template <typename F>
   KILN_DEVICE static void for_each_batch(int first_element, F body) {
     KILN_NO_UNROLL for (int start = 0; start < kRegisters; start += kBatch) {
       int places[kBatch];
-      KILN_UNROLL for (int i = 0; i < kBatch; ++i)
-        places[i] = ((start + i) * kNumThreads + static_cast<int>(threadIdx.x)) % kElements;
+      KILN_UNROLL for (int i = 0; i < kBatch; ++i) places[i] =
+          ((start + i) * kNumThreads + static_cast<int>(threadIdx.x)) % kElements;
       body(places, first_element);
     }
   }
@@ -153,12 +159,12 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
         pitch = S::kColumns;
       }
       KILN_UNROLL for (int r = start; r < start + G::kRegisters; r += P::kElements)
-        P::load(&result.registers[r], from + (L::row(r) * pitch + L::column(r)));
+          P::load(&result.registers[r], from + (L::row(r) * pitch + L::column(r)));
     }
   } else if (__builtin_expect(full, 1)) {
     // Without a condition, loads of one address become one.
-    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
-      result.registers[r] = first[offset_of(offsets, L::row(r), L::column(r))];
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) result.registers[r] =
+        first[offset_of(offsets, L::row(r), L::column(r))];
   } else {
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
       const int row = L::row(r), column = L::column(r);
@@ -183,7 +189,7 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
         pitch = S::kColumns;
       }
       KILN_UNROLL for (int r = start; r < start + G::kRegisters; r += P::kElements)
-        P::store(to + (L::row(r) * pitch + L::column(r)), &values.registers[r]);
+          P::store(to + (L::row(r) * pitch + L::column(r)), &values.registers[r]);
       if (__builtin_expect(!direct, 0)) stage_out<T, S>(first, offsets, mask, start * kNumThreads);
     }
   } else {
@@ -198,8 +204,8 @@ template <Number T, typename S, Integer I, typename M>
 KILN_DEVICE Tile<T, S> load_scattered(const T* data, const Tile<I, S>& offsets, const M& mask, T other) {
   using L = Blocked<S>;
   Tile<T, S> result;
-  KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
-    result.registers[r] = load_if(mask.at(L::row(r), L::column(r), r), data + offsets.registers[r], other);
+  KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) result.registers[r] =
+      load_if(mask.at(L::row(r), L::column(r), r), data + offsets.registers[r], other);
   return result;
 }
 
@@ -207,7 +213,7 @@ template <Number T, typename S, Integer I, typename M>
 KILN_DEVICE void store_scattered(T* data, const Tile<I, S>& offsets, const Tile<T, S>& values, const M& mask) {
   using L = Blocked<S>;
   KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
-    store_if(L::owns(r) && mask.at(L::row(r), L::column(r), r), data + offsets.registers[r], values.registers[r]);
+      store_if(L::owns(r) && mask.at(L::row(r), L::column(r), r), data + offsets.registers[r], values.registers[r]);
 }
 
 template <Number T>

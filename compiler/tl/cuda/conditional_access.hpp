@@ -2,8 +2,8 @@
 
 #include "compiler/tl/cast.hpp"
 
-// One element read or written under a condition, as one predicated instruction. Written as C++ conditions they would be a branch each until late in the optimiser,
-// and a masked tile has dozens: these compile in half the time.
+// One element read or written under a condition, as one predicated instruction. Written as C++ conditions they would be
+// a branch each until late in the optimiser, and a masked tile has dozens: these compile in half the time.
 
 namespace kiln::tl {
 
@@ -26,18 +26,18 @@ struct BitsOf<8> {
   using type = unsigned long long;
 };
 
-#define KILN_CONDITIONAL_LOAD(suffix, constraint)                                                   \
-  asm volatile(                                                                                     \
-      "{.reg .pred p; .reg .u64 a; setp.ne.u32 p, %2, 0; cvta.to.global.u64 a, %1; @p ld.global." suffix " %0, [a];}" \
-      : "+" constraint(bits)                                                                        \
-      : "l"(address), "r"(wanted)                                                                   \
-      : "memory")
-#define KILN_CONDITIONAL_STORE(suffix, constraint)                                                  \
-  asm volatile(                                                                                     \
-      "{.reg .pred p; .reg .u64 a; setp.ne.u32 p, %2, 0; cvta.to.global.u64 a, %1; @p st.global." suffix " [a], %0;}" \
-      :                                                                                             \
-      : constraint(bits), "l"(address), "r"(wanted)                                                 \
-      : "memory")
+#define KILN_CONDITIONAL_LOAD(suffix, constraint)                                                                 \
+  asm volatile("{.reg .pred p; .reg .u64 a; setp.ne.u32 p, %2, 0; cvta.to.global.u64 a, %1; @p ld.global." suffix \
+               " %0, [a];}"                                                                                       \
+               : "+" constraint(bits)                                                                             \
+               : "l"(address), "r"(wanted)                                                                        \
+               : "memory")
+#define KILN_CONDITIONAL_STORE(suffix, constraint)                                                                \
+  asm volatile("{.reg .pred p; .reg .u64 a; setp.ne.u32 p, %2, 0; cvta.to.global.u64 a, %1; @p st.global." suffix \
+               " [a], %0;}"                                                                                       \
+               :                                                                                                  \
+               : constraint(bits), "l"(address), "r"(wanted)                                                      \
+               : "memory")
 
 /// *address where `condition` holds, else `other`; the address is not touched then. Global memory.
 template <Number T>

@@ -4,11 +4,16 @@
 
 namespace kiln::tl {
 
-constexpr int smaller(int a, int b) { return a < b ? a : b; }
-constexpr int larger(int a, int b) { return a > b ? a : b; }
+constexpr int smaller(int a, int b) {
+  return a < b ? a : b;
+}
+constexpr int larger(int a, int b) {
+  return a > b ? a : b;
+}
 
-/// Row-major elements dealt to threads in runs of kVector: run c of thread t starts at element (c * kNumThreads + t) * kVector, so that neighbouring threads
-/// access neighbouring memory. Tiles smaller than the program are held several times over.
+/// Row-major elements dealt to threads in runs of kVector: run c of thread t starts at element (c * kNumThreads + t) *
+/// kVector, so that neighbouring threads access neighbouring memory. Tiles smaller than the program are held several
+/// times over.
 template <typename ShapeT>
 struct Blocked {
   static constexpr int kRegisters = larger(1, ShapeT::kNumel / kNumThreads);
@@ -23,8 +28,8 @@ struct Blocked {
     const int thread = static_cast<int>(threadIdx.x);
     return kReplicated ? thread % ShapeT::kNumel : thread * kVector;
   }
-  // Rows and columns are split so that what a run adds is known to the compiler: with r a constant, at most one shift and one mask of the thread's number
-  // remain for the whole tile.
+  // Rows and columns are split so that what a run adds is known to the compiler: with r a constant, at most one shift
+  // and one mask of the thread's number remain for the whole tile.
   KILN_DEVICE static int row(int r) {
     if constexpr (ShapeT::kRows == 1)
       return 0;
@@ -41,16 +46,14 @@ struct Blocked {
     else
       return ((r / kVector) * kPitch) % ShapeT::kColumns + thread_element() + r % kVector;
   }
-  KILN_DEVICE static bool owns(int) {
-    return !kReplicated || static_cast<int>(threadIdx.x) < ShapeT::kNumel;
-  }
+  KILN_DEVICE static bool owns(int) { return !kReplicated || static_cast<int>(threadIdx.x) < ShapeT::kNumel; }
 };
 
 template <typename ShapeT>
 using DefaultLayout = Blocked<ShapeT>;
 
-/// What is left of a two-dimensional parent layout when axis kAxis is reduced: each register keeps its place in the parent and holds the value of its row
-/// (kAxis = 1) or column (kAxis = 0), so broadcasting back costs nothing.
+/// What is left of a two-dimensional parent layout when axis kAxis is reduced: each register keeps its place in the
+/// parent and holds the value of its row (kAxis = 1) or column (kAxis = 0), so broadcasting back costs nothing.
 template <int kAxis, typename ParentShape>
 struct Slice {
   using Parent = Blocked<ParentShape>;

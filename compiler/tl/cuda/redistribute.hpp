@@ -17,14 +17,15 @@ KILN_DEVICE Tile<T, ShapeT> redistribute(const Tile<T, S, L>& x) {
   if constexpr (kBroadcastsInPlace<L, ShapeT>) {
     KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = x.registers[r];
   } else {
-    static_assert(S::kNumel * sizeof(T) <= 48 * 1024, "a tile that changes its layout must fit in 48 KiB of shared memory");
+    static_assert(S::kNumel * sizeof(T) <= 48 * 1024,
+                  "a tile that changes its layout must fit in 48 KiB of shared memory");
     __shared__ alignas(16) T buffer[S::kNumel];
     __syncthreads();
-    KILN_UNROLL for (int r = 0; r < x.kRegisters; ++r)
-      if (L::owns(r)) buffer[L::row(r) * S::kColumns + L::column(r)] = x.registers[r];
+    KILN_UNROLL for (int r = 0; r < x.kRegisters; ++r) if (L::owns(r)) buffer[L::row(r) * S::kColumns + L::column(r)] =
+        x.registers[r];
     __syncthreads();
-    KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r)
-      result.registers[r] = buffer[(S::kRows == 1 ? 0 : To::row(r)) * S::kColumns + (S::kColumns == 1 ? 0 : To::column(r))];
+    KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] =
+        buffer[(S::kRows == 1 ? 0 : To::row(r)) * S::kColumns + (S::kColumns == 1 ? 0 : To::column(r))];
   }
   return result;
 }

@@ -9,8 +9,8 @@ inline constexpr unsigned int kAllLanes = 0xffffffffu;
 /// Combines lanes whose numbers differ only in the bits from kFrom up to below kTo; all of them get the result.
 template <typename Op, int kFrom, int kTo, Number T>
 KILN_DEVICE T reduce_lanes(T value) {
-  KILN_UNROLL for (int offset = kFrom; offset < kTo; offset *= 2)
-    value = Op::combine(value, static_cast<T>(__shfl_xor_sync(kAllLanes, value, offset)));
+  KILN_UNROLL for (int offset = kFrom; offset < kTo; offset *= 2) value =
+      Op::combine(value, static_cast<T>(__shfl_xor_sync(kAllLanes, value, offset)));
   return value;
 }
 
@@ -22,16 +22,15 @@ KILN_DEVICE T reduce_warps(T value, int first_warp, T* scratch) {
   scratch[threadIdx.x] = value;
   __syncthreads();
   T result = scratch[first_warp * 32 + lane];
-  KILN_UNROLL for (int i = 1; i < kCount; ++i)
-    result = Op::combine(result, scratch[(first_warp + i * kStride) * 32 + lane]);
+  KILN_UNROLL for (int i = 1; i < kCount; ++i) result =
+      Op::combine(result, scratch[(first_warp + i * kStride) * 32 + lane]);
   return result;
 }
 
 template <typename Op, Number T, typename S, typename L>
 KILN_DEVICE T reduce_all(const Tile<T, S, L>& x) {
   T value = Op::template neutral<T>();
-  KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
-    if (L::owns(r)) value = Op::combine(value, x.registers[r]);
+  KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) if (L::owns(r)) value = Op::combine(value, x.registers[r]);
   value = reduce_lanes<Op, 1, 32>(value);
   if constexpr (kNumWarps > 1) {
     __shared__ T scratch[kNumThreads];
@@ -40,8 +39,8 @@ KILN_DEVICE T reduce_all(const Tile<T, S, L>& x) {
   return value;
 }
 
-/// Elements are dealt row-major, so kThreadsPerRow neighbouring threads hold a row's run of the tile; where a row needs more threads than there are, it takes
-/// kRunsPerRow runs of every thread.
+/// Elements are dealt row-major, so kThreadsPerRow neighbouring threads hold a row's run of the tile; where a row needs
+/// more threads than there are, it takes kRunsPerRow runs of every thread.
 template <typename Op, int kAxis, Number T, int kM, int kN>
 KILN_DEVICE auto reduce_axis(const Tile<T, Shape<kM, kN>>& x) {
   static_assert(kAxis == 0 || kAxis == 1, "the axis of a two-dimensional tile is 0 or 1");
@@ -68,8 +67,8 @@ KILN_DEVICE auto reduce_axis(const Tile<T, Shape<kM, kN>>& x) {
     constexpr int kColumnsHeld = kRunsPerRow * kV;
     KILN_UNROLL for (int column = 0; column < kColumnsHeld; ++column) {
       T value = x.registers[column];
-      KILN_UNROLL for (int r = column + kColumnsHeld; r < L::kRegisters; r += kColumnsHeld)
-        value = Op::combine(value, x.registers[r]);
+      KILN_UNROLL for (int r = column + kColumnsHeld; r < L::kRegisters; r += kColumnsHeld) value =
+          Op::combine(value, x.registers[r]);
       // In a tile smaller than the program, threads past its elements repeat them: combine each element once.
       constexpr int kDistinctThreads = L::kReplicated ? kM * kN : kNumThreads;
       value = reduce_lanes<Op, kThreadsPerRow, smaller(kDistinctThreads, 32)>(value);

@@ -6,9 +6,13 @@
 
 namespace kiln::tl::scalar {
 
-#define KILN_SCALAR_MATH(name)                                   \
-  KILN_DEVICE float name(float x) { return ::name##f(x); }       \
-  KILN_DEVICE double name(double x) { return ::name(x); }
+#define KILN_SCALAR_MATH(name)        \
+  KILN_DEVICE float name(float x) {   \
+    return ::name##f(x);              \
+  }                                   \
+  KILN_DEVICE double name(double x) { \
+    return ::name(x);                 \
+  }
 KILN_SCALAR_MATH(exp)
 KILN_SCALAR_MATH(exp2)
 KILN_SCALAR_MATH(expm1)
@@ -29,19 +33,31 @@ KILN_SCALAR_MATH(trunc)
 KILN_SCALAR_MATH(rint)
 #undef KILN_SCALAR_MATH
 
-#define KILN_SCALAR_MATH(name)                                                      \
-  KILN_DEVICE float name(float x, float y) { return ::name##f(x, y); }              \
-  KILN_DEVICE double name(double x, double y) { return ::name(x, y); }
+#define KILN_SCALAR_MATH(name)                  \
+  KILN_DEVICE float name(float x, float y) {    \
+    return ::name##f(x, y);                     \
+  }                                             \
+  KILN_DEVICE double name(double x, double y) { \
+    return ::name(x, y);                        \
+  }
 KILN_SCALAR_MATH(pow)
 KILN_SCALAR_MATH(atan2)
 KILN_SCALAR_MATH(fmod)
 KILN_SCALAR_MATH(copysign)
 #undef KILN_SCALAR_MATH
 
-KILN_DEVICE float fma(float x, float y, float z) { return ::fmaf(x, y, z); }
-KILN_DEVICE double fma(double x, double y, double z) { return ::fma(x, y, z); }
+KILN_DEVICE float fma(float x, float y, float z) {
+  return ::fmaf(x, y, z);
+}
+KILN_DEVICE double fma(double x, double y, double z) {
+  return ::fma(x, y, z);
+}
 
-KILN_DEVICE uint32_t umulhi(uint32_t x, uint32_t y) { return ::__umulhi(x, y); }
-KILN_DEVICE uint64_t umulhi(uint64_t x, uint64_t y) { return ::__umul64hi(x, y); }
+KILN_DEVICE uint32_t umulhi(uint32_t x, uint32_t y) {
+  return ::__umulhi(x, y);
+}
+KILN_DEVICE uint64_t umulhi(uint64_t x, uint64_t y) {
+  return ::__umul64hi(x, y);
+}
 
 }  // namespace kiln::tl::scalar
