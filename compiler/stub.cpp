@@ -10,8 +10,8 @@ namespace {
 std::string parameter_check(const CompileRequest& request) {
   const std::string count = std::to_string(request.num_parameters);
   return "template <typename Kernel>\nstruct kiln_signature;\n"
-         "template <bool kIsNoexcept, typename... Parameters>\n"
-         "struct kiln_signature<void (*)(Parameters...) noexcept(kIsNoexcept)> {\n"
+         "template <typename... Parameters>\n"
+         "struct kiln_signature<void (*)(Parameters...)> {\n"
          "  static constexpr int num_parameters = sizeof...(Parameters);\n};\n"
          "static_assert(kiln_signature<decltype(&" +
          instance_name(request) + ")>::num_parameters == " + count +
