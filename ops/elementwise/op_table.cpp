@@ -348,7 +348,7 @@ std::vector<OpRow> selection_ops() {
                  {"ClampMax", reference<1>(clamp_high)}},
        .choose_form = missing_bound,
        .scalars = {bound("min", 0, "lower bound, a number or None"), bound("max", 1, "upper bound, a number or None")},
-       .examples = {{{"min", std::int64_t{-1}}, {"max", std::int64_t{2}}},
+       .examples = {{{"min", std::int64_t{1}}, {"max", std::int64_t{3}}},
                     {{"min", std::int64_t{0}}},
                     {{"max", std::int64_t{1}}},
                     {{"min", -0.5}, {"max", 0.5}}}},

@@ -97,6 +97,27 @@ void check_whole_numbers(const OpRow& row, const Attributes& attributes, const E
   }
 }
 
+/// A number that the integer type it is used in cannot hold would wrap into another one: x < 1000 over i8 would compare
+/// with -24.
+void check_ranges(const OpRow& row, const Attributes& attributes, const ElementwiseTypes& types) {
+  if (!is_integer(types.compute)) return;
+  const int value_bits = static_cast<int>(8 * itemsize_bytes(types.compute)) - (info(types.compute).is_signed ? 1 : 0);
+  const long double end = std::ldexp(1.0L, value_bits);  // x86's long double holds every 64-bit integer
+  const long double least = info(types.compute).is_signed ? -end : 0.0L;
+  for (const ScalarAttribute& scalar : scalar_attributes(row)) {
+    const AttributeValue& value = *attributes.find(scalar.spec.name);
+    long double number = 0;
+    if (const auto* whole = std::get_if<std::int64_t>(&value))
+      number = static_cast<long double>(*whole);
+    else if (const auto* real = std::get_if<double>(&value))
+      number = static_cast<long double>(*real);
+    if (number < least || number >= end)
+      throw_value_error(
+          fmt::format("op '{}': attribute '{}' is {}, which {} cannot hold; cast the tensor to a wider dtype", row.name,
+                      scalar.spec.name, to_string(value), name(types.compute)));
+  }
+}
+
 }  // namespace
 
 std::vector<DType> supported_dtypes(const OpRow& row) {
@@ -140,6 +161,7 @@ ElementwiseTypes resolve_types(const OpRow& row, std::span<const TensorView> inp
       types.out = types.promoted;
   }
   check_whole_numbers(row, attributes, types);
+  check_ranges(row, attributes, types);
   return types;
 }
 
