@@ -90,8 +90,8 @@ struct Staging {
     return reinterpret_cast<T*>(shared_bytes<kElements* static_cast<int>(sizeof(T))>());
   }
 
-  /// body(element of the tile, element of the piece) for the calling thread's share, neighbouring threads on
-  /// neighbouring elements.
+  /// body(places in the piece, the piece's first element) for the calling thread's share, a few places at a time,
+  /// neighbouring threads on neighbouring ones.
   template <typename F>
   KILN_DEVICE static void for_each_batch(int first_element, F body) {
     KILN_NO_UNROLL for (int start = 0; start < kRegisters; start += kBatch) {
