@@ -25,7 +25,7 @@ constexpr std::int64_t kHugePageBytes = std::int64_t{2} << 20;
 
 std::int64_t dense_size_bytes(const Dims& shape, DType dtype) {
   const std::int64_t elements = num_elements(shape);
-  if (elements > (std::numeric_limits<std::int64_t>::max() - kCpuAlignmentBytes) / itemsize_bytes(dtype))
+  if (elements > (std::numeric_limits<std::int64_t>::max() - kHugePageBytes) / itemsize_bytes(dtype))
     throw_value_error(fmt::format("a tensor of {} elements of {} is larger than any memory", elements, name(dtype)));
   return elements * itemsize_bytes(dtype);
 }
