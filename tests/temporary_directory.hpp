@@ -25,6 +25,7 @@ class TemporaryDirectory {
   }
 
   const std::filesystem::path& path() const noexcept { return path_; }
+  std::string file(const std::string& name) const { return path_.string() + "/" + name; }
 
  private:
   std::filesystem::path path_;

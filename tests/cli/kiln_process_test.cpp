@@ -16,7 +16,7 @@
 #include "cli/subprocess.hpp"
 #include "compiler/compiler.hpp"
 #include "runtime/memory.hpp"
-#include "tests/cli/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -60,7 +60,7 @@ class KilnProcessTest : public testing::Test {
     write_npy(directory_.file(file), tensor);
     return directory_.file(file);
   }
-  TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
 };
 
 /// Tests that run kernels on the CPU, which a build without the CPU target cannot.
@@ -306,7 +306,7 @@ TEST_F(KilnProcessTest, InspectCompilesForAGpuThatIsNotHere) {
   std::ofstream(script) << "#!/bin/sh\nhead -c 4 \"$2\" | tail -c 3\necho \" $1 MOV R1\"\n";
   ::chmod(script.c_str(), 0755);
   const std::string path = ::getenv("PATH");
-  ::setenv("PATH", (directory_.path() + ":" + path).c_str(), 1);
+  ::setenv("PATH", (directory_.path().string() + ":" + path).c_str(), 1);
   EXPECT_EQ(kiln(with("sass")).standard_output, "ELF --dump-sass MOV R1\n");
   std::ofstream(script) << "#!/bin/sh\necho no such architecture >&2\nexit 3\n";
   EXPECT_THAT(error_of(1, with("sass")), HasSubstr("no such architecture"));

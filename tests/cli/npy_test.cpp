@@ -22,7 +22,7 @@
 #include "cli/input_file_error.hpp"
 #include "core/errors.hpp"
 #include "runtime/memory.hpp"
-#include "tests/cli/temporary_directory.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -71,7 +71,7 @@ class NpyTest : public testing::Test {
     ADD_FAILURE() << "no error";
     return "";
   }
-  TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
 };
 
 TEST_F(NpyTest, ReadsEveryFormatVersion) {
@@ -154,7 +154,7 @@ TEST_F(NpyTest, RefusesWhatIsNotAnArray) {
   EXPECT_THAT(error_of(npy_bytes("{'descr': '<f4', 'descr': '<f4'}", "")), HasSubstr("repeated"));
   EXPECT_THAT(error_of(npy_bytes(header("<f4", "(2,)") + "x", floats({1, 2}))), HasSubstr("malformed"));
   EXPECT_THROW(read_npy(directory_.file("absent.npy")), InputFileError);
-  EXPECT_THROW(read_npy(directory_.path()), InputFileError);
+  EXPECT_THROW(read_npy(directory_.path().string()), InputFileError);
 }
 
 TEST_F(NpyTest, RefusesLayoutsItCannotRead) {
@@ -230,7 +230,7 @@ TEST_F(NpyTest, ReplacesAFileAsAWholeOrNotAtAll) {
   EXPECT_EQ(read_npy(path).numel(), 2);
 
   EXPECT_THROW(write_npy(directory_.file("absent/b.npy"), view), SystemError);
-  EXPECT_THROW(write_npy(directory_.path(), view), SystemError);
+  EXPECT_THROW(write_npy(directory_.path().string(), view), SystemError);
   // The kernel refuses the second half of the file: the old one stays, and no fragment beside it.
   const std::vector<float> large(1 << 16);
   const pid_t child = ::fork();
