@@ -57,11 +57,12 @@ nlohmann::json launch_costs(kiln::Device device) {
   const kiln::OpSpec& spec = kiln::Registry::process().get("add");
   const kiln::Attributes attributes{{"alpha", 1.0}, {"other", std::monostate{}}};
   const kiln::Choice choice = kiln::choose(spec, {input_views, output_views, attributes}, target, nullptr);
-  const auto artifact = kiln::ArtifactCache::process().get(choice.request, kiln::compiler_for(device.type)).artifact;
-  const RawLaunch raw(*artifact, choice.launch.geometry);
+  const auto artifact =
+      kiln::ArtifactCache::process().get(choice.requests.front(), kiln::compiler_for(device.type)).artifact;
+  const RawLaunch raw(*artifact, choice.plan.launches.front().geometry);
   void* data[3] = {out.data(), x.data(), y.data()};
   void* parameters[kiln::kMaxArguments];
-  choice.launch.arguments.bind(data, parameters);
+  choice.plan.launches.front().arguments.bind(data, parameters);
 
   std::vector<double> raw_us, resolved_us, dispatch_us, allocating_us;
   const auto sample = [&](std::vector<double>& samples, const auto& call) {
@@ -109,7 +110,7 @@ nlohmann::json compile_costs(kiln::Device device, const kiln::Target& target, bo
   for (const Case& one : cases) {
     std::vector<kiln::TensorView> inputs{kiln::dense_view(nullptr, one.dtype, one.first, device)};
     if (!one.second.empty()) inputs.push_back(kiln::dense_view(nullptr, one.dtype, one.second, device));
-    const kiln::CompileRequest request = kiln::compile_request(one.op, inputs, {}, target);
+    const kiln::CompileRequest request = kiln::compile_requests(one.op, inputs, {}, target).front();
     kiln::ArtifactCache cold(root, std::int64_t{1} << 30);
     auto start = Clock::now();
     const auto built = cold.get(request, compiler);

@@ -44,13 +44,13 @@ Place place_of(const InspectOptions& options) {
   return {device.is_cuda() ? found.target : host_cpu_target(), device};
 }
 
-CompileRequest request_of(const OpSpec& spec, const InspectOptions& options, const Target& target) {
+std::vector<CompileRequest> requests_of(const OpSpec& spec, const InspectOptions& options, const Target& target) {
   const Attributes attributes = parse_attributes(spec, options.call.attributes);
   const Device device = target.type == DeviceType::cuda ? Device::cuda(0) : Device::cpu();
   const std::vector<TensorView> views = placeholder_views(input_metas(spec, options.call, attributes), device);
   const std::optional<Config> config =
       options.config.empty() ? std::nullopt : std::optional(parse_config(options.config));
-  return compile_request(spec.name, views, attributes, target, config ? &*config : nullptr);
+  return compile_requests(spec.name, views, attributes, target, config ? &*config : nullptr);
 }
 
 void check_form(const std::string& emit, const Target& target) {
@@ -129,22 +129,25 @@ int inspect_command(const InspectOptions& options) {
   const OpSpec& spec = Registry::process().get(options.call.op);
   const Place place = place_of(options);
   check_form(options.emit, place.target);
-  const CompileRequest request = request_of(spec, options, place.target);
+  const std::vector<CompileRequest> requests = requests_of(spec, options, place.target);
 
-  Json json = {{"op", spec.name},
-               {"target", to_string(place.target)},
-               {"kernel", instance_name(request)},
-               {"configuration", request.configuration},
-               {"emit", options.emit}};
+  Json json = {
+      {"op", spec.name}, {"target", to_string(place.target)}, {"emit", options.emit}, {"kernels", Json::array()}};
   std::string text;
-  if (options.emit == "resources") {
-    const Json resources = resources_of(request, place.device);
-    json["resources"] = resources;
-    text = format_table({{"kernel", instance_name(request)}, {"target", to_string(place.target)}}) +
-           resources_text(resources);
-  } else {
-    text = emitted_text(request, options.emit);
-    json["text"] = text;
+  for (const CompileRequest& request : requests) {
+    Json entry = {{"kernel", instance_name(request)}, {"configuration", request.configuration}};
+    if (!text.empty()) text += '\n';
+    if (options.emit == "resources") {
+      const Json resources = resources_of(request, place.device);
+      entry["resources"] = resources;
+      text += format_table({{"kernel", instance_name(request)}, {"target", to_string(place.target)}}) +
+              resources_text(resources);
+    } else {
+      const std::string emitted = emitted_text(request, options.emit);
+      entry["text"] = emitted;
+      text += emitted;
+    }
+    json["kernels"].push_back(std::move(entry));
   }
   if (options.json) text = json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
   std::fwrite(text.data(), 1, text.size(), stdout);

@@ -179,7 +179,11 @@ int run_command(const RunOptions& options) {
   const std::string text = options.json ? to_json_text(report) : to_text(report);
   std::fputs(text.c_str(), stdout);
   // A kernel that came from the disk says nothing is amiss: a shared cache may well be read-only.
-  if (op.report().artifact_origin == ArtifactCache::Origin::compiled) warn_of_cache_problem();
+  const auto& kernels = op.report().kernels;
+  if (std::any_of(kernels.begin(), kernels.end(), [](const PlanReport::Kernel& kernel) {
+        return kernel.artifact_origin == ArtifactCache::Origin::compiled;
+      }))
+    warn_of_cache_problem();
   if (report.ok()) return 0;
   std::fputs(
       fmt::format("kiln: error: op '{}' does not match its reference on {}\n", spec.name, to_string(device)).c_str(),

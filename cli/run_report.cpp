@@ -34,9 +34,15 @@ Json tensors_json(const std::vector<TensorMeta>& metas, const auto& specs) {
   return list;
 }
 
-/// A call whose outputs are all empty has no kernel.
-bool launches(const PlanReport& plan) {
-  return !plan.artifact_key.empty();
+Json kernels_json(const PlanReport& plan) {
+  Json list = Json::array();
+  for (const PlanReport::Kernel& kernel : plan.kernels)
+    list.push_back({{"kernel", kernel.name},
+                    {"artifact", kernel.artifact_key},
+                    {"origin", origin_name(kernel.artifact_origin)},
+                    {"artifact_us", kernel.artifact_us},
+                    {"load_us", kernel.load_us}});
+  return list;
 }
 
 Json to_json(const RunReport& report) {
@@ -54,13 +60,7 @@ Json to_json(const RunReport& report) {
   json["config"] = Json::object();
   for (const Config::Entry& entry : plan.config.entries()) json["config"][entry.first] = entry.second;
   json["config_source"] = plan.config_source;
-  json["kernel"] = plan.kernel;
-  json["artifact"] = nullptr;
-  if (launches(plan))
-    json["artifact"] = {{"key", plan.artifact_key},
-                        {"origin", origin_name(plan.artifact_origin)},
-                        {"artifact_us", plan.artifact_us},
-                        {"load_us", plan.load_us}};
+  json["kernels"] = kernels_json(plan);
   json["time"] = {{"samples", report.options.repeat},
                   {"median_us", report.timing.median_us},
                   {"min_us", report.timing.min_us},
@@ -117,17 +117,19 @@ std::string to_text(const RunReport& report) {
                      to_string(report.outputs[i].shape)) +
              (i < report.options.output_files.size() && report.ok() ? " -> " + report.options.output_files[i] : "")});
   rows.push_back({"device", fmt::format("{} ({})", to_string(report.device), device_info(report.device).name)});
-  if (launches(plan)) {
+  if (!plan.kernels.empty()) {
     rows.push_back(
         {"variant", fmt::format("{}, {} ({})", plan.variant,
                                 plan.config.empty() ? "no tunables" : to_string(plan.config), plan.config_source)});
-    rows.push_back({"kernel", plan.kernel});
-    rows.push_back({"artifact", fmt::format("{} {} in {}, loaded in {}", plan.artifact_key,
-                                            plan.artifact_origin == ArtifactCache::Origin::compiled
-                                                ? "compiled"
-                                                : fmt::format("from {}", origin_name(plan.artifact_origin)),
-                                            format_duration_us(static_cast<double>(plan.artifact_us)),
-                                            format_duration_us(static_cast<double>(plan.load_us)))});
+    for (const PlanReport::Kernel& kernel : plan.kernels) {
+      rows.push_back({"kernel", kernel.name});
+      rows.push_back({"artifact", fmt::format("{} {} in {}, loaded in {}", kernel.artifact_key,
+                                              kernel.artifact_origin == ArtifactCache::Origin::compiled
+                                                  ? "compiled"
+                                                  : fmt::format("from {}", origin_name(kernel.artifact_origin)),
+                                              format_duration_us(static_cast<double>(kernel.artifact_us)),
+                                              format_duration_us(static_cast<double>(kernel.load_us)))});
+    }
   } else {
     rows.push_back({"kernel", plan.config_source});  // "none: every output is empty"
   }

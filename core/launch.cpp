@@ -15,10 +15,20 @@ void check_room(std::size_t slots) {
 }  // namespace
 
 void ArgumentTemplate::add_tensor(int tensor_index) {
-  if (tensor_index < 0 || tensor_index >= kMaxArguments)
-    throw InternalError(fmt::format("tensor index {} is outside 0 to {}", tensor_index, kMaxArguments - 1));
+  if (tensor_index < 0 || tensor_index >= kMaxTensors)
+    throw InternalError(fmt::format("tensor index {} is outside 0 to {}", tensor_index, kMaxTensors - 1));
+  add_pointer(tensor_index);
+}
+
+void ArgumentTemplate::add_workspace(int workspace_index) {
+  if (workspace_index < 0 || workspace_index >= kMaxWorkspaces)
+    throw InternalError(fmt::format("workspace index {} is outside 0 to {}", workspace_index, kMaxWorkspaces - 1));
+  add_pointer(kMaxTensors + workspace_index);
+}
+
+void ArgumentTemplate::add_pointer(int pointer_index) {
   check_room(slots_.size());
-  slots_.push_back({tensor_index, 0});
+  slots_.push_back({pointer_index, 0});
 }
 
 void ArgumentTemplate::add_bytes(const void* bytes, std::size_t size, std::size_t alignment) {

@@ -11,8 +11,11 @@
 
 namespace kiln {
 
-/// Most kernel parameters, and most tensors among them: the hot path keeps pointers in arrays of this size.
+/// Most kernel parameters: the hot path keeps pointers in arrays of this size, those of the call's tensors and then
+/// those of its workspaces.
 inline constexpr int kMaxArguments = 24;
+inline constexpr int kMaxWorkspaces = 4;
+inline constexpr int kMaxTensors = kMaxArguments - kMaxWorkspaces;
 
 struct LaunchGeometry {
   std::array<std::int64_t, 3> grid{1, 1, 1};  ///< programs along each axis; axis 0 runs fastest
@@ -25,6 +28,8 @@ class ArgumentTemplate {
  public:
   /// The data pointer of tensor `tensor_index` of the call: outputs first, then inputs.
   void add_tensor(int tensor_index);
+  /// A pointer to scratch memory of the call, aligned to 256 bytes and uninitialised.
+  void add_workspace(int workspace_index);
   /// A parameter passed by value; its type must match the kernel's parameter exactly (size and alignment).
   template <typename T>
   void add_value(const T& value) {
@@ -33,19 +38,21 @@ class ArgumentTemplate {
   }
   int size() const noexcept { return static_cast<int>(slots_.size()); }
 
-  /// Fills `parameters[i]` with the address of parameter i. `tensor_data[t]` holds the pointer of tensor t and must
-  /// outlive the launch call.
-  void bind(void** tensor_data, void** parameters) const noexcept {
+  /// Fills `parameters[i]` with the address of parameter i. `data[t]` holds the pointer of tensor t and
+  /// `data[kMaxTensors
+  /// + w]` that of workspace w; it must outlive the launch call.
+  void bind(void** data, void** parameters) const noexcept {
     for (std::size_t i = 0; i < slots_.size(); ++i)
-      parameters[i] = slots_[i].tensor_index >= 0 ? static_cast<void*>(&tensor_data[slots_[i].tensor_index])
-                                                  : const_cast<std::byte*>(values_.data() + slots_[i].value_offset);
+      parameters[i] = slots_[i].pointer_index >= 0 ? static_cast<void*>(&data[slots_[i].pointer_index])
+                                                   : const_cast<std::byte*>(values_.data() + slots_[i].value_offset);
   }
 
  private:
   struct Slot {
-    std::int32_t tensor_index;  ///< -1: a value
+    std::int32_t pointer_index;  ///< -1: a value
     std::int32_t value_offset;
   };
+  void add_pointer(int pointer_index);
   void add_bytes(const void* bytes, std::size_t size, std::size_t alignment);
   std::vector<Slot> slots_;
   std::vector<std::byte> values_;

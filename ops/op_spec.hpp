@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,12 +30,21 @@ struct OpCall {
   const Attributes& attributes;
 };
 
-/// What a variant launches for one call and config.
-struct LaunchPlan {
+/// One kernel of a plan.
+struct KernelLaunch {
+  std::string kernel;  ///< qualified template name; empty: the variant's
   std::vector<TemplateArgument> template_arguments;
   LaunchGeometry geometry;
   std::int32_t vector_width = 0;  ///< see CompileRequest
   ArgumentTemplate arguments;
+};
+
+/// What a variant launches for one call and config: kernels one after the other on the call's stream.
+struct LaunchPlan {
+  std::vector<KernelLaunch> launches;
+  /// Scratch memory that the launches share, buffer by buffer (ArgumentTemplate::add_workspace); at most
+  /// kMaxWorkspaces. It lives from before the first launch to after the last.
+  std::vector<std::int64_t> workspace_bytes;
 };
 
 /// One kernel that can serve the op, in some calls on some targets.
@@ -54,6 +64,8 @@ struct InputSpec {
   std::string name;
   std::string doc;
   bool optional = false;  ///< trailing inputs may be left out (add(x, other=2.0)); `infer` says what replaces them
+  bool repeated =
+      false;  ///< the last input may be given any number of times, up to kMaxTensors tensors in all (concat)
 };
 
 struct OutputSpec {
@@ -78,16 +90,17 @@ struct Tolerance {
   double absolute = 0;
 };
 
-/// A call that tests, benchmarks and `kiln ops` can make.
-struct Example {
-  std::vector<TensorMeta> inputs;
-  Attributes attributes;
-};
-
 /// The interval random test inputs are drawn from where the whole line would leave the op's domain.
 struct InputRange {
   double low = -4;
   double high = 4;
+};
+
+/// A call that tests, benchmarks and `kiln ops` can make.
+struct Example {
+  std::vector<TensorMeta> inputs;
+  Attributes attributes;
+  std::vector<InputRange> ranges = {};  ///< per input, where they depend on the shapes (indices); else the spec's
 };
 
 /// How outputs may share memory with inputs.
@@ -114,6 +127,9 @@ struct OpSpec {
   /// Naive, on CPU memory, any strides, accumulating in double (or in int64/uint64 for integers).
   std::function<void(const OpCall&)> reference;
   std::vector<Example> examples;
+  /// A random legal call, for tests of ops whose inputs' shapes depend on one another or on attributes. Without it
+  /// tests give all inputs of an example shapes that broadcast.
+  std::function<Example(std::mt19937_64&)> random_example;
   /// Against the reference, by output dtype.
   std::function<Tolerance(DType)> tolerance;
   std::vector<InputRange> input_ranges;  ///< per input; missing: the default range

@@ -18,7 +18,7 @@ namespace {
 
 /// Pointers to the views of a call, on the stack: outputs first, then inputs.
 struct CallTensors {
-  std::array<const TensorView*, kMaxArguments> views;
+  std::array<const TensorView*, kMaxTensors> views;
   std::size_t num_outputs = 0;
   std::size_t num_inputs = 0;
 
@@ -26,9 +26,9 @@ struct CallTensors {
   template <typename Input>
   CallTensors(std::string_view op, std::span<const Tensor> outputs, std::span<const Input> inputs)
       : num_outputs(outputs.size()), num_inputs(inputs.size()) {
-    if (num_outputs + num_inputs > kMaxArguments)
+    if (num_outputs + num_inputs > kMaxTensors)
       throw_value_error("op '" + std::string(op) + "' was given " + std::to_string(num_inputs) + " inputs and " +
-                        std::to_string(num_outputs) + " outputs; a call has at most " + std::to_string(kMaxArguments) +
+                        std::to_string(num_outputs) + " outputs; a call has at most " + std::to_string(kMaxTensors) +
                         " tensors");
     std::size_t at = 0;
     for (const Tensor& output : outputs) views[at++] = &output.view();
@@ -81,11 +81,11 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
   const Attributes complete = complete_attributes(spec, attributes);
   const std::vector<TensorView> inputs = copy_views(tensors.inputs());
   const std::vector<TensorMeta> metas = spec.infer(inputs, complete);
-  if (tensors.num_inputs + metas.size() > kMaxArguments)
+  if (tensors.num_inputs + metas.size() > kMaxTensors)
     throw InternalError("op '" + spec.name + "' has more tensors than a call may have");
   if (tensors.num_outputs > 0) check_outputs(spec, tensors.outputs(), metas);
   if (addresses == Addresses::checked) {
-    std::array<MemoryExtent, kMaxArguments> extents;
+    std::array<MemoryExtent, kMaxTensors> extents;
     for (std::size_t i = 0; i < tensors.all().size(); ++i) extents[i] = memory_extent(*tensors.views[i]);
     check_memory(spec, tensors.all(), static_cast<int>(tensors.num_outputs), extents);
   }
@@ -167,7 +167,7 @@ Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, co
   std::vector<Tensor> others;
   run(name, inputs, attributes, options, [&](const TensorMeta& meta, Stream stream) {
     if (!first.has_value()) return &first.emplace(empty(meta.shape, meta.dtype, stream)).view();
-    others.reserve(kMaxArguments);  // views of earlier outputs stay where they are
+    others.reserve(kMaxTensors);  // views of earlier outputs stay where they are
     return &others.emplace_back(empty(meta.shape, meta.dtype, stream)).view();
   });
   return *std::move(first);
@@ -176,7 +176,7 @@ Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, co
 std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const Tensor> inputs,
                                         const Attributes& attributes, const DispatchOptions& options) {
   std::vector<Tensor> made(options.outputs.begin(), options.outputs.end());
-  made.reserve(kMaxArguments);  // views of earlier outputs stay where they are
+  made.reserve(kMaxTensors);  // views of earlier outputs stay where they are
   run(name, inputs, attributes, options, [&](const TensorMeta& meta, Stream stream) {
     return &made.emplace_back(empty(meta.shape, meta.dtype, stream)).view();
   });
@@ -200,7 +200,7 @@ void ResolvedOp::operator()(std::span<const TensorView> inputs, std::span<const 
     throw_value_error("op '" + plan.spec->name + "' was resolved for " +
                       std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
                       " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
-  std::array<const TensorView*, kMaxArguments> views;
+  std::array<const TensorView*, kMaxTensors> views;
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
     const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
     if (!matches(plan.tensors[i], plan.device, view)) throw_other_tensor(plan, i, view);
@@ -220,15 +220,15 @@ const std::vector<TensorMeta>& ResolvedOp::outputs() const noexcept {
   return plan_->outputs;
 }
 
-CompileRequest compile_request(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
-                               const Target& target, const Config* config) {
+std::vector<CompileRequest> compile_requests(std::string_view name, std::span<const TensorView> inputs,
+                                             const Attributes& attributes, const Target& target, const Config* config) {
   const OpSpec& spec = Registry::process().get(name);
   const CallTensors tensors(name, {}, inputs);
   check_inputs(spec, tensors.inputs());
   const Attributes complete = complete_attributes(spec, attributes);
   const std::vector<TensorMeta> metas = spec.infer(inputs, complete);
   const std::vector<TensorView> outputs = dense_outputs(metas, {target.type, 0});
-  return choose(spec, {inputs, outputs, complete}, target, config).request;
+  return choose(spec, {inputs, outputs, complete}, target, config).requests;
 }
 
 }  // namespace kiln

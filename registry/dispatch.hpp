@@ -26,11 +26,15 @@ struct PlanReport {
   std::string variant;
   Config config;
   std::string config_source;  ///< "given", "default"
-  std::string kernel;         ///< instance name
-  std::string artifact_key;
-  ArtifactCache::Origin artifact_origin = ArtifactCache::Origin::memory;
-  std::int64_t artifact_us = 0;
-  std::int64_t load_us = 0;
+  /// One kernel of the plan, in launch order.
+  struct Kernel {
+    std::string name;  ///< instance name
+    std::string artifact_key;
+    ArtifactCache::Origin artifact_origin = ArtifactCache::Origin::memory;
+    std::int64_t artifact_us = 0;
+    std::int64_t load_us = 0;
+  };
+  std::vector<Kernel> kernels;  ///< none when every output is empty
   Cost cost;
 };
 
@@ -80,8 +84,10 @@ inline ResolvedOp resolve(std::string_view name, std::initializer_list<TensorVie
   return resolve(name, std::span(inputs.begin(), inputs.size()), attributes, options);
 }
 
-/// The compile request a call would make on `target`, without a device: for `kiln inspect` and compile-only tests.
-CompileRequest compile_request(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
-                               const Target& target, const Config* config = nullptr);
+/// The compile requests a call would make on `target`, one for each kernel it launches, without a device: for `kiln
+/// inspect` and compile-only tests.
+std::vector<CompileRequest> compile_requests(std::string_view name, std::span<const TensorView> inputs,
+                                             const Attributes& attributes, const Target& target,
+                                             const Config* config = nullptr);
 
 }  // namespace kiln

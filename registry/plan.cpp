@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,15 +19,45 @@
 namespace kiln {
 namespace {
 
-/// Which loaded kernel a choice needs. A registered variant never changes, so its address stands for its source.
-ContentHash kernel_key(const Choice& choice, const std::string& instance, Device device) {
+constexpr std::int64_t kWorkspaceAlignment_bytes = 256;
+
+/// Which loaded kernel a request needs. A registered variant never changes, so its address stands for its source.
+ContentHash kernel_key(const Variant& variant, const CompileRequest& request, const std::string& instance,
+                       Device device) {
   return ContentHasher()
-      .field(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(choice.variant)))
+      .field(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&variant)))
       .field(instance)
-      .field(choice.request.num_warps)
-      .field(choice.request.vector_width)
+      .field(request.num_warps)
+      .field(request.vector_width)
       .field(to_string(device))
       .digest();
+}
+
+void check_limits(const OpSpec& spec, const Choice& choice) {
+  const std::string variant = "variant '" + choice.variant->name + "' of op '" + spec.name + "' ";
+  if (choice.plan.workspace_bytes.size() > kMaxWorkspaces)
+    throw InternalError(variant + "needs " + std::to_string(choice.plan.workspace_bytes.size()) +
+                        " workspaces; at most " + std::to_string(kMaxWorkspaces) + " are supported");
+  if (choice.plan.launches.empty()) throw InternalError(variant + "launches nothing");
+}
+
+/// Compiles and loads one kernel, or finds it loaded.
+Plan::Step make_step(const Choice& choice, std::size_t index, Device device, PlanReport::Kernel& report) {
+  const CompileRequest& request = choice.requests[index];
+  const KernelLaunch& launch = choice.plan.launches[index];
+  report.name = instance_name(request);
+  auto loaded = KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), [&] {
+    const ArtifactCache::Found found = ArtifactCache::process().get(request, compiler_for(device.type));
+    report.artifact_origin = found.origin;
+    report.artifact_us = found.elapsed_us;
+    const auto start = std::chrono::steady_clock::now();
+    LoadedKernel kernel{load_kernel(*found.artifact, device), found.key.hex()};
+    report.load_us =
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+    return kernel;
+  });
+  report.artifact_key = loaded->artifact_key;
+  return {std::move(loaded), launch.geometry, launch.arguments};
 }
 
 }  // namespace
@@ -48,16 +80,17 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
   } else {
     choice.config = serving->default_config(call, target);
   }
-  choice.launch = serving->plan(call, choice.config, target);
-  choice.request = {.op = spec.name,
-                    .configuration = to_string(choice.config),
-                    .source = serving->source,
-                    .kernel = serving->kernel,
-                    .template_arguments = choice.launch.template_arguments,
-                    .num_parameters = choice.launch.arguments.size(),
-                    .num_warps = choice.launch.geometry.num_warps,
-                    .vector_width = choice.launch.vector_width,
-                    .target = target};
+  choice.plan = serving->plan(call, choice.config, target);
+  for (const KernelLaunch& launch : choice.plan.launches)
+    choice.requests.push_back({.op = spec.name,
+                               .configuration = to_string(choice.config),
+                               .source = serving->source,
+                               .kernel = launch.kernel.empty() ? serving->kernel : launch.kernel,
+                               .template_arguments = launch.template_arguments,
+                               .num_parameters = launch.arguments.size(),
+                               .num_warps = launch.geometry.num_warps,
+                               .vector_width = launch.vector_width,
+                               .target = target});
   return choice;
 }
 
@@ -93,38 +126,37 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
     return plan;
   }
 
-  Choice choice = choose(spec, call, target, given);
-  if (choice.launch.arguments.size() > kMaxArguments)
-    throw InternalError("variant '" + choice.variant->name + "' of op '" + spec.name + "' has " +
-                        std::to_string(choice.launch.arguments.size()) + " kernel parameters; at most " +
-                        std::to_string(kMaxArguments) + " are supported");
+  const Choice choice = choose(spec, call, target, given);
+  check_limits(spec, choice);
   plan->report.variant = choice.variant->name;
   plan->report.config = choice.config;
   plan->report.config_source = choice.config_given ? "given" : "default";
-  plan->report.kernel = instance_name(choice.request);
-  plan->loaded = KernelCache::process().get(kernel_key(choice, plan->report.kernel, device), [&] {
-    const ArtifactCache::Found found = ArtifactCache::process().get(choice.request, compiler_for(device.type));
-    plan->report.artifact_origin = found.origin;
-    plan->report.artifact_us = found.elapsed_us;
-    const auto start = std::chrono::steady_clock::now();
-    LoadedKernel loaded{load_kernel(*found.artifact, device), found.key.hex()};
-    plan->report.load_us =
-        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
-    return loaded;
-  });
-  plan->report.artifact_key = plan->loaded->artifact_key;
-  plan->geometry = choice.launch.geometry;
-  plan->arguments = std::move(choice.launch.arguments);
+  for (std::size_t i = 0; i < choice.plan.launches.size(); ++i)
+    plan->steps.push_back(make_step(choice, i, device, plan->report.kernels.emplace_back()));
+  for (const std::int64_t bytes : choice.plan.workspace_bytes) {
+    plan->workspace_offsets_bytes.push_back(plan->workspace_bytes);
+    plan->workspace_bytes +=
+        (bytes + kWorkspaceAlignment_bytes - 1) / kWorkspaceAlignment_bytes * kWorkspaceAlignment_bytes;
+  }
   return plan;
 }
 
 void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
-  if (plan.loaded == nullptr) return;
+  if (plan.steps.empty()) return;
   std::array<void*, kMaxArguments> data;
   std::array<void*, kMaxArguments> parameters;
   for (std::size_t i = 0; i < tensors.size(); ++i) data[i] = tensors[i]->data;
-  plan.arguments.bind(data.data(), parameters.data());
-  plan.loaded->kernel->launch(plan.geometry, parameters.data(), stream);
+  std::optional<Tensor> workspace;  // freed on the stream, after the last step
+  if (plan.workspace_bytes > 0) {
+    auto* const bytes =
+        static_cast<std::byte*>(workspace.emplace(empty({plan.workspace_bytes}, DType::u8, stream)).view().data);
+    for (std::size_t i = 0; i < plan.workspace_offsets_bytes.size(); ++i)
+      data[kMaxTensors + i] = bytes + plan.workspace_offsets_bytes[i];
+  }
+  for (const Plan::Step& step : plan.steps) {
+    step.arguments.bind(data.data(), parameters.data());
+    step.loaded->kernel->launch(step.geometry, parameters.data(), stream);
+  }
 }
 
 }  // namespace kiln

@@ -26,9 +26,14 @@ struct Plan {
   std::vector<TensorSlot> tensors;    ///< outputs first, then inputs
   std::vector<MemoryExtent> extents;  ///< of `tensors`
   std::vector<TensorMeta> outputs;
-  std::shared_ptr<const LoadedKernel> loaded;  ///< null when every output is empty: nothing is launched
-  LaunchGeometry geometry;
-  ArgumentTemplate arguments;
+  struct Step {
+    std::shared_ptr<const LoadedKernel> loaded;
+    LaunchGeometry geometry;
+    ArgumentTemplate arguments;
+  };
+  std::vector<Step> steps;  ///< run in order; none when every output is empty
+  std::vector<std::int64_t> workspace_offsets_bytes;
+  std::int64_t workspace_bytes = 0;  ///< one allocation that holds all of them
   PlanReport report;
 
   int num_outputs() const noexcept { return static_cast<int>(outputs.size()); }
@@ -39,8 +44,8 @@ struct Choice {
   const Variant* variant = nullptr;
   Config config;
   bool config_given = false;
-  LaunchPlan launch;
-  CompileRequest request;
+  LaunchPlan plan;
+  std::vector<CompileRequest> requests;  ///< of plan.launches
 };
 /// Needs no device. UsageError: not_implemented when no variant serves the call, value for a `given` config outside the
 /// variant's space.
@@ -54,7 +59,7 @@ Target target_of(Device device);
 std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
                                        const Target& target, Device device, const Config* given);
 
-/// Enqueues the plan's kernel over `tensors`, outputs first. Everything was checked before.
+/// Enqueues the plan's kernels over `tensors`, outputs first. Everything was checked before.
 void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
 
 }  // namespace kiln

@@ -37,6 +37,9 @@ void check_spec(const OpSpec& spec) {
       std::find_if(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return input.optional; });
   require(std::all_of(first_optional, spec.inputs.end(), [](const InputSpec& input) { return input.optional; }),
           "an order of inputs with the optional ones last");
+  require(std::none_of(spec.inputs.begin(), spec.inputs.end(),
+                       [&](const InputSpec& input) { return input.repeated && &input != &spec.inputs.back(); }),
+          "an order of inputs with the repeated one last");
 }
 
 }  // namespace

@@ -45,24 +45,24 @@ Config default_config(const Target& target) {
 }
 
 LaunchPlan plan_launch(const OpCall& call, const Config& config) {
-  LaunchPlan plan;
+  KernelLaunch launch;
   const std::int64_t n = call.outputs[0].numel();
   const std::int64_t block_size = config.at("BLOCK_SIZE");
   const std::int64_t* num_warps = config.find("num_warps");
-  plan.template_arguments = {call.inputs[0].dtype, block_size};
-  plan.geometry.grid[0] = n / block_size + (n % block_size != 0 ? 1 : 0);
-  if (num_warps != nullptr) plan.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
+  launch.template_arguments = {call.inputs[0].dtype, block_size};
+  launch.geometry.grid[0] = n / block_size + (n % block_size != 0 ? 1 : 0);
+  if (num_warps != nullptr) launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
   const int num_inputs = static_cast<int>(call.inputs.size());
-  for (int i = 0; i < num_inputs; ++i) plan.arguments.add_tensor(1 + i);
-  plan.arguments.add_tensor(0);
-  plan.arguments.add_value(n);
-  return plan;
+  for (int i = 0; i < num_inputs; ++i) launch.arguments.add_tensor(1 + i);
+  launch.arguments.add_tensor(0);
+  launch.arguments.add_value(n);
+  return {{std::move(launch)}, {}};
 }
 
 }  // namespace
 
 void register_elementwise_kernel(const ElementwiseKernel& kernel) {
-  constexpr int kMostInputs = kMaxArguments - 2;  // beside the output and n
+  constexpr int kMostInputs = kMaxTensors - 1;  // beside the output
   if (kernel.num_inputs < 1 || kernel.num_inputs > kMostInputs)
     throw_value_error("op '" + kernel.name + "': num_inputs is " + std::to_string(kernel.num_inputs) +
                       "; it must be 1 to " + std::to_string(kMostInputs));

@@ -15,7 +15,7 @@ std::string signature(const OpSpec& spec) {
   std::string text;
   for (const InputSpec& input : spec.inputs) {
     if (!text.empty()) text += ", ";
-    text += input.optional ? "[" + input.name + "]" : input.name;
+    text += input.optional ? "[" + input.name + "]" : input.name + (input.repeated ? "..." : "");
   }
   return "(" + text + ")";
 }
@@ -64,18 +64,22 @@ std::string tensor_label(const OpSpec& spec, std::size_t tensor, std::size_t num
   const std::size_t index = is_output ? tensor : tensor - num_outputs;
   if (is_output)
     return "output '" + (index < spec.outputs.size() ? spec.outputs[index].name : std::to_string(index)) + "'";
+  if (!spec.inputs.empty() && spec.inputs.back().repeated && index + 1 >= spec.inputs.size())
+    return "input '" + spec.inputs.back().name + "[" + std::to_string(index + 1 - spec.inputs.size()) + "]'";
   return "input '" + (index < spec.inputs.size() ? spec.inputs[index].name : std::to_string(index)) + "'";
 }
 
 void check_inputs(const OpSpec& spec, std::span<const TensorView* const> inputs) {
   const auto required = static_cast<std::size_t>(
       std::count_if(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return !input.optional; }));
-  if (inputs.size() < required || inputs.size() > spec.inputs.size())
+  const bool repeated = !spec.inputs.empty() && spec.inputs.back().repeated;
+  if (inputs.size() < required || (inputs.size() > spec.inputs.size() && !repeated))
     throw_value_error("op '" + spec.name + "' takes " +
-                      (required == spec.inputs.size()
+                      (repeated ? std::to_string(required) + " or more"
+                       : required == spec.inputs.size()
                            ? std::to_string(required)
                            : std::to_string(required) + " to " + std::to_string(spec.inputs.size())) +
-                      (spec.inputs.size() == 1 ? " input " : " inputs ") + signature(spec) + ", got " +
+                      (spec.inputs.size() == 1 && !repeated ? " input " : " inputs ") + signature(spec) + ", got " +
                       std::to_string(inputs.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const TensorView& view = *inputs[i];

@@ -180,23 +180,23 @@ LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config,
                      std::initializer_list<std::int64_t> shape_arguments, const Iteration& iteration,
                      const Target& target) {
   const ElementwiseTypes types = resolve_types(row, call.inputs, call.attributes);
-  LaunchPlan plan;
-  plan.template_arguments = {TypeName{functor_type(row, call, types.compute)}, types.compute};
-  for (const std::int64_t argument : shape_arguments) plan.template_arguments.emplace_back(argument);
-  plan.template_arguments.emplace_back(call.outputs[0].dtype);
-  plan.arguments.add_tensor(0);
-  plan.arguments.add_value(iteration);
+  KernelLaunch launch;
+  launch.template_arguments = {TypeName{functor_type(row, call, types.compute)}, types.compute};
+  for (const std::int64_t argument : shape_arguments) launch.template_arguments.emplace_back(argument);
+  launch.template_arguments.emplace_back(call.outputs[0].dtype);
+  launch.arguments.add_tensor(0);
+  launch.arguments.add_value(iteration);
   int tensor = 1;
   for (const TensorView& input : kernel_inputs(row, call.inputs)) {
-    plan.template_arguments.emplace_back(input.dtype);
-    plan.arguments.add_tensor(tensor++);
+    launch.template_arguments.emplace_back(input.dtype);
+    launch.arguments.add_tensor(tensor++);
   }
-  plan.arguments.add_value(make_scalars(row, call.attributes, types));
-  plan.geometry.grid = grid_of(row, programs, target);
+  launch.arguments.add_value(make_scalars(row, call.attributes, types));
+  launch.geometry.grid = grid_of(row, programs, target);
   if (const std::int64_t* num_warps = config.find("num_warps"))
-    plan.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
-  plan.vector_width = static_cast<std::int32_t>(vector_width(row, call));
-  return plan;
+    launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
+  launch.vector_width = static_cast<std::int32_t>(vector_width(row, call));
+  return {{std::move(launch)}, {}};
 }
 
 Variant contiguous(const OpRow& row) {
@@ -241,7 +241,7 @@ Variant indexed(const OpRow& row) {
     const ops::IndexedIteration iteration = indexed_iteration(collapse_call(row, call));
     const std::int64_t block_size = config.at("BLOCK_SIZE");
     LaunchPlan plan = make_plan(row, call, config, ceil_div(iteration.n, block_size), {block_size}, iteration, target);
-    plan.vector_width = 1;  // no access is wide, and neighbouring threads shall touch neighbouring elements
+    plan.launches[0].vector_width = 1;  // no access is wide, and neighbouring threads shall touch neighbouring elements
     return plan;
   };
   return variant;

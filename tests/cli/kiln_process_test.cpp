@@ -178,12 +178,12 @@ TEST_F(KilnCpuTest, RunChecksAgainstTheReference) {
   EXPECT_EQ(report["outputs"][0]["shape"], json({60, 50}));
   EXPECT_TRUE(report["check"][0]["ok"]);
   EXPECT_EQ(report["check"][0]["elements"], 3000);
-  EXPECT_EQ(report["artifact"]["origin"], "compiled");
+  EXPECT_EQ(report["kernels"][0]["origin"], "compiled");
   EXPECT_EQ(report["config_source"], "default");
   EXPECT_GT(report["time"]["median_us"], 0);
   // The next process finds the artifact on disk.
   EXPECT_EQ(json_of({"run", "add", "--shape", "60x50", "--dtype", "bf16", "--device", "cpu", "--attr",
-                     "alpha=2"})["artifact"]["origin"],
+                     "alpha=2"})["kernels"][0]["origin"],
             "disk");
   EXPECT_THAT(kiln({"run", "add", "--shape", "7", "--shape", "3x7", "--device", "cpu", "--check"}).standard_output,
               AllOf(HasSubstr("GB/s"), HasSubstr("check"), HasSubstr("ok"), HasSubstr("artifact")));
@@ -282,9 +282,9 @@ TEST_F(KilnCpuTest, InspectShowsEachForm) {
   EXPECT_THAT(emit("source"), AllOf(HasSubstr("kiln_entry"), HasSubstr("KILN_KERNEL")));
   EXPECT_THAT(emit("llvm-ir"), HasSubstr("define"));
   EXPECT_THAT(emit("asm"), HasSubstr("kiln_entry:"));
-  EXPECT_THAT(
-      json_of({"inspect", "add", "--shape", "4096", "--device", "cpu", "--emit", "asm"})["text"].get<std::string>(),
-      HasSubstr("ret"));
+  EXPECT_THAT(json_of({"inspect", "add", "--shape", "4096", "--device", "cpu", "--emit", "asm"})["kernels"][0]["text"]
+                  .get<std::string>(),
+              HasSubstr("ret"));
 }
 
 TEST_F(KilnProcessTest, InspectCompilesForAGpuThatIsNotHere) {
@@ -297,7 +297,7 @@ TEST_F(KilnProcessTest, InspectCompilesForAGpuThatIsNotHere) {
     return arguments;
   };
   EXPECT_THAT(kiln(with("ptx")).standard_output, HasSubstr(".target sm_90a"));
-  const json resources = json_of(with("resources"))["resources"];
+  const json resources = json_of(with("resources"))["kernels"][0]["resources"];
   EXPECT_GT(resources["registers"], 0);
   EXPECT_EQ(resources["spill_store_bytes"], 0);
 
@@ -357,7 +357,7 @@ TEST_F(KilnProcessTest, ACacheThatCannotBeUsedIsSaidSo) {
 
 TEST_F(KilnCpuTest, AnEmptyResultHasNoKernel) {
   const json report = json_of({"run", "add", "--shape", "0x5", "--device", "cpu", "--check"});
-  EXPECT_TRUE(report["artifact"].is_null());
+  EXPECT_EQ(report["kernels"], json::array());
   EXPECT_TRUE(report["check"][0]["ok"]);
   EXPECT_THAT(kiln({"run", "add", "--shape", "0x5", "--device", "cpu"}).standard_output,
               AllOf(HasSubstr("every output is empty"), Not(HasSubstr("artifact"))));

@@ -40,6 +40,19 @@ TEST(ArgumentTemplate, BindsTensorsAndValues) {
   for (int i : {2, 5}) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(parameters[i]) % alignof(std::int64_t), 0u);
 }
 
+TEST(ArgumentTemplate, WorkspacesComeAfterTheTensors) {
+  ArgumentTemplate arguments;
+  arguments.add_workspace(1);
+  arguments.add_tensor(0);
+  int tensor = 0, workspace = 0;
+  void* data[kMaxArguments] = {&tensor};
+  data[kMaxTensors + 1] = &workspace;
+  void* parameters[2] = {};
+  arguments.bind(data, parameters);
+  EXPECT_EQ(read<void*>(parameters[0]), &workspace);
+  EXPECT_EQ(read<void*>(parameters[1]), &tensor);
+}
+
 TEST(ArgumentTemplate, CopiesOwnTheirValues) {
   ArgumentTemplate copy;
   {
@@ -55,7 +68,9 @@ TEST(ArgumentTemplate, CopiesOwnTheirValues) {
 TEST(ArgumentTemplate, RefusesWhatItCannotHold) {
   ArgumentTemplate arguments;
   EXPECT_THROW(arguments.add_tensor(-1), InternalError);
-  EXPECT_THROW(arguments.add_tensor(kMaxArguments), InternalError);
+  EXPECT_THROW(arguments.add_tensor(kMaxTensors), InternalError);
+  EXPECT_THROW(arguments.add_workspace(-1), InternalError);
+  EXPECT_THROW(arguments.add_workspace(kMaxWorkspaces), InternalError);
   struct alignas(64) Aligned {
     char bytes[64];
   };

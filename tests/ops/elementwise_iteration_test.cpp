@@ -55,11 +55,11 @@ std::vector<Offsets> expected_visits(const TensorView& output, const std::vector
   return visits;
 }
 
-std::int64_t argument(const LaunchPlan& plan, std::size_t index) {
+std::int64_t argument(const KernelLaunch& plan, std::size_t index) {
   return std::get<std::int64_t>(plan.template_arguments.at(index));
 }
 
-std::vector<Offsets> walk_contiguous(const LaunchPlan& plan, void** parameters, std::size_t operands) {
+std::vector<Offsets> walk_contiguous(const KernelLaunch& plan, void** parameters, std::size_t operands) {
   const std::int64_t block = argument(plan, 2);
   const long long n = *static_cast<long long*>(parameters[1]);
   std::vector<Offsets> visits;
@@ -69,7 +69,7 @@ std::vector<Offsets> walk_contiguous(const LaunchPlan& plan, void** parameters, 
   return visits;
 }
 
-std::vector<Offsets> walk_strided(const LaunchPlan& plan, void** parameters, std::size_t operands) {
+std::vector<Offsets> walk_strided(const KernelLaunch& plan, void** parameters, std::size_t operands) {
   const std::int64_t block_m = argument(plan, 2);
   const std::int64_t block_n = argument(plan, 3);
   const std::int64_t kinds = argument(plan, 4);
@@ -101,7 +101,7 @@ std::vector<Offsets> walk_strided(const LaunchPlan& plan, void** parameters, std
   return visits;
 }
 
-std::vector<Offsets> walk_indexed(const LaunchPlan& plan, void** parameters, std::size_t operands) {
+std::vector<Offsets> walk_indexed(const KernelLaunch& plan, void** parameters, std::size_t operands) {
   const std::int64_t block = argument(plan, 2);
   const auto& it = *static_cast<ops::IndexedIteration*>(parameters[1]);
   std::vector<Offsets> visits;
@@ -135,7 +135,9 @@ void check_coverage(std::string_view op, const std::vector<TensorView>& inputs, 
     const std::vector<Config> configs = space.enumerate();
     for (const Config& config : {variant.default_config(call, target), configs[random() % configs.size()]}) {
       ASSERT_NO_THROW(space.validate(config)) << trace;
-      LaunchPlan plan = variant.plan(call, config, target);
+      const LaunchPlan launches = variant.plan(call, config, target);
+      ASSERT_EQ(launches.launches.size(), 1U);
+      const KernelLaunch& plan = launches.launches[0];
       std::vector<void*> tensors(inputs.size() + 1);
       ASSERT_EQ(plan.arguments.size(), static_cast<int>(inputs.size()) + 3);
       std::vector<void*> parameters(static_cast<std::size_t>(plan.arguments.size()));

@@ -31,18 +31,18 @@ Call make_call(const OpSpec& spec, const std::vector<TensorMeta>& inputs, const 
   return call;
 }
 
-std::vector<std::string> spelled(const LaunchPlan& plan) {
+std::vector<std::string> spelled(const KernelLaunch& plan) {
   std::vector<std::string> texts;
   for (const TemplateArgument& argument : plan.template_arguments) texts.push_back(spell(argument));
   return texts;
 }
 
-LaunchPlan plan_of(std::string_view op, const std::vector<TensorMeta>& inputs, const Attributes& given,
-                   const Config& config, const Target& target) {
+KernelLaunch plan_of(std::string_view op, const std::vector<TensorMeta>& inputs, const Attributes& given,
+                     const Config& config, const Target& target) {
   const OpSpec& spec = spec_of(op);
   const Call call = make_call(spec, inputs, given);
   for (const Variant& variant : spec.variants)
-    if (variant.serves(call.view(), target)) return variant.plan(call.view(), config, target);
+    if (variant.serves(call.view(), target)) return variant.plan(call.view(), config, target).launches.at(0);
   throw std::logic_error("no variant");
 }
 
@@ -144,7 +144,7 @@ TEST(ElementwiseSpecs, EveryExampleInfersPlansAndHasAValidDefault) {
           served = true;
           const Config config = variant.default_config(call.view(), target);
           ASSERT_NO_THROW(variant.space(target).validate(config)) << variant.name << " " << to_string(config);
-          const LaunchPlan plan = variant.plan(call.view(), config, target);
+          const KernelLaunch plan = variant.plan(call.view(), config, target).launches.at(0);
           EXPECT_EQ(plan.geometry.grid[0] == 0, call.outputs[0].numel() == 0);
           EXPECT_GE(plan.vector_width, variant.name == "indexed" ? 1 : 2);
           for (const TemplateArgument& argument : plan.template_arguments) EXPECT_NO_THROW(spell(argument));
@@ -174,7 +174,7 @@ TEST(ElementwiseSpecs, TemplateArgumentsFollowTheKernels) {
   using ::testing::ElementsAre;
   const std::vector<TensorMeta> pair = {{DType::f16, {8, 100}}, {DType::f16, {8, 100}}};
   const Config block{{"BLOCK_SIZE", 128}};
-  LaunchPlan plan = plan_of("add", pair, {}, block, kCpu);
+  KernelLaunch plan = plan_of("add", pair, {}, block, kCpu);
   EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Add", "float", "128", "kiln::tl::float16", "kiln::tl::float16",
                                          "kiln::tl::float16"));
   EXPECT_EQ(plan.geometry.grid[0], 7);
@@ -209,8 +209,8 @@ TEST(ElementwiseSpecs, TemplateArgumentsFollowTheKernels) {
 }
 
 TEST(ElementwiseSpecs, ScalarsReachTheKernel) {
-  LaunchPlan plan = plan_of("axpby", {{DType::i32, {9}}, {DType::i32, {9}}}, {{"alpha", 3.0}, {"beta", -2.0}},
-                            {{"BLOCK_SIZE", 128}}, kCpu);
+  KernelLaunch plan = plan_of("axpby", {{DType::i32, {9}}, {DType::i32, {9}}}, {{"alpha", 3.0}, {"beta", -2.0}},
+                              {{"BLOCK_SIZE", 128}}, kCpu);
   void* tensors[3] = {};
   void* parameters[5];
   plan.arguments.bind(tensors, parameters);

@@ -104,8 +104,8 @@ TEST_F(DispatchTest, OneLoadedKernelServesManyShapes) {
     const auto builds = ArtifactCache::process().counters().builds;
     const ResolvedOp second = resolve("sqrt", {y});
     EXPECT_EQ(ArtifactCache::process().counters().builds, builds);
-    EXPECT_EQ(second.report().artifact_key, first.report().artifact_key);
-    EXPECT_EQ(second.report().load_us, 0);
+    EXPECT_EQ(second.report().kernels.at(0).artifact_key, first.report().kernels.at(0).artifact_key);
+    EXPECT_EQ(second.report().kernels.at(0).load_us, 0);
   }
 }
 
@@ -115,10 +115,12 @@ TEST_F(DispatchTest, ReportsWhereThePlanCameFrom) {
     const ResolvedOp by_default = resolve("log1p", {x});
     EXPECT_EQ(by_default.report().config_source, "default");
     EXPECT_FALSE(by_default.report().variant.empty());
-    EXPECT_THAT(by_default.report().kernel, ::testing::HasSubstr("Log1p"));
-    EXPECT_EQ(by_default.report().artifact_key.size(), 32u);
-    EXPECT_EQ(by_default.report().artifact_origin, ArtifactCache::Origin::compiled);
-    EXPECT_GT(by_default.report().artifact_us, 0);
+    ASSERT_EQ(by_default.report().kernels.size(), 1u);
+    const PlanReport::Kernel& kernel = by_default.report().kernels[0];
+    EXPECT_THAT(kernel.name, ::testing::HasSubstr("Log1p"));
+    EXPECT_EQ(kernel.artifact_key.size(), 32u);
+    EXPECT_EQ(kernel.artifact_origin, ArtifactCache::Origin::compiled);
+    EXPECT_GT(kernel.artifact_us, 0);
     EXPECT_DOUBLE_EQ(by_default.report().cost.bytes, 24);
     ASSERT_EQ(by_default.outputs().size(), 1u);
     EXPECT_EQ(by_default.outputs()[0].shape, (Dims{3}));
@@ -153,12 +155,12 @@ TEST_F(DispatchTest, RunsOnAStreamOfItsOwn) {
 TEST(CompileRequestTest, NeedsNoDevice) {
   const TensorView x{nullptr, DType::bf16, Device::cuda(7), {1024, 1024}, {1024, 1}};
   const Target target = parse_cuda_target("sm_90a");
-  const CompileRequest request = compile_request("add", std::vector{x, x}, {}, target);
+  const CompileRequest request = compile_requests("add", std::vector{x, x}, {}, target).at(0);
   EXPECT_EQ(request.op, "add");
   EXPECT_EQ(request.target, target);
   EXPECT_THAT(instance_name(request), ::testing::AllOf(::testing::HasSubstr("Add"), ::testing::HasSubstr("bfloat16")));
   const Config config{{"BLOCK_SIZE", 512}, {"num_warps", 2}};
-  EXPECT_EQ(compile_request("add", std::vector{x, x}, {}, target, &config).num_warps, 2);
+  EXPECT_EQ(compile_requests("add", std::vector{x, x}, {}, target, &config).at(0).num_warps, 2);
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ TEST(ThreadSafetyTest, ManyThreadsColdAndWarm) {
           try {
             problem = check(job, dispatch_gpu_op(job.op, job.inputs, job.attributes));
             const std::vector<TensorView> views(job.inputs.begin(), job.inputs.end());
-            artifact = resolve(job.op, views, job.attributes).report().artifact_key;
+            artifact = resolve(job.op, views, job.attributes).report().kernels.at(0).artifact_key;
           } catch (const Error& error) {
             problem = job.op + ": " + error.what();
           }
