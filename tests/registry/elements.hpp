@@ -115,6 +115,21 @@ inline bool element_matches(DType dtype, const void* got, const void* want, cons
   return std::abs(g - w) <= tolerance.absolute + tolerance.relative * std::abs(w);
 }
 
+/// Writes NaN, an infinity, a zero or a one: values whose place among others does not change by rounding, so that ops
+/// that combine many elements have one right result.
+inline void write_nonfinite(DType dtype, void* at, std::mt19937_64& random) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const double values[] = {std::nan(""), kInf, -kInf, 0.0, -0.0, 1.0, -1.0};
+  write_float(dtype, at, values[random() % std::size(values)]);
+}
+
+/// Writes a random integer of [low, high].
+inline void write_integer_between(DType dtype, void* at, double low, double high, std::mt19937_64& random) {
+  const auto bits = static_cast<std::uint64_t>(std::uniform_int_distribution<std::int64_t>(
+      static_cast<std::int64_t>(std::ceil(low)), static_cast<std::int64_t>(high))(random));
+  std::memcpy(at, &bits, static_cast<std::size_t>(itemsize_bytes(dtype)));
+}
+
 /// Writes a random value: in [range.low, range.high], or with `special` sometimes one of the dtype's awkward values.
 inline void write_random(DType dtype, void* at, const InputRange& range, bool special, std::mt19937_64& random) {
   const std::int64_t itemsize = itemsize_bytes(dtype);
@@ -135,8 +150,7 @@ inline void write_random(DType dtype, void* at, const InputRange& range, bool sp
     bits = awkward[random() % std::size(awkward)];
   } else if (random() % 8 != 0) {
     const double low = info(dtype).is_signed ? range.low : std::max(0.0, range.low);
-    bits = static_cast<std::uint64_t>(std::uniform_int_distribution<std::int64_t>(
-        static_cast<std::int64_t>(std::ceil(low)), static_cast<std::int64_t>(std::max(range.high, low + 1)))(random));
+    return write_integer_between(dtype, at, low, std::max(range.high, low + 1), random);
   }
   std::memcpy(at, &bits, static_cast<std::size_t>(itemsize));
 }

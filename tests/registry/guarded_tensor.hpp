@@ -76,6 +76,22 @@ class GuardedTensor {
     remember();
   }
 
+  /// Integers of [range.low, range.high] and nothing else.
+  void fill_integers(const InputRange& range, std::mt19937_64& random) {
+    for_each_element(host_view_, [&](std::int64_t offset) {
+      write_integer_between(host_view_.dtype, at(offset), range.low, range.high, random);
+    });
+    remember();
+  }
+  /// Up to three elements become NaN, infinite, zero or one.
+  void sprinkle_nonfinite(std::mt19937_64& random) {
+    std::vector<std::int64_t> offsets;
+    for_each_element(host_view_, [&](std::int64_t offset) { offsets.push_back(offset); });
+    for (int i = 0; i < 3 && !offsets.empty(); ++i)
+      write_nonfinite(host_view_.dtype, at(offsets[random() % offsets.size()]), random);
+    remember();
+  }
+
   /// The tensor on `device`, sharing the host image's layout.
   Tensor upload(Device device) {
     device_image_ = device.is_cuda() ? to_device(image_, device) : image_;
