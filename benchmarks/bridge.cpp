@@ -80,8 +80,8 @@ void* kiln_bench_resolve(const char* name, int on_cuda, const KilnBenchTensor* t
       }
     }
     kiln::Attributes parsed_attributes;
-    for (const auto& [key, value] : nlohmann::json::parse(attributes).items())
-      parsed_attributes.set(key, attribute_value(key, value));
+    const nlohmann::json object = nlohmann::json::parse(attributes);
+    for (const auto& [key, value] : object.items()) parsed_attributes.set(key, attribute_value(key, value));
     kiln::DispatchOptions options;
     options.outputs = outputs;
     kiln::Config parsed;

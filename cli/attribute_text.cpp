@@ -32,18 +32,21 @@ std::optional<std::vector<std::int64_t>> parse_list(std::string_view text) {
     text = text.substr(1, text.size() - 2);
   std::vector<std::int64_t> values;
   while (!text.empty()) {
-    const std::size_t comma = text.find(',');
-    std::string_view item = text.substr(0, comma);
+    const std::size_t separator = text.find_first_of(",x");  // a shape is written as --shape has it
+    std::string_view item = text.substr(0, separator);
     while (!item.empty() && item.front() == ' ') item.remove_prefix(1);
     const auto value = parse_number<std::int64_t>(item);
     if (!value) return std::nullopt;
     values.push_back(*value);
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+    if (separator == std::string_view::npos) break;
+    if (separator + 1 == text.size() && text.back() == 'x') return std::nullopt;
+    text = text.substr(separator + 1);
   }
   return values;
 }
 
-/// For an attribute whose default, None, says nothing about its type; nullopt for what can be neither number nor dtype.
+/// For an attribute whose default, None, says nothing about its type; nullopt for what can be neither number, dtype nor
+/// list.
 std::optional<AttributeValue> guess_value(std::string_view text) {
   if (text == "none" || text == "None") return AttributeValue();
   if (const auto value = parse_number<std::int64_t>(text)) return *value;
@@ -51,6 +54,8 @@ std::optional<AttributeValue> guess_value(std::string_view text) {
   if (text == "true" || text == "True") return true;
   if (text == "false" || text == "False") return false;
   if (const auto dtype = find_dtype(text)) return *dtype;
+  if (text.find_first_of(",[(") != std::string_view::npos)
+    if (const auto list = parse_list(text)) return *list;
   return std::nullopt;
 }
 
@@ -65,8 +70,8 @@ AttributeValue value_or_fail(const AttributeSpec& attribute, std::string_view te
 }  // namespace
 
 std::string_view attribute_type(const AttributeSpec& attribute) {
-  static constexpr std::string_view kNames[] = {"number or none", "bool",  "int",        "float",
-                                                "string",         "dtype", "list of int"};
+  static constexpr std::string_view kNames[] = {
+      "number, list of int or none", "bool", "int", "float", "string", "dtype", "list of int"};
   static_assert(std::size(kNames) == std::variant_size_v<AttributeValue>);
   return kNames[attribute.fallback.index()];
 }

@@ -12,12 +12,19 @@
 namespace kiln::cli {
 namespace {
 
+/// Whether the last input may be given any number of times.
+bool is_repeated(const OpSpec& spec) {
+  return !spec.inputs.empty() && spec.inputs.back().repeated;
+}
+
 /// "3 inputs (condition, input, other)", "1 to 2 inputs (input, other)".
 std::string expected_inputs(const OpSpec& spec, std::size_t required) {
   std::vector<std::string> names;
   for (const InputSpec& input : spec.inputs) names.push_back(input.name);
-  const std::string count =
-      required == names.size() ? std::to_string(required) : fmt::format("{} to {}", required, names.size());
+  if (names.empty()) return "no inputs";
+  const std::string count = is_repeated(spec)          ? fmt::format("{} or more", required)
+                            : required == names.size() ? std::to_string(required)
+                                                       : fmt::format("{} to {}", required, names.size());
   return fmt::format("{} input{} ({})", count, names.size() == 1 ? "" : "s", fmt::join(names, ", "));
 }
 
@@ -33,6 +40,18 @@ bool is_condition(const OpSpec& spec, std::size_t input) {
 
 std::string shape_option(const Dims& shape) {
   return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
+}
+
+/// ", like: kiln run ..." where the op has an example.
+std::string like_example(const OpSpec& spec) {
+  return spec.examples.empty() ? std::string() : ", like: " + example_command(spec, spec.examples.front());
+}
+
+/// As --attr reads it, without what a shell would take apart.
+std::string attribute_option(const AttributeValue& value) {
+  const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
+  if (list == nullptr) return to_string(value);
+  return list->empty() ? "()" : fmt::format("{}", fmt::join(*list, ","));
 }
 
 bool accepts(const OpSpec& spec, const std::vector<TensorMeta>& metas, const Attributes& attributes) {
@@ -78,16 +97,22 @@ std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, co
   const std::size_t most_given = std::max(call.shapes.size(), call.dtypes.size());
   const std::size_t count = most_given > 1 ? most_given : spec.inputs.size();
   const auto check_count = [&](std::string_view option, std::size_t given) {
-    if (given > 1 && (given != count || given < required || given > spec.inputs.size()))
+    if (given > 1 && (given != count || given < required || (given > spec.inputs.size() && !is_repeated(spec))))
       throw_value_error(
           fmt::format("op '{}' takes {}, but {} is given {} times; give it once for all inputs, or once per input",
                       spec.name, expected_inputs(spec, required), option, given));
   };
+  if (spec.inputs.empty()) {
+    if (most_given > 0)
+      throw_value_error(
+          fmt::format("op '{}' takes no inputs, so --shape and --dtype cannot be given; what it makes is "
+                      "said by attributes{}",
+                      spec.name, like_example(spec)));
+    return {};
+  }
   if (call.shapes.empty()) {
-    const std::string hint =
-        spec.examples.empty() ? std::string() : ", like: " + example_command(spec, spec.examples.front());
-    throw_value_error(
-        fmt::format("op '{}' takes {}: give --shape{}", spec.name, expected_inputs(spec, required), hint));
+    throw_value_error(fmt::format("op '{}' takes {}: give --shape{}", spec.name, expected_inputs(spec, required),
+                                  like_example(spec)));
   }
   check_count("--shape", call.shapes.size());
   check_count("--dtype", call.dtypes.size());
@@ -99,17 +124,21 @@ std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, co
   return metas;  // the dispatcher says what is wrong with the whole call
 }
 
+std::string input_name(const OpSpec& spec, std::size_t input) {
+  return spec.inputs.at(std::min(input, spec.inputs.size() - 1)).name;
+}
+
 std::string describe_inputs(const OpSpec& spec, const std::vector<TensorMeta>& metas) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < metas.size(); ++i)
-    parts.push_back(fmt::format("{} {} {}", i < spec.inputs.size() ? spec.inputs[i].name : "input",
-                                name(metas[i].dtype), to_string(metas[i].shape)));
+    parts.push_back(fmt::format("{} {} {}", input_name(spec, i), name(metas[i].dtype), to_string(metas[i].shape)));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string signature(const OpSpec& spec) {
   std::vector<std::string> parts;
-  for (const InputSpec& input : spec.inputs) parts.push_back(input.optional ? input.name + "?" : input.name);
+  for (const InputSpec& input : spec.inputs)
+    parts.push_back(input.name + (input.optional ? "?" : input.repeated ? "..." : ""));
   if (!spec.attributes.empty()) parts.emplace_back("*");
   for (const AttributeSpec& attribute : spec.attributes)
     parts.push_back(attribute.required ? attribute.name : attribute.name + "=" + to_string(attribute.fallback));
@@ -124,18 +153,18 @@ std::string example_command(const OpSpec& spec, const Example& example) {
     return std::all_of(example.inputs.begin(), example.inputs.end(),
                        [&](const TensorMeta& meta) { return field(meta) == field(example.inputs.front()); });
   };
-  if (example.inputs.empty()) return command;
   const bool one_shape = all_same([](const TensorMeta& meta) { return shape_option(meta.shape); });
   const bool one_dtype = all_same([](const TensorMeta& meta) { return meta.dtype; });
   // One option stands for every input only when the call has as many as the spec.
-  const bool complete =
-      example.inputs.size() == spec.inputs.size() || !one_shape || !one_dtype || !example.attributes.empty();
-  for (std::size_t i = 0; i < (one_shape && complete ? 1 : example.inputs.size()); ++i)
+  const bool complete = example.inputs.size() == spec.inputs.size() ||
+                        (!is_repeated(spec) && (!one_shape || !one_dtype || !example.attributes.empty()));
+  const std::size_t count = example.inputs.size(), once = std::min<std::size_t>(count, 1);
+  for (std::size_t i = 0; i < (one_shape && complete ? once : count); ++i)
     command += " --shape " + shape_option(example.inputs[i].shape);
-  for (std::size_t i = 0; i < (one_dtype ? 1 : example.inputs.size()); ++i)
+  for (std::size_t i = 0; i < (one_dtype ? once : count); ++i)
     command += fmt::format(" --dtype {}", name(example.inputs[i].dtype));
   for (const Attributes::Entry& entry : example.attributes.entries())
-    command += fmt::format(" --attr {}={}", entry.first, to_string(entry.second));
+    command += fmt::format(" --attr {}={}", entry.first, attribute_option(entry.second));
   return command;
 }
 

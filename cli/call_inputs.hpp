@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,15 @@ struct CallText {
 /// Shapes and dtypes of the op's inputs. One shape or dtype serves all inputs, otherwise there is one per input; with
 /// one dtype, an input that is bool in all of the op's examples beside inputs that are not (where's condition) stays
 /// bool. Without a dtype: f32 where the op takes it. Where the op refuses its optional inputs (an attribute stands for
-/// them), they are left out. UsageError(value) for malformed text and counts that do not fit.
+/// them), they are left out. An op without inputs has none. UsageError(value) for
+/// malformed text and counts that do not fit.
 std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, const Attributes& attributes);
 
 /// Dense views with an address that is not null, but that nothing may be read from: enough for a spec to look at.
 std::vector<TensorView> placeholder_views(const std::vector<TensorMeta>& metas, Device device);
+
+/// The name of input number `input` of a call; a repeated one has the last name.
+std::string input_name(const OpSpec& spec, std::size_t input);
 
 /// "x f32 (4, 4), other bf16 (4)".
 std::string describe_inputs(const OpSpec& spec, const std::vector<TensorMeta>& metas);

@@ -193,6 +193,7 @@ class CommandLine {
         "bf16 and fp8 inputs come from .npy files of their bits: --input x.npy (u16) --dtype bf16.\n\nExamples:\n"
         "  kiln run add --shape 4096x4096 --dtype bf16 --check\n"
         "  kiln run add --shape 4096x4096 --shape 4096 --attr alpha=2\n"
+        "  kiln run normal --attr size=4096x4096 --attr seed=1\n"
         "  kiln run add --input a.npy --input b.npy --output c.npy --device cpu");
     command.final_callback([this] { action_ = [this] { return run_command(run_); }; });
   }

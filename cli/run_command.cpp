@@ -62,7 +62,8 @@ std::vector<Tensor> inputs_from_files(const OpSpec& spec, const RunOptions& opti
   for (const std::string& dtype : dtypes) wanted.push_back(parse_dtype(dtype));
   const auto required =
       std::count_if(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return !input.optional; });
-  if (options.input_files.size() > spec.inputs.size() ||
+  const bool repeated = !spec.inputs.empty() && spec.inputs.back().repeated;
+  if ((options.input_files.size() > spec.inputs.size() && !repeated) ||
       static_cast<std::ptrdiff_t>(options.input_files.size()) < required)
     throw_value_error(fmt::format("op '{}' is {}: {} --input file{} given", spec.name, signature(spec),
                                   options.input_files.size(), options.input_files.size() == 1 ? " is" : "s are"));
@@ -150,12 +151,13 @@ int run_command(const RunOptions& options) {
     for (Tensor& input : inputs) input = to_device(input, device);
 
   const std::vector<TensorView> input_views = views_of(inputs);
+  const Stream stream = Stream::default_of(device);
   DispatchOptions dispatch_options;
+  dispatch_options.stream = stream;  // an op without inputs runs where its stream is
   if (config) dispatch_options.config = &*config;
   const ResolvedOp op = resolve(spec.name, input_views, attributes, dispatch_options);
   check_outputs_writable(spec, options, op.outputs());
 
-  const Stream stream = Stream::default_of(device);
   std::vector<Tensor> outputs;
   for (const TensorMeta& meta : op.outputs()) outputs.push_back(empty(meta.shape, meta.dtype, stream));
   const std::vector<TensorView> output_views = views_of(outputs);

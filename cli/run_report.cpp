@@ -27,10 +27,10 @@ std::string_view origin_name(ArtifactCache::Origin origin) {
   return "?";
 }
 
-Json tensors_json(const std::vector<TensorMeta>& metas, const auto& specs) {
+Json tensors_json(const std::vector<TensorMeta>& metas, const auto& name_of) {
   Json list = Json::array();
   for (std::size_t i = 0; i < metas.size(); ++i)
-    list.push_back({{"name", specs[i].name}, {"dtype", name(metas[i].dtype)}, {"shape", metas[i].shape.span()}});
+    list.push_back({{"name", name_of(i)}, {"dtype", name(metas[i].dtype)}, {"shape", metas[i].shape.span()}});
   return list;
 }
 
@@ -51,10 +51,10 @@ Json to_json(const RunReport& report) {
   json["op"] = report.spec.name;
   json["device"] = to_string(report.device);
   json["device_name"] = device_info(report.device).name;
-  json["inputs"] = tensors_json(report.inputs, report.spec.inputs);
+  json["inputs"] = tensors_json(report.inputs, [&](std::size_t i) { return input_name(report.spec, i); });
   json["input_files"] = report.options.input_files;
-  if (report.options.input_files.empty()) json["seed"] = report.options.seed;
-  json["outputs"] = tensors_json(report.outputs, report.spec.outputs);
+  if (report.options.input_files.empty() && !report.inputs.empty()) json["seed"] = report.options.seed;
+  json["outputs"] = tensors_json(report.outputs, [&](std::size_t i) { return report.spec.outputs[i].name; });
   json["output_files"] = report.options.output_files;
   json["variant"] = plan.variant;
   json["config"] = Json::object();
@@ -106,10 +106,11 @@ std::string to_text(const RunReport& report) {
   const PlanReport& plan = report.plan;
   std::vector<std::vector<std::string>> rows;
   rows.push_back({"op", signature(report.spec)});
-  rows.push_back({"inputs", describe_inputs(report.spec, report.inputs) +
-                                (report.options.input_files.empty()
-                                     ? fmt::format(" (random, seed {})", report.options.seed)
-                                     : fmt::format(" (from {})", fmt::join(report.options.input_files, ", ")))});
+  if (!report.inputs.empty())
+    rows.push_back({"inputs", describe_inputs(report.spec, report.inputs) +
+                                  (report.options.input_files.empty()
+                                       ? fmt::format(" (random, seed {})", report.options.seed)
+                                       : fmt::format(" (from {})", fmt::join(report.options.input_files, ", ")))});
   for (std::size_t i = 0; i < report.outputs.size(); ++i)
     rows.push_back(
         {"output",

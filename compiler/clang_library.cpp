@@ -69,8 +69,10 @@ class ClangCompiler final : public Compiler {
     job.features = request.target.features;
     job.line_info = request.line_info;
     job.output = output;
-    // Line tables would name the header's files in another way than plain reading does.
-    const PrecompiledHeader* header = request.line_info ? nullptr : headers_.find(request.source, sources);
+    // Line tables would name the header's files in another way than plain reading does, and what the header knows of
+    // device_assert is that it is inactive.
+    const bool reads_text = request.line_info || request.debug;
+    const PrecompiledHeader* header = reads_text ? nullptr : headers_.find(request.source, sources);
     if (header != nullptr) {
       job.header_stub = header->stub;
       job.header = header->bytes;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "core/environment.hpp"
 #include "core/errors.hpp"
 
 namespace kiln {
@@ -35,6 +36,10 @@ struct Speller {
 
 }  // namespace
 
+bool debug_by_default() {
+  return environment_bool("KILN_DEBUG").value_or(false);
+}
+
 std::string spell(const TemplateArgument& argument) {
   return std::visit(Speller{}, argument);
 }
@@ -63,7 +68,7 @@ ContentHash content_key(const CompileRequest& request, std::string_view compiler
       .field(request.target.arch)
       .field(request.target.features);
   hasher.field(instance_name(request)).field(std::int64_t{request.num_parameters});
-  hasher.field(static_cast<std::int64_t>(request.line_info));
+  hasher.field(static_cast<std::int64_t>(request.line_info)).field(static_cast<std::int64_t>(request.debug));
   if (request.target.type == DeviceType::cuda)
     hasher.field(std::int64_t{request.num_warps}).field(std::int64_t{resolved_vector_width(request)});
   for (const KernelSource& source : transitive_sources(request.source)) {

@@ -24,6 +24,9 @@ using TemplateArgument = std::variant<DType, std::int64_t, bool, TypeName>;
 /// As C++ spells it: "float", "1024", "true", "kiln::ops::Add". InternalError for a TypeName with other characters.
 std::string spell(const TemplateArgument& argument);
 
+/// What KILN_DEBUG says; false when it is unset. UsageError(value) when it is no boolean.
+bool debug_by_default();
+
 /// Everything that decides the bytes of a kernel instance, the compiler itself aside.
 struct CompileRequest {
   std::string op;             ///< for messages
@@ -35,7 +38,8 @@ struct CompileRequest {
   std::int32_t num_warps = 4;        ///< threads of a program on the GPU: 32 * num_warps
   std::int32_t vector_width =
       0;  ///< elements a GPU thread accesses at once; 0: 16 bytes over the widest dtype among the template arguments
-  bool line_info = false;  ///< keep source lines in the machine code, for profilers
+  bool line_info = false;           ///< keep source lines in the machine code, for profilers
+  bool debug = debug_by_default();  ///< device_assert is active
   Target target;
 };
 

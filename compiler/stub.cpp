@@ -27,7 +27,8 @@ std::string stub(const CompileRequest& request) {
   if (path.empty() || path.find_first_of("\"\\\n\r") != std::string::npos)
     throw_value_error("kernel source path '" + path +
                       "' cannot be included: it must not be empty or hold quotes, backslashes or line breaks");
-  std::string text = "#include \"" + path + "\"\n";
+  std::string text = request.debug ? "#define KILN_DEBUG 1\n" : "";
+  text += "#include \"" + path + "\"\n";
   if (request.num_parameters >= 0) text += parameter_check(request);
   if (request.target.type == DeviceType::cpu)
     text += std::string("extern \"C\" void ") + kCpuEntry +

@@ -19,6 +19,7 @@ constexpr std::array kVariables = {
     EnvironmentVariable{"KILN_CACHE_SIZE", "4G", "bytes the artifact cache may take on disk (suffixes K, M, G, T)"},
     EnvironmentVariable{"KILN_SOURCE_DIR", "the sources embedded in the library",
                         "source tree to read kernels and tl headers from, for editing them live"},
+    EnvironmentVariable{"KILN_DEBUG", "0", "1: kernels are compiled with their device_asserts active"},
     EnvironmentVariable{"KILN_NUM_THREADS", "all usable cores", "threads that run the programs of a CPU kernel"},
     EnvironmentVariable{"KILN_NVRTC_PATH", "libnvrtc as the dynamic linker and CUDA's usual folders offer it",
                         "path of the libnvrtc to compile CUDA kernels with"},

@@ -18,7 +18,7 @@ namespace kiln {
 struct DispatchOptions {
   std::span<const Tensor> outputs = {};  ///< empty: allocated on the stream
   std::optional<Stream> stream = {};     ///< unset: the device's default stream
-  const Config* config = nullptr;        ///< unset: the spec's default
+  const Config* config = nullptr;        ///< tunables it leaves out, or all if unset: the spec's default
 };
 
 /// Where a plan's parts came from, for `kiln run` and logs.

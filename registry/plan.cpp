@@ -74,11 +74,10 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
   }
   choice.variant = &*serving;
   choice.config_given = given != nullptr;
+  choice.config = serving->default_config(call, target);
   if (given != nullptr) {
-    serving->space(target).validate(*given);
-    choice.config = *given;
-  } else {
-    choice.config = serving->default_config(call, target);
+    for (const auto& [tunable, value] : given->entries()) choice.config.set(tunable, value);
+    serving->space(target).validate(choice.config);
   }
   choice.plan = serving->plan(call, choice.config, target);
   for (const KernelLaunch& launch : choice.plan.launches)

@@ -47,14 +47,18 @@ tbb::task_arena& arena() {
 
 class CpuKernel final : public Kernel {
  public:
-  explicit CpuKernel(std::unique_ptr<LinkedObject> object) : object_(std::move(object)), entry_(object_->entry()) {}
+  CpuKernel(std::string name, std::unique_ptr<LinkedObject> object)
+      : name_(std::move(name)),
+        object_(std::move(object)),
+        entry_(object_->entry()),
+        has_assertions_(object_->has_assertions()) {}
 
   void launch(const LaunchGeometry& geometry, void* const* parameters, Stream /*stream*/) const override {
     const std::int64_t* grid = geometry.grid.data();
     const std::int64_t programs = grid[0] * grid[1] * grid[2];
     if (programs <= 0) return;
     if (programs == 1 || thread_count() == 1) {
-      entry_(parameters, grid, 0, programs);
+      run(parameters, grid, 0, programs);
       return;
     }
     // How long a program takes is not known, so the first ones are timed. The very first pays for cold caches; where it
@@ -68,14 +72,14 @@ class CpuKernel final : public Kernel {
       is_small = fits(ticks, programs - done);
     }
     if (is_small) {
-      entry_(parameters, grid, done, programs);
+      run(parameters, grid, done, programs);
       return;
     }
     const auto piece = static_cast<std::int64_t>(kPieceTicks / std::max<std::uint64_t>(ticks, 1)) + 1;
     arena().execute([&] {
       tbb::parallel_for(
           tbb::blocked_range<std::int64_t>(done, programs, static_cast<std::size_t>(piece)),
-          [&](const tbb::blocked_range<std::int64_t>& range) { entry_(parameters, grid, range.begin(), range.end()); });
+          [&](const tbb::blocked_range<std::int64_t>& range) { run(parameters, grid, range.begin(), range.end()); });
     });
   }
 
@@ -86,14 +90,26 @@ class CpuKernel final : public Kernel {
     return ticks_each <= kInlineTicks && static_cast<std::uint64_t>(programs) <= kInlineTicks / (ticks_each + 1);
   }
 
+  /// TBB hands the first exception of its threads to the caller and starts no further pieces.
+  void run(void* const* parameters, const std::int64_t* grid, std::int64_t begin, std::int64_t end) const {
+    if (!has_assertions_) [[likely]] {
+      entry_(parameters, grid, begin, end);
+      return;
+    }
+    const std::string failure = object_->run_until_failure(parameters, grid, begin, end);
+    if (!failure.empty()) throw DeviceError("kernel " + name_, 0, failure);
+  }
+
   std::uint64_t timed(void* const* parameters, const std::int64_t* grid, std::int64_t begin, std::int64_t end) const {
     const std::uint64_t start = __rdtsc();
-    entry_(parameters, grid, begin, end);
+    run(parameters, grid, begin, end);
     return __rdtsc() - start;
   }
 
+  std::string name_;
   std::unique_ptr<LinkedObject> object_;
   LinkedObject::Entry entry_;
+  bool has_assertions_;
 };
 
 /// The features in `wanted` that this machine lacks, joined by commas.
@@ -125,7 +141,7 @@ std::shared_ptr<const Kernel> load_cpu_kernel(const Artifact& artifact) {
   LinkResult result;
   orc_link_function()(artifact.code, artifact.name, artifact.entry, result);
   if (result.object == nullptr) throw DeviceError("linking '" + artifact.name + "'", 0, result.problem);
-  return std::make_shared<const CpuKernel>(std::move(result.object));
+  return std::make_shared<const CpuKernel>(artifact.name, std::move(result.object));
 }
 
 }  // namespace kiln

@@ -14,6 +14,11 @@ class LinkedObject {
   using Entry = void (*)(void* const* parameters, const std::int64_t* grid, std::int64_t begin, std::int64_t end);
   virtual ~LinkedObject() = default;
   virtual Entry entry() const noexcept = 0;
+  /// Whether it has device_asserts, and then must be run by the function below.
+  virtual bool has_assertions() const noexcept = 0;
+  /// Runs programs as entry() does, until an assertion fails: what it says then, with its place and program, or empty.
+  virtual std::string run_until_failure(void* const* parameters, const std::int64_t* grid, std::int64_t begin,
+                                        std::int64_t end) const = 0;
 };
 
 /// What libkiln-orc.so does: either `object` is set, or `problem` says why the link failed.

@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cmath>
+#include <csetjmp>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -53,6 +54,35 @@ _Float16 truncate_double_to_bfloat16(double value) {
   return std::bit_cast<_Float16>(bfloat16_bits(narrow));
 }
 
+/// Where a thread goes on when a device_assert fails in the kernel that it runs, and what failed.
+struct Failure {
+  std::jmp_buf resume;
+  std::string message;
+};
+thread_local Failure* current_run = nullptr;
+
+constexpr const char* kAssertionFailed = "kiln_host_assertion_failed";
+
+/// What device_assert calls. A jump and not an exception: compiled kernels have no tables to unwind by, and their
+/// frames nothing to destroy.
+[[noreturn]] void assertion_failed(const char* message, const char* file, int line, const long long* program) {
+  Failure& failure = *current_run;
+  if (std::strncmp(file, "./", 2) == 0) file += 2;  // as Clang names files of the working directory
+  failure.message = std::string("device_assert '") + message + "' at " + file + ":" + std::to_string(line) +
+                    ", program (" + std::to_string(program[0]) + ", " + std::to_string(program[1]) + ", " +
+                    std::to_string(program[2]) + ")";
+  std::longjmp(failure.resume, 1);
+}
+
+/// Calls the kernel; false when an assertion failed. A frame of its own, which holds nothing that the jump could leave
+/// half changed.
+__attribute__((noinline)) bool completes(LinkedObject::Entry entry, Failure& failure, void* const* parameters,
+                                         const std::int64_t* grid, std::int64_t begin, std::int64_t end) {
+  if (setjmp(failure.resume) != 0) return false;
+  entry(parameters, grid, begin, end);
+  return true;
+}
+
 struct RuntimeFunction {
   const char* name;
   void* address;
@@ -72,6 +102,7 @@ void* find_symbol(const std::string& name) {
       {"__truncdfhf2", address_of(&__truncdfhf2)},
       {"__truncsfbf2", address_of(&truncate_float_to_bfloat16)},
       {"__truncdfbf2", address_of(&truncate_double_to_bfloat16)},
+      {kAssertionFailed, address_of(&assertion_failed)},
   };
   for (const RuntimeFunction& function : kRuntime)
     if (name == function.name) return function.address;
@@ -92,8 +123,18 @@ class Object final : public LinkedObject {
     if (allocation) llvm::consumeError(memory_.deallocate(std::move(allocation)));
   }
   Entry entry() const noexcept override { return function; }
+  bool has_assertions() const noexcept override { return calls_assertion_failed; }
+  std::string run_until_failure(void* const* parameters, const std::int64_t* grid, std::int64_t begin,
+                                std::int64_t end) const override {
+    Failure failure;
+    Failure* const outer = std::exchange(current_run, &failure);
+    const bool is_complete = completes(function, failure, parameters, grid, begin, end);
+    current_run = outer;
+    return is_complete ? std::string() : std::move(failure.message);
+  }
 
   Entry function = nullptr;
+  bool calls_assertion_failed = false;
   jitlink::JITLinkMemoryManager::FinalizedAlloc allocation;
 
  private:
@@ -119,6 +160,7 @@ class Context final : public jitlink::JITLinkContext {
     std::string missing;
     for (const auto& [name, flags] : symbols) {
       void* address = find_symbol(name.str());
+      if (name == kAssertionFailed) object_.calls_assertion_failed = true;
       if (address == nullptr && flags == jitlink::SymbolLookupFlags::RequiredSymbol)
         missing += (missing.empty() ? "'" : ", '") + name.str() + "'";
       result[name] = {llvm::orc::ExecutorAddr::fromPtr(address), llvm::JITSymbolFlags::Exported};

@@ -2,6 +2,10 @@
 
 #include "compiler/tl/broadcast.hpp"
 
+#if defined(KILN_TARGET_CUDA)
+#include "compiler/tl/cuda/packed_arithmetic.hpp"
+#endif
+
 namespace kiln::tl {
 
 /// Anything with elements: values, symbolic indices or a symbolic mask.
@@ -42,22 +46,17 @@ template <bool kKeepType, typename F, Operand A, Operand B>
 KILN_DEVICE auto map_binary(F f, const A& a, const B& b) {
   using Type = typename BinaryType<kKeepType, A, B>::type;
   using Compute = compute_t<Type>;
-  const auto finish = [f](Compute x, Compute y) {
-    if constexpr (kKeepType)
-      return cast<Type>(f(x, y));
-    else
-      return f(x, y);
-  };
+  using Result = conditional_t<kKeepType, Type, decltype(f(Compute{}, Compute{}))>;
   if constexpr (Number<B>) {
     const Compute y = cast<Compute>(b);
-    return map_registers([finish, y](auto x) { return finish(cast<Compute>(x), y); }, to_values(a));
+    return map_registers([f, y](auto x) { return cast<Result>(f(cast<Compute>(x), y)); }, to_values(a));
   } else if constexpr (Number<A>) {
     const Compute x = cast<Compute>(a);
-    return map_registers([finish, x](auto y) { return finish(x, cast<Compute>(y)); }, to_values(b));
+    return map_registers([f, x](auto y) { return cast<Result>(f(x, cast<Compute>(y))); }, to_values(b));
   } else {
     using VA = values_t<A>;
     using VB = values_t<B>;
-    const auto apply = [finish](auto x, auto y) { return finish(cast<Compute>(x), cast<Compute>(y)); };
+    const auto apply = [f](auto x, auto y) { return cast<Result>(f(cast<Compute>(x), cast<Compute>(y))); };
     if constexpr (is_same<typename VA::shape, typename VB::shape> &&
                   is_same<typename VA::layout, typename VB::layout>) {
       return map_registers(apply, to_values(a), to_values(b));
@@ -143,28 +142,43 @@ template <typename A, typename B>
 concept ComparedOperands = TileOperands<A, B> && !(AffineTile<A> && Integer<B>);
 
 // Signed overflow wraps on both targets: integers are computed unsigned.
+template <Number T>
+using wrapping_t = conditional_t<Integer<T> && !is_same<T, bool>, uint64_t, T>;
+
 template <Number T, typename F>
 KILN_DEVICE T wrapping(T x, T y, F f) {
-  if constexpr (Integer<T> && !is_same<T, bool>)
-    return static_cast<T>(f(static_cast<uint64_t>(x), static_cast<uint64_t>(y)));
-  else
-    return static_cast<T>(f(x, y));
+  return static_cast<T>(f(static_cast<wrapping_t<T>>(x), static_cast<wrapping_t<T>>(y)));
 }
 
 template <typename A, typename B>
   requires ValueOperands<A, B>
 KILN_DEVICE auto operator+(const A& a, const B& b) {
-  return map_binary<true>([](auto x, auto y) { return wrapping(x, y, [](auto u, auto v) { return u + v; }); }, a, b);
+  return map_binary<true>(
+      [](auto x, auto y) {
+        using Wide = wrapping_t<decltype(x)>;
+        return static_cast<decltype(x)>(static_cast<Wide>(x) + static_cast<Wide>(y));
+      },
+      a, b);
 }
 template <typename A, typename B>
   requires ValueOperands<A, B>
 KILN_DEVICE auto operator-(const A& a, const B& b) {
-  return map_binary<true>([](auto x, auto y) { return wrapping(x, y, [](auto u, auto v) { return u - v; }); }, a, b);
+  return map_binary<true>(
+      [](auto x, auto y) {
+        using Wide = wrapping_t<decltype(x)>;
+        return static_cast<decltype(x)>(static_cast<Wide>(x) - static_cast<Wide>(y));
+      },
+      a, b);
 }
 template <typename A, typename B>
   requires ValueOperands<A, B>
 KILN_DEVICE auto operator*(const A& a, const B& b) {
-  return map_binary<true>([](auto x, auto y) { return wrapping(x, y, [](auto u, auto v) { return u * v; }); }, a, b);
+  return map_binary<true>(
+      [](auto x, auto y) {
+        using Wide = wrapping_t<decltype(x)>;
+        return static_cast<decltype(x)>(static_cast<Wide>(x) * static_cast<Wide>(y));
+      },
+      a, b);
 }
 /// C++'s: integers truncate towards zero (Triton's //).
 template <typename A, typename B>

@@ -72,6 +72,7 @@ KILN_DEVICE To cast(From x) {
 /// The tile with every element cast.
 template <Number To, Number From, typename S, typename L>
 KILN_DEVICE Tile<To, S, L> cast(const Tile<From, S, L>& x) {
+  if constexpr (is_same<To, From>) return x;
   Tile<To, S, L> result;
 #if defined(KILN_TARGET_CUDA)
   if constexpr (is_same<From, float> && (is_same<To, float16> || is_same<To, bfloat16>) && L::kRegisters % 2 == 0) {
@@ -89,10 +90,12 @@ KILN_DEVICE Tile<To, S, L> cast(const Tile<From, S, L>& x) {
       result.registers[r + 1] = __builtin_bit_cast(float, pair & 0xffff0000u);
     }
     return result;
-  }
+  } else
 #endif
-  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = cast<To>(x.registers[r]);
-  return result;
+  {
+    KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = cast<To>(x.registers[r]);
+    return result;
+  }
 }
 
 /// A symbolic index tile as values.

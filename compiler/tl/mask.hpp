@@ -64,6 +64,19 @@ struct UniformMask {
   KILN_DEVICE bool at(int, int, int) const { return value; }
 };
 
+/// Given for a mask, it says that all of the tile exists and that its address allows the widest accesses.
+struct DirectAccess {};
+template <typename ShapeT>
+struct DirectMask {
+  using shape = ShapeT;
+  KILN_DEVICE bool all() const { return true; }
+  KILN_DEVICE bool at(int, int, int) const { return true; }
+};
+template <typename T>
+inline constexpr bool is_direct_mask = false;
+template <typename S>
+inline constexpr bool is_direct_mask<DirectMask<S>> = true;
+
 /// Computed per element, in the default layout of its shape.
 template <typename ShapeT>
 struct TileMask {

@@ -42,6 +42,8 @@ template <typename ShapeT, typename M>
 KILN_DEVICE auto mask_for(const M& mask) {
   if constexpr (is_same<M, bool>)
     return UniformMask<ShapeT>{mask};
+  else if constexpr (is_same<M, DirectAccess>)
+    return DirectMask<ShapeT>{};
   else if constexpr (ValueTile<M>)
     return TileMask<ShapeT>{broadcast_to_shape<ShapeT>(cast<bool>(mask))};
   else
@@ -52,8 +54,9 @@ template <AddressTile P, typename M>
 struct AccessShape {
   using type = broadcast_shape_t<typename P::shape, typename M::shape>;
 };
-template <AddressTile P>
-struct AccessShape<P, bool> {
+template <AddressTile P, typename M>
+  requires(is_same<M, bool> || is_same<M, DirectAccess>)
+struct AccessShape<P, M> {
   using type = typename P::shape;
 };
 
@@ -109,6 +112,26 @@ KILN_DEVICE void store(const P& pointers, const V& value, const M& mask) {
 template <AddressTile P, Operand V>
 KILN_DEVICE void store(const P& pointers, const V& value) {
   store(pointers, value, true);
+}
+/// As store(), for output that is not read again soon and is larger than the caches: on the CPU whole aligned cache
+/// lines go past them, which saves reading the lines first; the GPU has no such need. Where `wanted` is false it is
+/// store(): a line that the program has just read is better written where it is.
+template <AddressTile P, Operand V, typename M>
+KILN_DEVICE void store_streaming(const P& pointers, const V& value, const M& mask, [[maybe_unused]] bool wanted) {
+#if defined(KILN_TARGET_CPU)
+  using T = typename P::value_type;
+  using S = typename AccessShape<P, M>::type;
+  if constexpr (Number<V>) {
+    store_streaming(pointers, full_of<T, S>(cast<T>(value)), mask, wanted);
+  } else if constexpr (AffineTile<decltype(pointers.offsets)> && !ValueTile<M>) {
+    store_affine_streaming<T, S>(pointers.data, pointers.offsets, broadcast_to_shape<S>(cast<T>(to_values(value))),
+                                 mask_for<S>(mask), wanted);
+  } else {
+    store(pointers, value, mask);
+  }
+#else
+  store(pointers, value, mask);
+#endif
 }
 /// One number, written once.
 template <Number T, Number V>

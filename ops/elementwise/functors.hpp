@@ -208,6 +208,14 @@ KILN_TERNARY_FUNCTOR(MulAdd, multiply_add(x, y, z))
 KILN_BINARY_FUNCTOR(Axpby, multiply_add(scalar<Compute>(scalars, kFirstScalar), x,
                                         scalar<Compute>(scalars, kSecondScalar) * y))
 
+template <typename Functor, typename... Others>
+inline constexpr bool is_one_of = (tl::is_same<Functor, Others> || ...);
+/// Whether one element is much code, so that code which seldom runs is better not unrolled.
+template <typename Functor>
+inline constexpr bool is_long = is_one_of<Functor, FloorDiv, Remainder, Pow, Atan2, Sin, Cos, Tan, Erf, Gelu, GeluTanh>;
+template <typename Functor>
+inline constexpr bool is_long<ScalarRight<Functor>> = is_long<Functor>;
+
 /// The attribute `value` everywhere; no inputs.
 struct Fill {
   template <typename Compute>

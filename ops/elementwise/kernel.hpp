@@ -11,27 +11,37 @@ namespace kiln::ops {
 // its constant cache.
 
 /// out[i] = Functor(in[i]...) over dense tensors of n elements in one order. Inputs are cast to Compute, the result to
-/// Out.
-template <typename Functor, typename Compute, int BLOCK_SIZE, typename Out, typename... In>
+/// Out. STREAM: the output goes past the caches, where it is none of the inputs.
+template <typename Functor, typename Compute, int BLOCK_SIZE, int STREAM, typename Out, typename... In>
 KILN_KERNEL void elementwise_contiguous_kernel(Out* out, tl::int64_t n, const In*... in, Scalars scalars) {
-  const auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
-  const auto mask = offsets < n;
-  tl::store(
-      out + offsets,
-      tl::cast<Out>(Functor::template apply<Compute>(scalars, tl::cast<Compute>(tl::load(in + offsets, mask))...)),
-      mask);
+  tl::cover<BLOCK_SIZE, is_long<Functor> ? 1 : 4>(
+      tl::program_id(0), n,
+      [&](const auto& offsets, const auto& mask) {
+        const auto values = tl::cast<Out>(
+            Functor::template apply<Compute>(scalars, tl::cast<Compute>(tl::load(in + offsets, mask))...));
+        if constexpr (STREAM != 0)
+          tl::store_streaming(out + offsets, values, mask, (... && (static_cast<const void*>(in) != out)));
+        else
+          tl::store(out + offsets, values, mask);
+      },
+      out, in...);
 }
 
-/// One operand's column offsets, with its stride's kind in the type.
-template <int kKind, int kColumns>
-KILN_DEVICE auto column_offsets(tl::int64_t first_column, tl::int64_t stride) {
-  const auto columns = tl::expand_dims<0>(first_column + tl::arange<kColumns>());
-  if constexpr (kKind == kStrideZero)
-    return columns * 0;
-  else if constexpr (kKind == kStrideOne)
-    return columns;
+/// The offsets of one operand's tile whose first element is at `base`. The kind of its stride along the columns is in
+/// the type; a tile of one row has no stride along the rows.
+template <int kRows, int kColumns, int kKind>
+KILN_DEVICE auto tile_offsets(tl::int64_t base, tl::int64_t row_stride, tl::int64_t column_stride) {
+  using Shape = tl::Shape<kRows, kColumns>;
+  const auto columns = [&] {
+    if constexpr (kKind == kStrideAny)
+      return column_stride;
+    else
+      return tl::Constant<kKind == kStrideOne>{};
+  }();
+  if constexpr (kRows == 1)
+    return tl::make_affine<Shape>(base, tl::Constant<0>{}, columns);
   else
-    return columns * stride;
+    return tl::make_affine<Shape>(base, row_stride, columns);
 }
 
 #if defined(KILN_TARGET_CUDA)
@@ -79,10 +89,10 @@ KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration
       return (rows < iteration.rows) & (columns < iteration.columns);
   }();
   const auto offsets = [&]<int kOperand>() {
-    return outer[kOperand] + rows * iteration.row_strides[kOperand] + column_offsets <
-                   (STRIDE_KINDS >> (2 * kOperand)) &
-               3,
-           BLOCK_N > (first_column, iteration.column_strides[kOperand]);
+    const tl::int64_t row_stride = iteration.row_strides[kOperand], column_stride = iteration.column_strides[kOperand];
+    constexpr int kKind = (STRIDE_KINDS >> (2 * kOperand)) & 3;
+    return tile_offsets<BLOCK_M, BLOCK_N, kKind>(
+        outer[kOperand] + first_row * row_stride + first_column * column_stride, row_stride, column_stride);
   };
   const auto run = [&]<int... kInput>(tl::Sequence<kInput...>) {
     tl::store(out + offsets.template operator()<0>(),
@@ -104,10 +114,18 @@ KILN_KERNEL void elementwise_indexed_kernel(Out* out, IndexedIteration iteration
   KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) offsets[operand] =
       tl::zeros<tl::int32_t, BLOCK_SIZE>();
   KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_dims; ++dim) {
-    const auto quotient = (tl::umulhi(rest, iteration.multipliers[dim]) + rest) >> iteration.shifts[dim];
-    const auto coordinate = tl::cast<tl::int32_t>(rest - quotient * iteration.extents[dim]);
-    KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) offsets[operand] =
-        offsets[operand] + coordinate * iteration.strides[operand][dim];
+    const tl::uint32_t multiplier = iteration.multipliers[dim], shift = iteration.shifts[dim];
+    const tl::uint32_t extent = iteration.extents[dim];
+    // Functions of numbers, mapped: as many operators on tiles would take four times as long to compile.
+    const auto quotient =
+        tl::map_elementwise([=](tl::uint32_t n) { return (tl::scalar::umulhi(n, multiplier) + n) >> shift; }, rest);
+    const auto coordinate = tl::map_elementwise(
+        [=](tl::uint32_t n, tl::uint32_t q) { return static_cast<tl::int32_t>(n - q * extent); }, rest, quotient);
+    KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) {
+      const tl::int32_t stride = iteration.strides[operand][dim];
+      offsets[operand] = tl::map_elementwise([=](tl::int32_t offset, tl::int32_t i) { return offset + i * stride; },
+                                             offsets[operand], coordinate);
+    }
     rest = quotient;
   }
   const auto run = [&]<int... kInput>(tl::Sequence<kInput...>) {

@@ -29,6 +29,10 @@ constexpr std::int64_t kLeastProgramBytes = 3072;
 constexpr double kHeavyFlops = 10;
 constexpr double kVeryHeavyFlops = 20;
 constexpr std::int64_t kMostElementsPerThread = 64;
+/// A call that moves more than this leaves little of its output in a CPU's caches (32 MB is a usual last level, which
+/// the inputs share), so the output goes past them. A constant rather than the machine's cache size: virtual machines
+/// report sizes that are wrong by ten, and a config should depend on the model of the CPU alone.
+constexpr std::int64_t kStreamingBytes = std::int64_t{64} << 20;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -84,6 +88,12 @@ ConfigSpace linear_space(const Target& target) {
           {threads_are_busy({"BLOCK_SIZE"}), registers_suffice({"BLOCK_SIZE"})}};
 }
 
+/// On the CPU also whether the output goes past the caches.
+ConfigSpace contiguous_space(const Target& target) {
+  if (is_cuda(target)) return linear_space(target);
+  return {{{"BLOCK_SIZE", {128, 64, 256}}, {"STREAM", {0, 1}}}, {}};
+}
+
 ConfigSpace tile_space(const Target& target) {
   if (!is_cuda(target))
     return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64}}, {"BLOCK_N", {64, 128, 32, 16, 8, 4, 2, 256}}},
@@ -97,12 +107,13 @@ ConfigSpace tile_space(const Target& target) {
            registers_suffice({"BLOCK_M", "BLOCK_N"})}};
 }
 
-/// Two warps where such a program moves enough: small programs start and end sooner (1% at 2^24 elements). Four
-/// otherwise.
+/// The fewest warps whose program moves enough: small programs start and end sooner (1% at 2^24 elements).
 Config linear_default(std::int64_t elements_per_thread, std::int64_t bytes_per_element, std::int64_t cpu_block,
                       const Target& target) {
   if (!is_cuda(target)) return {{"BLOCK_SIZE", cpu_block}};
-  const std::int64_t num_warps = elements_per_thread * 64 * bytes_per_element >= kLeastProgramBytes ? 2 : kDefaultWarps;
+  std::int64_t num_warps = 1;
+  while (num_warps < kDefaultWarps && elements_per_thread * 32 * num_warps * bytes_per_element < kLeastProgramBytes)
+    num_warps *= 2;
   return {{"BLOCK_SIZE", elements_per_thread * 32 * num_warps}, {"num_warps", num_warps}};
 }
 
@@ -205,7 +216,7 @@ Variant contiguous(const OpRow& row) {
   variant.doc = "every operand is dense in the same order: one linear run";
   variant.kernel = "kiln::ops::elementwise_contiguous_kernel";
   variant.serves = [&row](const OpCall& call, const Target&) { return is_contiguous(collapse_call(row, call)); };
-  variant.space = linear_space;
+  variant.space = contiguous_space;
   variant.default_config = [&row](const OpCall& call, const Target& target) {
     const std::int64_t width = vector_width(row, call);
     std::int64_t elements = std::max(width, kLinearElements);
@@ -213,13 +224,17 @@ Variant contiguous(const OpRow& row) {
       elements = width;
     else if (row.flops >= kHeavyFlops && width >= 8)
       elements *= 2;
-    return linear_default(elements, bytes_per_element(row, call), width <= 2 ? 64 : 128, target);
+    const std::int64_t bytes = bytes_per_element(row, call);
+    Config config = linear_default(elements, bytes, width <= 2 ? 64 : 128, target);
+    if (!is_cuda(target)) config.set("STREAM", call.outputs[0].numel() * bytes >= kStreamingBytes ? 1 : 0);
+    return config;
   };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     const CollapsedIteration iteration = collapse_call(row, call);
     if (!is_contiguous(iteration)) throw InternalError("the contiguous variant was planned for a strided call");
     const std::int64_t block_size = config.at("BLOCK_SIZE");
-    return make_plan(row, call, config, ceil_div(iteration.numel, block_size), {block_size},
+    const std::int64_t* const stream = config.find("STREAM");
+    return make_plan(row, call, config, ceil_div(iteration.numel, block_size), {block_size, stream ? *stream : 0},
                      static_cast<long long>(iteration.numel), target);
   };
   return variant;

@@ -58,6 +58,7 @@ std::vector<OpRow> arithmetic_ops() {
                     return plus(x, times(a.scalar<decltype(x)>(0), y));
                   })}},
        .choose_form = has_alpha,
+       .narrow_arithmetic = true,
        .scalars = {kAlpha},
        .examples = {{{"alpha", -1.0}}}},
       {.name = "sub",
@@ -70,12 +71,14 @@ std::vector<OpRow> arithmetic_ops() {
                     return minus(x, times(a.scalar<decltype(x)>(0), y));
                   })}},
        .choose_form = has_alpha,
+       .narrow_arithmetic = true,
        .scalars = {kAlpha},
        .examples = {{{"alpha", -1.0}}}},
       {.name = "mul",
        .arity = 2,
        .doc = "x * y; integers wrap, bool is logical and",
-       .forms = one("Mul", reference<2>([](auto x, auto y) { return times(x, y); }))},
+       .forms = one("Mul", reference<2>([](auto x, auto y) { return times(x, y); })),
+       .narrow_arithmetic = true},
       {.name = "div",
        .arity = 2,
        .rule = to_float,

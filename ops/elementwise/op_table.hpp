@@ -58,8 +58,11 @@ struct OpRow {
   Accuracy accuracy = Accuracy::exact;
   std::vector<Form> forms{};
   std::size_t (*choose_form)(const Attributes&, DType compute) = nullptr;  ///< index into forms; null: always the first
-  std::vector<ScalarAttribute> scalars{};                                  ///< `other` of the binary ops is implied
-  std::vector<AttributeSpec> attributes{};                                 ///< those that are not numbers
+  /// Whether the first form on two tensors is one rounded operation that the tile language has for f16 and bf16
+  /// themselves: it then computes in them, with the same bits as in float and fewer instructions.
+  bool narrow_arithmetic = false;
+  std::vector<ScalarAttribute> scalars{};   ///< `other` of the binary ops is implied
+  std::vector<AttributeSpec> attributes{};  ///< those that are not numbers
   std::vector<InputRange> ranges{};
   std::vector<Attributes> examples{};  ///< attributes worth an example, beside the defaults
 };

@@ -118,6 +118,14 @@ void check_ranges(const OpRow& row, const Attributes& attributes, const Elementw
   }
 }
 
+/// Tensors of another dtype, and numbers, are not rounded to the promoted dtype before the operation.
+bool computes_narrow(const OpRow& row, std::span<const TensorView> inputs, const Attributes& attributes,
+                     DType promoted) {
+  return row.narrow_arithmetic && (promoted == DType::f16 || promoted == DType::bf16) && inputs.size() == 2 &&
+         inputs[0].dtype == promoted && inputs[1].dtype == promoted &&
+         &form_of(row, attributes, promoted) == &row.forms[0];
+}
+
 }  // namespace
 
 std::vector<DType> supported_dtypes(const OpRow& row) {
@@ -148,7 +156,8 @@ ElementwiseTypes resolve_types(const OpRow& row, std::span<const TensorView> inp
                                       dtype_names(legal)));
   }
   if (row.rule == DTypeRule::to_float && !is_floating(types.promoted)) types.promoted = DType::f32;
-  types.compute = compute_dtype(types.promoted);
+  types.compute =
+      computes_narrow(row, inputs, attributes, types.promoted) ? types.promoted : compute_dtype(types.promoted);
   switch (row.rule) {
     case DTypeRule::comparison:
     case DTypeRule::predicate:

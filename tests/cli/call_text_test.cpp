@@ -71,10 +71,19 @@ TEST(AttributeTextTest, ReadsValuesAsTheDefaultsType) {
   EXPECT_EQ(value(std::string("none"), "tanh"), AttributeValue(std::string("tanh")));
   EXPECT_EQ(value(DType::f32, "bfloat16"), AttributeValue(DType::bf16));
   EXPECT_EQ(value(std::vector<std::int64_t>{}, "[0, 1]"), AttributeValue(std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(value(std::vector<std::int64_t>{}, "4x5"), AttributeValue(std::vector<std::int64_t>{4, 5}));
+  EXPECT_EQ(value(std::vector<std::int64_t>{}, "7"), AttributeValue(std::vector<std::int64_t>{7}));
+  EXPECT_EQ(value(std::vector<std::int64_t>{}, "(7,)"), AttributeValue(std::vector<std::int64_t>{7}));
+  EXPECT_EQ(value(std::vector<std::int64_t>{}, "()"), AttributeValue(std::vector<std::int64_t>{}));
+  for (const char* text : {"4x", "x4", "4xx5", "4;5", "a"})
+    EXPECT_THROW(value(std::vector<std::int64_t>{}, text), UsageError) << text;
+  EXPECT_EQ(value(std::monostate{}, "0,-1"), AttributeValue(std::vector<std::int64_t>{0, -1}));
+  EXPECT_EQ(value(std::monostate{}, "[1]"), AttributeValue(std::vector<std::int64_t>{1}));
   EXPECT_EQ(value(std::monostate{}, "none"), AttributeValue());
   EXPECT_EQ(value(std::monostate{}, "3"), AttributeValue(std::int64_t{3}));
   EXPECT_EQ(value(std::monostate{}, "-0.5"), AttributeValue(-0.5));
-  for (const char* text : {"two", "", "1e400", "1,5"}) EXPECT_THROW(value(std::monostate{}, text), UsageError) << text;
+  for (const char* text : {"two", "", "1e400", "1,half"})
+    EXPECT_THROW(value(std::monostate{}, text), UsageError) << text;
 }
 
 TEST(AttributeTextTest, RefusesWhatDoesNotFit) {
@@ -135,6 +144,25 @@ TEST(CallInputsTest, RefusesCountsThatDoNotFit) {
   EXPECT_THAT(usage_error_of([&] { input_metas(spec, {"add", {"1", "2"}, {"f32", "f32", "f32"}, {}}, {}); }),
               HasSubstr("given"));
   EXPECT_THROW(input_metas(spec, {"add", {"1"}, {"float33"}, {}}, {}), UsageError);
+}
+
+TEST(CallInputsTest, AnOpMayTakeNoInputs) {
+  OpSpec spec = spec_of("uniform", {}, {{"size", std::vector<std::int64_t>{}, true, ""}});
+  spec.examples = {{{}, {{"size", std::vector<std::int64_t>{4, 5}}}}};
+  EXPECT_TRUE(input_metas(spec, {"uniform", {}, {}, {}}, {}).empty());
+  EXPECT_EQ(example_command(spec, spec.examples[0]), "kiln run uniform --attr size=4,5");
+  for (const CallText& call : {CallText{"uniform", {"4x5"}, {}, {}}, CallText{"uniform", {}, {"f16"}, {}}})
+    EXPECT_THAT(usage_error_of([&] { input_metas(spec, call, {}); }),
+                testing::AllOf(HasSubstr("no inputs"), HasSubstr("--attr size=4,5")));
+}
+
+TEST(CallInputsTest, ARepeatedInputTakesAnyNumber) {
+  const OpSpec spec = spec_of("concat", {{"tensors", "", false, true}}, {});
+  const auto metas = input_metas(spec, {"concat", {"4", "5", "6"}, {}, {}}, {});
+  ASSERT_EQ(metas.size(), 3U);
+  EXPECT_EQ(metas[2].shape, (Dims{6}));
+  EXPECT_EQ(input_name(spec, 2), "tensors");
+  EXPECT_EQ(signature(spec), "concat(tensors...) -> out");
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ class FromAHeader : public testing::Test {
     request.source = embedded_source(kFamily);
     request.kernel = "kiln::ops::elementwise_contiguous_kernel";
     request.template_arguments = {
-        TypeName{"kiln::ops::Add"}, DType::f32, std::int64_t{128}, DType::f16, DType::f16, DType::f16};
+        TypeName{"kiln::ops::Add"}, DType::f32, std::int64_t{128}, std::int64_t{0}, DType::f16, DType::f16, DType::f16};
     request.target = host_cpu_target();
     return request;
   }

@@ -5,6 +5,7 @@
 
 #include "core/errors.hpp"
 #include "ops/elementwise/promotion.hpp"
+#include "ops/elementwise/spec.hpp"
 #include "tests/ops/host_tensor.hpp"
 
 namespace kiln::testing {
@@ -87,9 +88,24 @@ TEST(ElementwisePromotion, ComparisonsAndPredicatesGiveBool) {
 TEST(ElementwisePromotion, NarrowFloatsComputeInF32AndTheRestInThemselves) {
   for (const DType dtype : kAllDTypes) {
     const DType expected = is_floating(dtype) && dtype != DType::f64 ? DType::f32 : dtype;
-    EXPECT_EQ(types_of("add", {shaped(dtype, kShape), shaped(dtype, kShape)}).compute, expected) << name(dtype);
+    EXPECT_EQ(types_of("maximum", {shaped(dtype, kShape), shaped(dtype, kShape)}).compute, expected) << name(dtype);
     EXPECT_EQ(types_of("cast", {shaped(dtype, kShape)}, {{"dtype", DType::i8}}).compute, expected) << name(dtype);
   }
+}
+
+TEST(ElementwisePromotion, OneRoundedOperationOnTwo16BitTensorsComputesInThem) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    SCOPED_TRACE(name(dtype));
+    const TensorView x = shaped(dtype, kShape);
+    for (const char* op : {"add", "sub", "mul"}) EXPECT_EQ(types_of(op, {x, x}).compute, dtype) << op;
+    // More than one operation, a number that f16 may not hold, a tensor that it may not hold.
+    EXPECT_EQ(types_of("add", {x, x}, {{"alpha", 2.0}}).compute, DType::f32);
+    EXPECT_EQ(types_of("add_relu", {x, x}).compute, DType::f32);
+    EXPECT_EQ(types_of("mul", {x}, {{"other", 0.1}}).compute, DType::f32);
+    EXPECT_EQ(types_of("add", {x, shaped(DType::i32, kShape)}).compute, DType::f32);
+  }
+  const TensorView narrower = shaped(DType::fp8e4m3, kShape);
+  EXPECT_EQ(types_of("add", {narrower, narrower}).compute, DType::f32);
 }
 
 TEST(ElementwisePromotion, AScalarChangesTheDTypeOnlyWhereItsKindIsHigher) {
@@ -144,7 +160,7 @@ TEST(ElementwisePromotion, UnsupportedDTypesNameTheOpTheOperandsAndWhatIsSupport
 }
 
 TEST(ElementwisePromotion, SpecsListExactlyTheDTypesThatWork) {
-  for (const OpSpec& spec : builtin_ops()) {
+  for (const OpSpec& spec : elementwise::elementwise_specs()) {
     for (const DType dtype : kAllDTypes) {
       const bool listed = std::find(spec.dtypes.begin(), spec.dtypes.end(), dtype) != spec.dtypes.end();
       std::vector<TensorView> inputs(spec.inputs.size(), shaped(dtype, kShape));

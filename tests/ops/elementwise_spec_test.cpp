@@ -6,6 +6,7 @@
 
 #include "core/errors.hpp"
 #include "ops/elementwise/iteration.hpp"
+#include "ops/elementwise/spec.hpp"
 #include "tests/ops/host_tensor.hpp"
 
 namespace kiln::testing {
@@ -48,7 +49,8 @@ KernelLaunch plan_of(std::string_view op, const std::vector<TensorMeta>& inputs,
 
 TEST(ElementwiseSpecs, HoldTheWholeFamily) {
   std::set<std::string> names;
-  for (const OpSpec& spec : builtin_ops()) EXPECT_TRUE(names.insert(spec.name).second) << spec.name << " twice";
+  for (const OpSpec& spec : elementwise::elementwise_specs())
+    EXPECT_TRUE(names.insert(spec.name).second) << spec.name << " twice";
   for (const char* op : {"add",
                          "sub",
                          "mul",
@@ -115,7 +117,7 @@ TEST(ElementwiseSpecs, HoldTheWholeFamily) {
 }
 
 TEST(ElementwiseSpecs, EveryPartIsThere) {
-  for (const OpSpec& spec : builtin_ops()) {
+  for (const OpSpec& spec : elementwise::elementwise_specs()) {
     EXPECT_FALSE(spec.doc.empty()) << spec.name;
     EXPECT_FALSE(spec.dtypes.empty()) << spec.name;
     EXPECT_FALSE(spec.examples.empty()) << spec.name;
@@ -133,7 +135,7 @@ TEST(ElementwiseSpecs, EveryPartIsThere) {
 }
 
 TEST(ElementwiseSpecs, EveryExampleInfersPlansAndHasAValidDefault) {
-  for (const OpSpec& spec : builtin_ops())
+  for (const OpSpec& spec : elementwise::elementwise_specs())
     for (std::size_t e = 0; e < spec.examples.size(); ++e)
       for (const Target& target : {kCpu, kCuda}) {
         SCOPED_TRACE(spec.name + " example " + std::to_string(e) + " on " + to_string(target));
@@ -175,20 +177,20 @@ TEST(ElementwiseSpecs, TemplateArgumentsFollowTheKernels) {
   const std::vector<TensorMeta> pair = {{DType::f16, {8, 100}}, {DType::f16, {8, 100}}};
   const Config block{{"BLOCK_SIZE", 128}};
   KernelLaunch plan = plan_of("add", pair, {}, block, kCpu);
-  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Add", "float", "128", "kiln::tl::float16", "kiln::tl::float16",
-                                         "kiln::tl::float16"));
+  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Add", "kiln::tl::float16", "128", "0", "kiln::tl::float16",
+                                         "kiln::tl::float16", "kiln::tl::float16"));
   EXPECT_EQ(plan.geometry.grid[0], 7);
   EXPECT_EQ(plan.vector_width, 8);
   plan = plan_of("add", pair, {{"alpha", 2.0}}, block, kCpu);
   EXPECT_EQ(spelled(plan)[0], "kiln::ops::AddAlpha");
   plan = plan_of("sub", {pair[0]}, {{"other", 3.0}, {"alpha", 0.5}}, block, kCpu);
   EXPECT_EQ(spelled(plan)[0], "kiln::ops::ScalarRight<kiln::ops::SubAlpha>");
-  EXPECT_EQ(plan.template_arguments.size(), 5U);
+  EXPECT_EQ(plan.template_arguments.size(), 6U);
   plan = plan_of("lt", {{DType::i32, {9}}, {DType::f64, {9}}}, {}, block, kCpu);
-  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Lt", "double", "128", "bool", "kiln::tl::int32_t", "double"));
+  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Lt", "double", "128", "0", "bool", "kiln::tl::int32_t", "double"));
   EXPECT_EQ(plan.vector_width, 2);
   plan = plan_of("fill", {{DType::i8, {9}}}, {{"value", 1.0}}, block, kCpu);
-  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Fill", "kiln::tl::int8_t", "128", "kiln::tl::int8_t"));
+  EXPECT_THAT(spelled(plan), ElementsAre("kiln::ops::Fill", "kiln::tl::int8_t", "128", "0", "kiln::tl::int8_t"));
   EXPECT_EQ(plan.arguments.size(), 3);
   EXPECT_EQ(plan.vector_width, 16);
   plan = plan_of("floor", {{DType::i32, {9}}}, {}, block, kCpu);
@@ -206,6 +208,17 @@ TEST(ElementwiseSpecs, TemplateArgumentsFollowTheKernels) {
   plan = plan_of("add", {{DType::f32, {8, 100}}, {DType::f32, {8, 1}}}, {}, {{"BLOCK_M", 2}, {"BLOCK_N", 64}}, kCpu);
   EXPECT_EQ(spelled(plan)[4], "5");
   EXPECT_EQ(plan.geometry.grid[0], 8);
+}
+
+TEST(ElementwiseSpecs, OnlyLargeCpuCallsStreamTheirOutput) {
+  const auto config_of = [](std::int64_t elements, const Target& target) {
+    const OpSpec& add = spec_of("add");
+    const Call call = make_call(add, {{DType::f32, {elements}}, {DType::f32, {elements}}}, {});
+    return add.variants.at(0).default_config(call.view(), target);
+  };
+  EXPECT_EQ(config_of(1 << 20, kCpu).at("STREAM"), 0) << "12 MB stay in the cache";
+  EXPECT_EQ(config_of(1 << 26, kCpu).at("STREAM"), 1);
+  EXPECT_EQ(config_of(1 << 26, kCuda).find("STREAM"), nullptr);
 }
 
 TEST(ElementwiseSpecs, ScalarsReachTheKernel) {
@@ -245,7 +258,7 @@ TEST(ElementwiseSpecs, CostCountsBroadcastOperandsOnce) {
 }
 
 TEST(ElementwiseSpecs, TolerancesAreZeroForIntegersAndOneUnitForNarrowFloats) {
-  for (const OpSpec& spec : builtin_ops()) {
+  for (const OpSpec& spec : elementwise::elementwise_specs()) {
     EXPECT_EQ(spec.tolerance(DType::i32).relative, 0) << spec.name;
     EXPECT_EQ(spec.tolerance(DType::bool_).absolute, 0) << spec.name;
     EXPECT_GE(spec.tolerance(DType::f16).relative, std::exp2(-10)) << spec.name;

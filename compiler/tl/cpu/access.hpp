@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/cpu/program.hpp"
 #include "compiler/tl/mask.hpp"
 
 namespace kiln::tl {
@@ -45,6 +46,31 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
               values.registers[r];
       }
   }
+}
+
+/// As store_affine, but a full tile of whole cache lines goes to memory past the caches, unless `wanted` is false: its
+/// lines are then not read before they are written. Other threads see it once run_programs has fenced.
+template <Number T, typename S, AffineTile A, typename L, typename M>
+KILN_DEVICE void store_affine_streaming(T* data, const A& offsets, const Tile<T, S, L>& values, const M& mask,
+                                        bool wanted) {
+  constexpr int kLineBytes = 64;
+  constexpr int kLineElements = kLineBytes / static_cast<int>(sizeof(T));
+  if constexpr (S::kRows == 1 && S::kColumns % kLineElements == 0 &&
+                is_same<typename A::column_stride_type, Constant<1>>) {
+    // A vector type and a builtin: the vectoriser leaves loops of single streaming stores alone.
+    using Line = uint32_t __attribute__((vector_size(kLineBytes)));
+    T* const first = data + offsets.base;
+    if (wanted && mask.all() && __builtin_bit_cast(uint64_t, first) % kLineBytes == 0) {
+      for (int start = 0; start < S::kColumns; start += kLineElements) {
+        Line line;
+        __builtin_memcpy(&line, values.registers + start, kLineBytes);
+        __builtin_nontemporal_store(line, reinterpret_cast<Line*>(first + start));
+      }
+      kiln_program[cpu::kHasStreamed] = 1;
+      return;
+    }
+  }
+  store_affine<T, S>(data, offsets, values, mask);
 }
 
 template <Number T, typename S, Integer I, typename M>

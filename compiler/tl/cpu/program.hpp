@@ -2,10 +2,11 @@
 
 #include "compiler/tl/traits.hpp"
 
-/// Program ids along the three axes, then the grid's extents. The compiler turns this global into a local of the entry
-/// point once everything is inlined into it, so it is neither shared between threads nor in memory. A thread_local was
-/// the alternative: JIT-compiled code would pay a call per access.
-static long long kiln_program[6] __asm__("kiln_program");
+/// Program ids along the three axes, the grid's extents, and whether a program has streamed (kHasStreamed). The
+/// compiler turns this global into a local of the entry point once everything is inlined into it, so it is neither
+/// shared between threads nor in memory. A thread_local was the alternative: JIT-compiled code would pay a call per
+/// access.
+static long long kiln_program[7] __asm__("kiln_program");
 
 namespace kiln::tl {
 
@@ -22,6 +23,9 @@ KILN_DEVICE int64_t num_programs(int axis) {
 }  // namespace kiln::tl
 
 namespace kiln::tl::cpu {
+
+/// Where kiln_program says that a streaming store was made, which is ordered after no other.
+inline constexpr int kHasStreamed = 6;
 
 template <typename F>
 struct Parameters;
@@ -40,6 +44,7 @@ struct Parameters<void (*)(P...)> {
     kiln_program[3] = extent0;
     kiln_program[4] = extent1;
     kiln_program[5] = extent2;
+    kiln_program[kHasStreamed] = 0;
     int64_t id0 = begin % extent0, id1 = begin / extent0 % extent1, id2 = begin / extent0 / extent1;
     for (int64_t program = begin; program < end; ++program) {
       kiln_program[0] = id0;
@@ -54,6 +59,7 @@ struct Parameters<void (*)(P...)> {
         }
       }
     }
+    if (kiln_program[kHasStreamed] != 0) __builtin_ia32_sfence();
   }
   static constexpr int kCount = sizeof...(P);
 };

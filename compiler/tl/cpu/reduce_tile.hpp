@@ -1,42 +1,46 @@
 #pragma once
 
 #include "compiler/tl/math.hpp"
+#include "compiler/tl/tuple.hpp"
 
 namespace kiln::tl {
 
-/// Combines kCount values side by side in 16 running partials, which vectorise without reassociating, then pairwise.
-template <typename Op, int kCount, Number T>
-KILN_DEVICE T reduce_run(const T* values) {
+/// Combines kCount neighbouring elements in 16 running partials, which vectorise without reassociating, then pairwise.
+template <int kCount, typename Tiles, typename F>
+KILN_DEVICE auto reduce_run(const Tiles& tiles, int first, F combine) {
   constexpr int kPartials = kCount < 16 ? kCount : 16;
-  T partials[kPartials];
-  for (int i = 0; i < kPartials; ++i) partials[i] = values[i];
+  using S = Shape<kPartials>;
+  auto partials = unset_tiles<S, Dense<S>>(tiles);
+  for (int i = 0; i < kPartials; ++i) set_element(partials, i, element_of(tiles, first + i));
   for (int start = kPartials; start < kCount; start += kPartials)
-    for (int i = 0; i < kPartials; ++i) partials[i] = Op::combine(partials[i], values[start + i]);
+    for (int i = 0; i < kPartials; ++i)
+      set_element(partials, i, combine(element_of(partials, i), element_of(tiles, first + start + i)));
   for (int width = kPartials / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) partials[i] = Op::combine(partials[i], partials[i + width]);
-  return partials[0];
+    for (int i = 0; i < width; ++i)
+      set_element(partials, i, combine(element_of(partials, i), element_of(partials, i + width)));
+  return element_of(partials, 0);
 }
 
-template <typename Op, Number T, typename S, typename L>
-KILN_DEVICE T reduce_all(const Tile<T, S, L>& x) {
-  return reduce_run<Op, S::kNumel>(x.registers);
+template <typename Tiles, typename F>
+KILN_DEVICE auto reduce_all(const Tiles& tiles, F combine) {
+  return reduce_run<shape_of_t<Tiles>::kNumel>(tiles, 0, combine);
 }
 
-template <typename Op, int kAxis, Number T, int kM, int kN, typename L>
-KILN_DEVICE auto reduce_axis(const Tile<T, Shape<kM, kN>, L>& x) {
-  static_assert(kAxis == 0 || kAxis == 1, "the axis of a two-dimensional tile is 0 or 1");
+template <int kAxis, typename Tiles, typename F>
+KILN_DEVICE auto reduce_axis(const Tiles& tiles, F combine) {
+  using S = shape_of_t<Tiles>;
+  using Left = Shape<kAxis == 1 ? S::kRows : S::kColumns>;
+  auto result = unset_tiles<Left, Dense<Left>>(tiles);
   if constexpr (kAxis == 1) {
-    Tile<T, Shape<kM>> result;
-    for (int row = 0; row < kM; ++row) result.registers[row] = reduce_run<Op, kN>(x.registers + row * kN);
-    return result;
+    for (int row = 0; row < S::kRows; ++row)
+      set_element(result, row, reduce_run<S::kColumns>(tiles, row * S::kColumns, combine));
   } else {
-    Tile<T, Shape<kN>> result;
-    for (int column = 0; column < kN; ++column) result.registers[column] = x.registers[column];
-    for (int row = 1; row < kM; ++row)
-      for (int column = 0; column < kN; ++column)
-        result.registers[column] = Op::combine(result.registers[column], x.registers[row * kN + column]);
-    return result;
+    for (int column = 0; column < S::kColumns; ++column) set_element(result, column, element_of(tiles, column));
+    for (int row = 1; row < S::kRows; ++row)
+      for (int column = 0; column < S::kColumns; ++column)
+        set_element(result, column, combine(element_of(result, column), element_of(tiles, row * S::kColumns + column)));
   }
+  return result;
 }
 
 }  // namespace kiln::tl

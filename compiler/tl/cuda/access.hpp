@@ -30,32 +30,53 @@ struct PacketOf<16> {
   using type = uint4;
 };
 
-/// How a thread reaches the runs of a tile with contiguous columns: packets of at most 16 bytes.
+/// What a thread holds of a tile with contiguous columns, as packets of at most 16 bytes.
 template <typename T, typename S, AffineTile A>
 struct Packing {
   using L = Blocked<S>;
   static constexpr int kElements = smaller(L::kVector, 16 / static_cast<int>(sizeof(T)));
   static constexpr int kBytes = kElements * static_cast<int>(sizeof(T));
+  static constexpr int kCount = L::kRegisters / kElements;
   static constexpr bool kPossible = is_same<typename A::column_stride_type, Constant<1>> && kElements > 1;
-  using packet = typename PacketOf<kBytes>::type;
+  // The optimiser splits a uint4 made of two 64-bit elements into two stores.
+  using packet = conditional_t<sizeof(T) == 8 && kBytes == 16, ulonglong2, typename PacketOf<kBytes>::type>;
 
-  KILN_DEVICE static void load(T* registers, const T* address) {
-    const packet moved = *reinterpret_cast<const packet*>(address);
-    memcpy(registers, &moved, kBytes);
+  packet packets[kCount];
+
+  /// Where packet i is when element (row, column) is at first + row * pitch + column.
+  template <typename U>
+  KILN_DEVICE static auto address(U* first, int64_t pitch, int i) {
+    return reinterpret_cast<conditional_t<is_same<U, T>, packet, const packet>*>(
+        first + (L::row(i * kElements) * pitch + L::column(i * kElements)));
   }
-  KILN_DEVICE static void store(T* address, const T* registers) {
-    packet moved;
-    memcpy(&moved, registers, kBytes);
-    *reinterpret_cast<packet*>(address) = moved;
+  KILN_DEVICE void from(const T* registers) {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) memcpy(&packets[i], &registers[i * kElements], kBytes);
+  }
+  KILN_DEVICE void to(T* registers) const {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) memcpy(&registers[i * kElements], &packets[i], kBytes);
   }
 
-  /// Whether every run starts at a multiple of the packet's size: one test per tile, the same in all threads.
+  KILN_DEVICE void load(const T* first, int64_t pitch) {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) packets[i] = *address(first, pitch, i);
+  }
+  KILN_DEVICE void store(T* first, int64_t pitch) const {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) * address(first, pitch, i) = packets[i];
+  }
+
+  /// Whether every packet starts at a multiple of its size: one test per tile, the same in all threads.
   KILN_DEVICE static bool aligned(const T* first, const A& offsets) {
     const uint64_t row_bytes =
         S::kRows == 1 ? 0 : static_cast<uint64_t>(static_cast<int64_t>(offsets.row_stride)) * sizeof(T);
     return ((reinterpret_cast<uint64_t>(first) | row_bytes) & (kBytes - 1)) == 0;
   }
 };
+
+/// The bits of an address that must be 0 for the packets of a tile of kN elements.
+template <int kN, typename T>
+KILN_DEVICE uint64_t misaligned_bits(T* address) {
+  using P = Packing<T, Shape<kN>, decltype(arange<kN>())>;
+  return reinterpret_cast<uint64_t>(address) & (P::kBytes - 1);
+}
 
 template <AffineTile A>
 KILN_DEVICE int64_t offset_of(const A& offsets, int row, int column) {
@@ -68,12 +89,12 @@ KILN_DEVICE unsigned char* shared_bytes() {
   return bytes;
 }
 
-// A full and aligned tile moves in packets between registers and memory. Any other tile takes the same packets from or
-// to shared memory, and functions that are not inlined carry its elements between there and memory one by one. So the
-// code that usually runs is one straight piece (jumps into instruction cache that is still cold cost a kernel of a few
-// microseconds several percent), and what seldom runs is compiled once per kind of tile. Masking every unrolled access
-// in place was the alternative: twice the compile time, and ptxas took 16-bit packets apart where the paths met, so
-// that one load had to arrive before the next was issued.
+// A full and aligned tile moves in packets between registers and memory. Any other tile goes by way of functions that
+// are not inlined, which take the same packets from or to shared memory and carry the elements between there and memory
+// one by one. So the code that usually runs is one straight piece (jumps into instruction cache that is still cold cost
+// a kernel of a few microseconds several percent), and what seldom runs is compiled once per kind of tile. Masking
+// every unrolled access in place was the alternative: twice the compile time, and ptxas took 16-bit packets apart where
+// the paths met, so that one load had to arrive before the next was issued.
 
 /// A tile passes through shared memory in pieces of whole runs.
 template <typename T, typename S>
@@ -82,6 +103,7 @@ struct Staging {
   static constexpr int kRunBytes = L::kPitch * static_cast<int>(sizeof(T));
   static constexpr int kRuns = smaller(L::kRuns, larger(1, 16 * 1024 / kRunBytes));
   static constexpr int kRegisters = kRuns * L::kVector;
+  static constexpr int kPieces = L::kRegisters / kRegisters;
   static constexpr int kElements = smaller(kRuns * L::kPitch, S::kNumel);
   static constexpr int kBatch = smaller(4, kRegisters);
 
@@ -103,42 +125,48 @@ struct Staging {
   }
 };
 
-/// Fills shared memory with the piece from first_element on and returns where element 0 of the tile would be.
 template <Number T, typename S, AffineTile A, typename M>
-__device__ __noinline__ const T* stage_in(const T* first, A offsets, M mask, T other, int first_element) {
+__device__ __noinline__ Packing<T, S, A> load_staged(const T* first, A offsets, M mask, T other) {
   using G = Staging<T, S>;
+  using P = Packing<T, S, A>;
+  constexpr int kPackets = P::kCount / G::kPieces;
   T* const staged = G::memory();
-  __syncthreads();  // an earlier piece may still be read
-  G::for_each_batch(first_element, [&](const int(&places)[G::kBatch], int from) {
-    T values[G::kBatch];
-    KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) {
-      const int row = (from + places[i]) / S::kColumns, column = (from + places[i]) % S::kColumns;
-      values[i] = load_if(mask.at(row, column, 0), first + offset_of(offsets, row, column), other);
-    }
-    KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) staged[places[i]] = values[i];
-  });
-  __syncthreads();
-  return staged - first_element;
-}
-
-/// Where element 0 of the tile would be, for writing the piece from first_element on.
-template <Number T, typename S>
-__device__ __noinline__ T* stage_for_writing(int first_element) {
-  __syncthreads();  // an earlier piece may still be read
-  return Staging<T, S>::memory() - first_element;
+  P result;
+  KILN_UNROLL for (int piece = 0; piece < G::kPieces; ++piece) {
+    __syncthreads();  // an earlier piece may still be read
+    G::for_each_batch(piece * G::kElements, [&](const int(&places)[G::kBatch], int from) {
+      T values[G::kBatch];
+      KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) {
+        const int row = (from + places[i]) / S::kColumns, column = (from + places[i]) % S::kColumns;
+        values[i] = load_if(mask.at(row, column, 0), first + offset_of(offsets, row, column), other);
+      }
+      KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) staged[places[i]] = values[i];
+    });
+    __syncthreads();
+    KILN_UNROLL for (int i = piece * kPackets; i < (piece + 1) * kPackets; ++i) result.packets[i] =
+        *P::address(const_cast<const T*>(staged) - piece * G::kElements, S::kColumns, i);
+  }
+  return result;
 }
 
 template <Number T, typename S, AffineTile A, typename M>
-__device__ __noinline__ void stage_out(T* first, A offsets, M mask, int first_element) {
+__device__ __noinline__ void store_staged(T* first, A offsets, M mask, Packing<T, S, A> values) {
   using G = Staging<T, S>;
-  const T* const staged = G::memory();
-  __syncthreads();
-  G::for_each_batch(first_element, [&](const int(&places)[G::kBatch], int from) {
-    KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) {
-      const int row = (from + places[i]) / S::kColumns, column = (from + places[i]) % S::kColumns;
-      store_if(mask.at(row, column, 0), first + offset_of(offsets, row, column), staged[places[i]]);
-    }
-  });
+  using P = Packing<T, S, A>;
+  constexpr int kPackets = P::kCount / G::kPieces;
+  T* const staged = G::memory();
+  KILN_UNROLL for (int piece = 0; piece < G::kPieces; ++piece) {
+    __syncthreads();  // an earlier piece may still be read
+    KILN_UNROLL for (int i = piece * kPackets; i < (piece + 1) * kPackets; ++i) *
+        P::address(staged - piece * G::kElements, S::kColumns, i) = values.packets[i];
+    __syncthreads();
+    G::for_each_batch(piece * G::kElements, [&](const int(&places)[G::kBatch], int from) {
+      KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) {
+        const int row = (from + places[i]) / S::kColumns, column = (from + places[i]) % S::kColumns;
+        store_if(mask.at(row, column, 0), first + offset_of(offsets, row, column), staged[places[i]]);
+      }
+    });
+  }
 }
 
 template <Number T, typename S, AffineTile A, typename M>
@@ -147,21 +175,20 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
   using P = Packing<T, S, A>;
   Tile<T, S> result;
   const T* const first = data + offsets.base;
-  const bool full = mask.all();
+  // Columns apart by a stride that is known only at run time are read one by one in any case; two forms of that, for
+  // whole and for other tiles, take a tenth longer to compile.
+  constexpr bool kColumnsKnown = is_constant<typename A::column_stride_type>;
   if constexpr (P::kPossible && !is_tile_mask<M>) {
-    using G = Staging<T, S>;
-    const bool direct = full && P::aligned(first, offsets);
-    KILN_UNROLL for (int start = 0; start < L::kRegisters; start += G::kRegisters) {
-      const T* from = first;
-      int64_t pitch = static_cast<int64_t>(offsets.row_stride);
-      if (__builtin_expect(!direct, 0)) {
-        from = stage_in<T, S>(first, offsets, mask, other, start * kNumThreads);
-        pitch = S::kColumns;
-      }
-      KILN_UNROLL for (int r = start; r < start + G::kRegisters; r += P::kElements)
-          P::load(&result.registers[r], from + (L::row(r) * pitch + L::column(r)));
-    }
-  } else if (__builtin_expect(full, 1)) {
+    P values;
+    const int64_t pitch = static_cast<int64_t>(offsets.row_stride);
+    if constexpr (is_direct_mask<M>)
+      values.load(first, pitch);
+    else if (__builtin_expect(mask.all() && P::aligned(first, offsets), 1))
+      values.load(first, pitch);
+    else
+      values = load_staged<T, S>(first, offsets, mask, other);
+    values.to(result.registers);
+  } else if (kColumnsKnown && __builtin_expect(mask.all(), 1)) {
     // Without a condition, loads of one address become one.
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) result.registers[r] =
         first[offset_of(offsets, L::row(r), L::column(r))];
@@ -179,19 +206,15 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
   using P = Packing<T, S, A>;
   T* const first = data + offsets.base;
   if constexpr (P::kPossible && is_same<L, Blocked<S>> && !is_tile_mask<M>) {
-    using G = Staging<T, S>;
-    const bool direct = mask.all() && P::aligned(first, offsets);
-    KILN_UNROLL for (int start = 0; start < L::kRegisters; start += G::kRegisters) {
-      T* to = first;
-      int64_t pitch = static_cast<int64_t>(offsets.row_stride);
-      if (__builtin_expect(!direct, 0)) {
-        to = stage_for_writing<T, S>(start * kNumThreads);
-        pitch = S::kColumns;
-      }
-      KILN_UNROLL for (int r = start; r < start + G::kRegisters; r += P::kElements)
-          P::store(to + (L::row(r) * pitch + L::column(r)), &values.registers[r]);
-      if (__builtin_expect(!direct, 0)) stage_out<T, S>(first, offsets, mask, start * kNumThreads);
-    }
+    P packed;
+    packed.from(values.registers);
+    const int64_t pitch = static_cast<int64_t>(offsets.row_stride);
+    if constexpr (is_direct_mask<M>)
+      packed.store(first, pitch);
+    else if (__builtin_expect(mask.all() && P::aligned(first, offsets), 1))
+      packed.store(first, pitch);
+    else
+      store_staged<T, S>(first, offsets, mask, packed);
   } else {
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
       const int row = L::row(r), column = L::column(r);

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "compiler/tl/number.hpp"
+
+namespace kiln::tl {
+
+/// Bits of an element, which is all that transposing looks at.
+template <int kBytes>
+struct ElementBits;
+template <>
+struct ElementBits<1> {
+  using type = uint8_t;
+};
+template <>
+struct ElementBits<2> {
+  using type = uint16_t;
+};
+template <>
+struct ElementBits<4> {
+  using type = uint32_t;
+};
+template <>
+struct ElementBits<8> {
+  using type = uint64_t;
+};
+
+/// A square of elements in kSide vectors, transposed by swapping ever smaller squares across its diagonal: log2(kSide)
+/// rounds of one shuffle per vector. Loops over an array were the alternative; LLVM makes single moves of them.
+template <Number T>
+struct TransposeBlock {
+  /// A row fills a line of the cache where 16 elements can.
+  static constexpr int kSide = sizeof(T) == 8 ? 8 : 16;
+  using Bits = typename ElementBits<sizeof(T)>::type;
+  using Vector = Bits __attribute__((ext_vector_type(kSide)));
+
+  KILN_DEVICE static void run(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+    Vector rows[kSide];
+    for (int i = 0; i < kSide; ++i) __builtin_memcpy(&rows[i], from + i * from_stride, sizeof(Vector));
+    exchange<kSide / 2>(rows, make_sequence<kSide>());
+    for (int i = 0; i < kSide; ++i) __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(Vector));
+  }
+
+ private:
+  template <int kDistance, int... kPlace>
+  KILN_DEVICE static void exchange(Vector (&rows)[kSide], Sequence<kPlace...> places) {
+    for (int i = 0; i < kSide; ++i) {
+      if ((i & kDistance) != 0) continue;
+      const Vector upper = rows[i], lower = rows[i + kDistance];
+      rows[i] =
+          __builtin_shufflevector(upper, lower, ((kPlace & kDistance) != 0 ? kSide + kPlace - kDistance : kPlace)...);
+      rows[i + kDistance] =
+          __builtin_shufflevector(upper, lower, ((kPlace & kDistance) != 0 ? kSide + kPlace : kPlace + kDistance)...);
+    }
+    if constexpr (kDistance > 1) exchange<kDistance / 2>(rows, places);
+  }
+};
+
+}  // namespace kiln::tl

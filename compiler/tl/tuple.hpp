@@ -1,0 +1,103 @@
+#pragma once
+
+#include "compiler/tl/tile.hpp"
+
+namespace kiln::tl {
+
+/// Up to four things that travel together: `Tuple{values, indices}`, `auto [value, index] = ...`, `pair.first`.
+template <typename... T>
+struct Tuple;
+template <typename A>
+struct Tuple<A> {
+  A first;
+};
+template <typename A, typename B>
+struct Tuple<A, B> {
+  A first;
+  B second;
+};
+template <typename A, typename B, typename C>
+struct Tuple<A, B, C> {
+  A first;
+  B second;
+  C third;
+};
+template <typename A, typename B, typename C, typename D>
+struct Tuple<A, B, C, D> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+};
+template <typename... T>
+Tuple(T...) -> Tuple<T...>;
+
+/// Parts of a Tuple; 0 for anything else.
+template <typename T>
+inline constexpr int kParts = 0;
+template <typename... T>
+inline constexpr int kParts<Tuple<T...>> = sizeof...(T);
+
+/// The Tuple of f(part, others...) for each part of x and the parts of `others` beside it; f(x, others...) where x is
+/// no Tuple. What works on tiles or numbers is written once for one of them and for several.
+template <typename F, typename X, typename... Others>
+KILN_DEVICE constexpr auto map_parts(F f, X&& x, Others&&... others) {
+  constexpr int kCount = kParts<remove_cvref_t<X>>;
+  if constexpr (kCount == 0)
+    return f(x, others...);
+  else if constexpr (kCount == 1)
+    return Tuple{f(x.first, others.first...)};
+  else if constexpr (kCount == 2)
+    return Tuple{f(x.first, others.first...), f(x.second, others.second...)};
+  else if constexpr (kCount == 3)
+    return Tuple{f(x.first, others.first...), f(x.second, others.second...), f(x.third, others.third...)};
+  else
+    return Tuple{f(x.first, others.first...), f(x.second, others.second...), f(x.third, others.third...),
+                 f(x.fourth, others.fourth...)};
+}
+
+/// The first part of a Tuple, or the thing itself.
+template <typename T>
+KILN_DEVICE constexpr const auto& first_part(const T& x) {
+  if constexpr (kParts<T> == 0)
+    return x;
+  else
+    return x.first;
+}
+template <typename Tiles>
+using shape_of_t = typename remove_cvref_t<decltype(first_part(*static_cast<const Tiles*>(nullptr)))>::shape;
+
+// One tile is by far the most frequent, and what is done to every register counts in compile time: it has a shorter way
+// than map_parts.
+
+/// Register r of one tile, or of each of several.
+template <typename Tiles>
+KILN_DEVICE auto element_of(const Tiles& tiles, int r) {
+  if constexpr (kParts<Tiles> == 0)
+    return tiles.registers[r];
+  else
+    return map_parts([r](const auto& tile) { return tile.registers[r]; }, tiles);
+}
+template <typename Tiles>
+using element_of_t = decltype(element_of(*static_cast<const Tiles*>(nullptr), 0));
+
+template <typename Tiles, typename E>
+KILN_DEVICE void set_element(Tiles& tiles, int r, const E& element) {
+  if constexpr (kParts<Tiles> == 0)
+    tiles.registers[r] = element;
+  else
+    map_parts([r](auto& tile, auto number) { return tile.registers[r] = number; }, tiles, element);
+}
+
+/// Tiles of the dtypes of `tiles`, of another shape and layout, their elements not yet set.
+template <typename ShapeT, typename LayoutT, typename Tiles>
+KILN_DEVICE auto unset_tiles(const Tiles& tiles) {
+  return map_parts(
+      [](const auto& tile) {
+        Tile<typename remove_cvref_t<decltype(tile)>::value_type, ShapeT, LayoutT> result;
+        return result;
+      },
+      tiles);
+}
+
+}  // namespace kiln::tl

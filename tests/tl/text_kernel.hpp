@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/compiler.hpp"
+#include "core/launch.hpp"
+#include "runtime/device_info.hpp"
+#include "runtime/kernel.hpp"
+#include "runtime/memory.hpp"
+
+namespace kiln::testing {
+
+inline std::vector<Device> devices_with_compilers() {
+  std::vector<Device> devices;
+  if (compiler_problem(DeviceType::cpu).empty()) devices.push_back(Device::cpu());
+  if (device_count(DeviceType::cuda) > 0) devices.push_back(Device::cuda());
+  return devices;
+}
+
+/// A kernel whose text stands in the test. `text` includes <kiln/tl.hpp>.
+struct TextKernel {
+  std::string path;
+  std::string text;
+  std::string name;
+  std::vector<TemplateArgument> arguments;
+  std::int32_t num_warps = 4;
+  bool debug = false;
+
+  CompileRequest request(const Target& target) const {
+    CompileRequest made;
+    made.op = name;
+    made.configuration = "num_warps=" + std::to_string(num_warps);
+    made.source = {path, text, {}};
+    made.kernel = name;
+    made.template_arguments = arguments;
+    made.num_warps = num_warps;
+    made.debug = debug;
+    made.target = target;
+    return made;
+  }
+
+  /// Compiles, and runs over copies of `tensors`, which are read back.
+  void run(Device device, std::array<std::int64_t, 3> grid, std::vector<Tensor>& tensors,
+           const std::vector<std::int64_t>& numbers = {}) const {
+    const Target target = device.is_cuda() ? device_info(device).target : host_cpu_target();
+    const auto kernel = load_kernel(compiler_for(device.type).compile(request(target)), device);
+    std::vector<Tensor> copies;
+    ArgumentTemplate parameters;
+    void* data[kMaxArguments] = {};
+    for (const Tensor& tensor : tensors) {
+      parameters.add_tensor(static_cast<int>(copies.size()));
+      copies.push_back(to_device(tensor, device));
+      data[copies.size() - 1] = copies.back().data();
+    }
+    for (const std::int64_t number : numbers) parameters.add_value(number);
+    void* bound[kMaxArguments];
+    parameters.bind(data, bound);
+    kernel->launch({grid, num_warps, 0}, bound, Stream::default_of(device));
+    synchronize(Stream::default_of(device));
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const Tensor back = to_device(copies[i], Device::cpu());
+      std::memcpy(tensors[i].data(), back.data(),
+                  static_cast<std::size_t>(back.numel() * itemsize_bytes(back.dtype())));
+    }
+  }
+};
+
+}  // namespace kiln::testing
