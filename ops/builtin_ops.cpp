@@ -1,13 +1,27 @@
 #include "ops/builtin_ops.hpp"
 
+#include <iterator>
 #include <utility>
 
 #include "ops/elementwise/spec.hpp"
+#include "ops/indexing/spec.hpp"
+#include "ops/layout/spec.hpp"
+#include "ops/normalization/spec.hpp"
+#include "ops/random/spec.hpp"
+#include "ops/reduction/spec.hpp"
+#include "ops/scan/spec.hpp"
 
 namespace kiln {
 
 std::vector<OpSpec> builtin_ops() {
-  return elementwise::elementwise_specs();
+  std::vector<OpSpec> all;
+  for (auto specs :
+       {elementwise::elementwise_specs, indexing::indexing_specs, layout::layout_specs,
+        normalization::normalization_specs, random::random_specs, reduction::reduction_specs, scan::scan_specs}) {
+    std::vector<OpSpec> family = specs();
+    std::move(family.begin(), family.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 }  // namespace kiln

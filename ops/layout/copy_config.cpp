@@ -1,0 +1,153 @@
+#include "ops/layout/copy_config.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln::layout {
+namespace {
+
+/// Bytes that a transposing GPU program holds: 16 words of 4 bytes for each of 256 threads, which keeps some 60 KB in
+/// flight on a multiprocessor beside the shared memory that it takes.
+constexpr std::int64_t kTransposedTileBytes = 16 * 1024;
+constexpr std::int64_t kLeastTileBytes = 4 * 1024;
+constexpr std::int64_t kTransposedWarps = 8;
+constexpr std::int64_t kStridedWarps = 4;
+constexpr std::int64_t kContiguousWarps = 2;
+constexpr std::int64_t kMostBytesPerThread = 128;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::int64_t ceil_power_of_two(std::int64_t value) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 1))));
+}
+
+bool is_cuda(const Target& target) {
+  return target.type == DeviceType::cuda;
+}
+
+/// Elements of a program that accesses them one by one: eight for each thread, bytes 16.
+std::int64_t single_elements(std::int64_t bytes) {
+  return bytes == 1 ? 2048 : 1024;
+}
+
+/// The widest power of two up to `most` whose tiles are at least nine tenths full over `extent`, else the fullest of
+/// those from `least` on.
+std::int64_t block_over(std::int64_t extent, std::int64_t least, std::int64_t most) {
+  const std::int64_t cap = std::clamp(ceil_power_of_two(extent), std::int64_t{2}, most);
+  std::int64_t best = cap;
+  double best_full = 0;
+  for (std::int64_t width = cap; width >= std::min(cap, least); width /= 2) {
+    const double full = static_cast<double>(extent) / static_cast<double>(ceil_div(extent, width) * width);
+    if (full >= 0.9) return width;
+    if (full > best_full) {
+      best = width;
+      best_full = full;
+    }
+  }
+  return best;
+}
+
+ops::CopyIteration whole(const Copy& copy) {
+  return copy_iteration(copy, 1, 1);
+}
+
+Config transposed_default(const Copy& copy, const Target& target) {
+  const ops::CopyIteration extents = whole(copy);
+  // Measured on two cores: 4096^2 f32 takes as long as a plain copy, and this block is the best of bf16 and i8 too.
+  if (!is_cuda(target)) return {{"BLOCK_M", 128}, {"BLOCK_N", 32}};
+  const std::int64_t rows = ceil_power_of_two(extents.columns);  // the output's dense dimension
+  const std::int64_t columns = ceil_power_of_two(extents.rows);
+  // Lines of 128 bytes or more on both sides; a narrow input leaves room for longer rows of the output.
+  const std::int64_t size = widest_bytes(copy);
+  std::int64_t row_bytes = std::clamp<std::int64_t>(rows * size, 16, size == 1 ? 128 : 256);
+  while (kTransposedTileBytes / row_bytes > columns && row_bytes < std::min<std::int64_t>(rows * size, 2048))
+    row_bytes *= 2;
+  std::int64_t tile_bytes = kTransposedTileBytes, num_warps = kTransposedWarps;
+  while (tile_bytes > kLeastTileBytes && tile_bytes / row_bytes > columns) {
+    tile_bytes /= 2;
+    num_warps /= 2;
+  }
+  return {{"TILE_BYTES", tile_bytes}, {"ROW_BYTES", row_bytes}, {"num_warps", num_warps}};
+}
+
+Config strided_cuda_default(const Copy& copy, const ops::CopyIteration& extents, std::int64_t elements,
+                            std::int64_t most_columns) {
+  const std::int64_t least_columns = 16 * (16 / widest_bytes(copy));
+  const std::int64_t block_n = block_over(extents.columns, least_columns, std::min(most_columns, elements));
+  std::int64_t block_m =
+      std::clamp<std::int64_t>(elements / block_n, 1, std::min<std::int64_t>(ceil_power_of_two(extents.rows), 1024));
+  std::int64_t num_warps = kStridedWarps;
+  while (num_warps > 1 && block_m * block_n < 32 * num_warps) num_warps /= 2;
+  while (block_m * block_n < 32) block_m *= 2;
+  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"num_warps", num_warps}};
+}
+
+Config strided_default(const Copy& copy, const Target& target) {
+  const ops::CopyIteration extents = whole(copy);
+  if (!is_cuda(target)) return {{"BLOCK_M", 32}, {"BLOCK_N", block_over(extents.columns, 16, 64)}};
+  const std::int64_t single = single_elements(widest_bytes(copy));
+  // An input that is dense along the rows: a tile long both ways uses the whole of its lines.
+  if (extents.row_strides[ops::kCopyIn] == 1 && extents.column_strides[ops::kCopyIn] != 1)
+    return strided_cuda_default(copy, extents, single, 32);
+  // Two 16-byte accesses for each thread where they can be that wide.
+  const std::int64_t elements = 2 * (16 / widest_bytes(copy)) * 32 * kStridedWarps;
+  Config wide = strided_cuda_default(copy, extents, elements, elements);
+  const std::int64_t block_m = wide.at("BLOCK_M"), block_n = wide.at("BLOCK_N");
+  if (vector_width(copy, copy_iteration(copy, block_m, block_n), block_m, block_n) > 1) return wide;
+  return strided_cuda_default(copy, extents, single, single);
+}
+
+ConfigSpace linear_space(const Target& target) {
+  if (!is_cuda(target)) return {{{"BLOCK_SIZE", {64, 128, 256}}}, {}};
+  return {
+      {{"BLOCK_SIZE", {1024, 512, 2048, 256, 4096, 128, 64}}, {"num_warps", {4, 2, 8, 1}}},
+      {{"BLOCK_SIZE >= 32 * num_warps", [](const Config& c) { return c.at("BLOCK_SIZE") >= 32 * c.at("num_warps"); }},
+       {"BLOCK_SIZE <= 1024 * num_warps",
+        [](const Config& c) { return c.at("BLOCK_SIZE") <= 1024 * c.at("num_warps"); }}}};
+}
+
+ConfigSpace strided_space(const Target& target) {
+  if (!is_cuda(target)) return {{{"BLOCK_M", {32, 16, 64, 256}}, {"BLOCK_N", {64, 128, 32, 16, 8, 4, 2}}}, {}};
+  return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}},
+           {"BLOCK_N", {1024, 512, 2048, 256, 128, 64, 32, 16, 8, 4, 2, 4096}},
+           {"num_warps", {4, 8, 2, 16, 1}}},
+          {{"BLOCK_M * BLOCK_N >= 32 * num_warps",
+            [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") >= 32 * c.at("num_warps"); }},
+           {"BLOCK_M * BLOCK_N <= 1024 * num_warps",
+            [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") <= 1024 * c.at("num_warps"); }},
+           {"BLOCK_M * BLOCK_N <= 8192", [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") <= 8192; }}}};
+}
+
+ConfigSpace transposed_space(const Target& target) {
+  if (!is_cuda(target)) return {{{"BLOCK_M", {128, 64, 32, 16}}, {"BLOCK_N", {32, 64, 16, 128}}}, {}};
+  return {
+      {{"TILE_BYTES", {kTransposedTileBytes, kTransposedTileBytes / 2, kLeastTileBytes}},
+       {"ROW_BYTES", {256, 128, 64, 512, 1024, 32, 16, 2048}},
+       {"num_warps", {8, 4, 16, 2}}},
+      {{fmt::format("TILE_BYTES <= {} * num_warps", 32 * kMostBytesPerThread),
+        [](const Config& c) { return c.at("TILE_BYTES") <= 32 * kMostBytesPerThread * c.at("num_warps"); }},
+       {"TILE_BYTES >= 8 * ROW_BYTES", [](const Config& c) { return c.at("TILE_BYTES") >= 8 * c.at("ROW_BYTES"); }}}};
+}
+
+}  // namespace
+
+ConfigSpace config_space(CopyKind kind, const Target& target) {
+  if (kind == CopyKind::transposed) return transposed_space(target);
+  if (kind == CopyKind::strided) return strided_space(target);
+  return linear_space(target);
+}
+
+Config default_config(CopyKind kind, const Copy& copy, const Target& target) {
+  if (kind == CopyKind::transposed) return transposed_default(copy, target);
+  if (kind == CopyKind::strided) return strided_default(copy, target);
+  if (!is_cuda(target)) return {{"BLOCK_SIZE", kind == CopyKind::indexed || widest_bytes(copy) == 8 ? 64 : 128}};
+  if (kind == CopyKind::indexed) return {{"BLOCK_SIZE", 512}, {"num_warps", 4}};
+  // 32 bytes of the wider operand for each thread.
+  return {{"BLOCK_SIZE", 32 / widest_bytes(copy) * 32 * kContiguousWarps}, {"num_warps", kContiguousWarps}};
+}
+
+}  // namespace kiln::layout

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "ops/layout/copy_plan.hpp"
+
+namespace kiln::layout {
+
+/// The tunables of a kernel. A transposing GPU kernel's are in bytes, so that one space suits every dtype: ROW_BYTES of
+/// each row of the output, TILE_BYTES in all.
+ConfigSpace config_space(CopyKind kind, const Target& target);
+Config default_config(CopyKind kind, const Copy& copy, const Target& target);
+
+}  // namespace kiln::layout

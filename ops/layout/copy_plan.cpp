@@ -1,0 +1,258 @@
+#include "ops/layout/copy_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/errors.hpp"
+
+namespace kiln::layout {
+namespace {
+
+using elementwise::CollapsedDim;
+using elementwise::CollapsedIteration;
+
+/// Below this extent of either tiled dimension a transposing tile is mostly empty.
+constexpr std::int64_t kLeastTransposedExtent = 8;
+/// Where more than one tile in this many reaches over an edge, all are accessed element by element: the wide accesses
+/// of full tiles do not make up for the way that the others take through shared memory.
+constexpr std::int64_t kFullTilesPerPartial = 8;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+bool is_cuda(const Target& target) {
+  return target.type == DeviceType::cuda;
+}
+
+bool casts(const Copy& copy) {
+  return copy.out_dtype != copy.in_dtype;
+}
+
+/// What kernels move: the bits alone where dtypes agree.
+DType moved_dtype(const Copy& copy, DType dtype) {
+  if (casts(copy)) return dtype;
+  switch (itemsize_bytes(dtype)) {
+    case 1:
+      return DType::u8;
+    case 2:
+      return DType::u16;
+    case 4:
+      return DType::u32;
+    default:
+      return DType::u64;
+  }
+}
+
+/// A transposing tile: rows lie along the output's dense dimension, columns along the input's.
+struct TransposedBlock {
+  std::int64_t rows, columns;
+};
+
+TransposedBlock transposed_block(const Copy& copy, const Config& config, const Target& target) {
+  if (!is_cuda(target)) return {config.at("BLOCK_M"), config.at("BLOCK_N")};
+  return {config.at("ROW_BYTES") / widest_bytes(copy), config.at("TILE_BYTES") / config.at("ROW_BYTES")};
+}
+
+/// Whether everything but the dense dimension of an operand steps by multiples of `bytes`.
+bool steps_by(const Copy& copy, int operand, std::int64_t bytes) {
+  const std::int64_t size = itemsize_bytes(operand == ops::kCopyOut ? copy.out_dtype : copy.in_dtype);
+  const std::int64_t offset = operand == ops::kCopyOut ? copy.out_offset : copy.in_offset;
+  const auto& dims = copy.iteration.dims;
+  return offset * size % bytes == 0 && std::all_of(dims.begin(), dims.end(), [&](const CollapsedDim& dim) {
+           const std::int64_t stride = dim.strides[static_cast<std::size_t>(operand)];
+           return stride == 1 || stride * size % bytes == 0;
+         });
+}
+
+std::int64_t num_programs(const ops::CopyIteration& iteration) {
+  std::int64_t programs = iteration.row_blocks * iteration.column_blocks;
+  for (int dim = 0; dim < iteration.num_outer_dims; ++dim) programs *= iteration.outer_extents[dim];
+  return programs;
+}
+
+/// Checks the GPU's grid limit.
+std::int64_t checked_programs(const std::string& op, std::int64_t programs, const Target& target) {
+  if (is_cuda(target) && programs > std::numeric_limits<std::int32_t>::max())
+    throw_value_error(
+        fmt::format("op '{}': the tensors split into {} programs, and a GPU's grid has at most {}; give a larger "
+                    "block, or split the call",
+                    op, programs, std::numeric_limits<std::int32_t>::max()));
+  return programs;
+}
+
+}  // namespace
+
+std::int64_t widest_bytes(const Copy& copy) {
+  return std::max(itemsize_bytes(copy.out_dtype), itemsize_bytes(copy.in_dtype));
+}
+
+ops::CopyIteration copy_iteration(const Copy& copy, std::int64_t block_rows, std::int64_t block_columns) {
+  const ops::StridedIteration tiled = elementwise::strided_iteration(copy.iteration, block_rows, block_columns);
+  ops::CopyIteration result{};
+  result.rows = tiled.rows;
+  result.columns = tiled.columns;
+  result.row_blocks = tiled.row_blocks;
+  result.column_blocks = tiled.column_blocks;
+  result.offsets[ops::kCopyOut] = copy.out_offset;
+  result.offsets[ops::kCopyIn] = copy.in_offset;
+  result.num_outer_dims = tiled.num_outer_dims;
+  std::copy_n(tiled.outer_extents, ops::kMaxOuterDims, result.outer_extents);
+  for (int operand = 0; operand < ops::kCopyOperands; ++operand) {
+    result.row_strides[operand] = tiled.row_strides[operand];
+    result.column_strides[operand] = tiled.column_strides[operand];
+    std::copy_n(tiled.outer_strides[operand], ops::kMaxOuterDims, result.outer_strides[operand]);
+  }
+  return result;
+}
+
+std::int64_t vector_width(const Copy& copy, const ops::CopyIteration& iteration, std::int64_t block_rows,
+                          std::int64_t block_columns) {
+  const std::int64_t tiles = iteration.row_blocks * iteration.column_blocks;
+  const std::int64_t full_tiles = (iteration.rows / block_rows) * (iteration.columns / block_columns);
+  if ((tiles - full_tiles) * kFullTilesPerPartial > tiles) return 1;
+  std::int64_t width = 16 / widest_bytes(copy);
+  bool any_dense = false;
+  for (int operand = 0; operand < ops::kCopyOperands; ++operand) {
+    if (iteration.column_strides[operand] != 1) continue;
+    any_dense = true;
+    const auto fits = [&](long long stride) { return stride % width == 0; };
+    while (width > 1 &&
+           !(fits(iteration.offsets[operand]) && (iteration.rows == 1 || fits(iteration.row_strides[operand])) &&
+             std::all_of(iteration.outer_strides[operand], iteration.outer_strides[operand] + iteration.num_outer_dims,
+                         fits)))
+      width /= 2;
+  }
+  return any_dense ? width : 1;
+}
+
+Copy make_copy(const TensorView& out, const TensorView& in, std::int64_t out_offset) {
+  Copy copy{out.dtype, in.dtype, out_offset, 0, {}};
+  TensorView to = out, from = in;
+  for (int axis = 0; axis < to.ndim(); ++axis) {
+    if (to.strides[axis] >= 0 || to.shape[axis] < 2) continue;
+    copy.out_offset += to.strides[axis] * (to.shape[axis] - 1);
+    copy.in_offset += from.strides[axis] * (to.shape[axis] - 1);
+    to.strides[axis] = -to.strides[axis];
+    from.strides[axis] = -from.strides[axis];
+  }
+  copy.iteration = elementwise::collapse(to, std::span(&from, 1));
+  return copy;
+}
+
+CopyKind kind_of(const Copy& copy, DeviceType device) {
+  const CollapsedIteration& iteration = copy.iteration;
+  if (elementwise::is_contiguous(iteration)) return CopyKind::contiguous;
+  const int row = elementwise::row_dim(iteration);
+  if (row > 0) {
+    const CollapsedDim& dense_out = iteration.dims[0];
+    const CollapsedDim& dense_in = iteration.dims[static_cast<std::size_t>(row)];
+    if (dense_out.strides[ops::kCopyOut] == 1 && dense_in.strides[ops::kCopyIn] == 1 &&
+        dense_out.strides[ops::kCopyIn] != 1 && dense_out.strides[ops::kCopyIn] != 0 &&
+        std::min(dense_out.extent, dense_in.extent) >= kLeastTransposedExtent)
+      return CopyKind::transposed;
+  }
+  return elementwise::prefers_indexed(iteration, device) ? CopyKind::indexed : CopyKind::strided;
+}
+
+std::string kind_name(CopyKind kind) {
+  switch (kind) {
+    case CopyKind::contiguous:
+      return "contiguous";
+    case CopyKind::transposed:
+      return "transposed";
+    case CopyKind::indexed:
+      return "indexed";
+    case CopyKind::strided:
+      break;
+  }
+  return "strided";
+}
+
+std::string kind_doc(CopyKind kind) {
+  switch (kind) {
+    case CopyKind::contiguous:
+      return "both are dense in the same order: one linear run";
+    case CopyKind::transposed:
+      return "they are dense along different dimensions: tiles of both, turned in shared memory or in registers";
+    case CopyKind::indexed:
+      return "small inner dimensions: each element's coordinates are computed from its index";
+    case CopyKind::strided:
+      break;
+  }
+  return "any strides: 2-D tiles over the inner dimensions";
+}
+
+std::string kernel_name(CopyKind kind) {
+  return "kiln::ops::copy_" + kind_name(kind) + "_kernel";
+}
+
+KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy, const Config& config,
+                         const Target& target, int out_tensor, int in_tensor) {
+  const DType to = moved_dtype(copy, copy.out_dtype), from = moved_dtype(copy, copy.in_dtype);
+  KernelLaunch launch;
+  launch.kernel = kernel_name(kind);
+  launch.template_arguments = {to, from};
+  launch.arguments.add_tensor(out_tensor);
+  launch.arguments.add_tensor(in_tensor);
+  if (const std::int64_t* num_warps = config.find("num_warps"))
+    launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
+  std::int64_t programs = 0;
+  if (kind == CopyKind::contiguous || kind == CopyKind::indexed) {
+    const std::int64_t block_size = config.at("BLOCK_SIZE");
+    launch.template_arguments.emplace_back(block_size);
+    programs = ceil_div(copy.iteration.numel, block_size);
+    if (kind == CopyKind::indexed) {
+      launch.vector_width = 1;  // no access is wide, and neighbouring threads shall touch neighbouring elements
+      launch.arguments.add_value(elementwise::indexed_iteration(copy.iteration));
+    } else {
+      launch.vector_width = static_cast<std::int32_t>(16 / widest_bytes(copy));
+      launch.arguments.add_value(static_cast<long long>(copy.iteration.numel));
+    }
+    launch.arguments.add_value(static_cast<long long>(copy.out_offset));
+    launch.arguments.add_value(static_cast<long long>(copy.in_offset));
+  } else if (kind == CopyKind::transposed) {
+    const TransposedBlock block = transposed_block(copy, config, target);
+    // Here rows are the output's dense dimension: the two that elementwise kernels call columns and rows.
+    ops::CopyIteration iteration = copy_iteration(copy, block.columns, block.rows);
+    std::swap(iteration.rows, iteration.columns);
+    std::swap(iteration.row_blocks, iteration.column_blocks);
+    std::swap(iteration.row_strides, iteration.column_strides);
+    if (casts(copy)) {
+      launch.kernel = "kiln::ops::cast_transposed_kernel";
+      const std::int64_t most = is_cuda(target) ? std::max(block.rows, block.columns) : 16;
+      for (const std::int64_t extent :
+           {block.rows, block.columns, std::min(block.rows, most), std::min(block.columns, most)})
+        launch.template_arguments.emplace_back(extent);
+    } else {
+      const bool narrow = is_cuda(target) && itemsize_bytes(to) < 4;
+      const bool straddling = narrow && !steps_by(copy, ops::kCopyIn, 4);
+      const bool windows = narrow && !steps_by(copy, ops::kCopyOut, 16);
+      launch.template_arguments = {to, block.rows, block.columns, straddling, windows};
+      if (windows) {
+        const std::int64_t pad = 4 / itemsize_bytes(to);
+        iteration.row_blocks = ceil_div(iteration.rows + pad - 1, block.rows - pad);
+      }
+    }
+    programs = num_programs(iteration);
+    launch.arguments.add_value(iteration);
+  } else {
+    const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
+    const ops::CopyIteration iteration = copy_iteration(copy, block_m, block_n);
+    launch.vector_width = static_cast<std::int32_t>(vector_width(copy, iteration, block_m, block_n));
+    launch.template_arguments.emplace_back(block_m);
+    launch.template_arguments.emplace_back(block_n);
+    // A CPU's tile has to stay in its registers.
+    launch.template_arguments.emplace_back(is_cuda(target) ? block_m
+                                                           : std::clamp<std::int64_t>(64 / block_n, 1, block_m));
+    launch.template_arguments.emplace_back(elementwise::stride_kinds(copy.iteration));
+    programs = num_programs(iteration);
+    launch.arguments.add_value(iteration);
+  }
+  launch.geometry.grid = {checked_programs(op, programs, target), 1, 1};
+  return launch;
+}
+
+}  // namespace kiln::layout

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "ops/elementwise/iteration.hpp"
+
+// Included by kernels and by the host that fills the struct in, so it uses only built-in types.
+
+namespace kiln::ops {
+
+/// The two operands of a copy.
+enum CopyOperand { kCopyOut = 0, kCopyIn = 1, kCopyOperands = 2 };
+
+/// Operand o's element (outer..., row, column) is offsets[o] + outer . outer_strides[o] + row * row_strides[o] + column
+/// * column_strides[o] elements from its data pointer. Program p covers row block p % row_blocks and column block (p /
+/// row_blocks) % column_blocks where rows_first, else the column block first; then come the outer dimensions, dimension
+/// 0 fastest.
+struct CopyIteration {
+  long long rows, columns;
+  long long row_blocks, column_blocks;
+  long long offsets[kCopyOperands];
+  long long row_strides[kCopyOperands];
+  long long column_strides[kCopyOperands];
+  int num_outer_dims;
+  long long outer_extents[kMaxOuterDims];
+  long long outer_strides[kCopyOperands][kMaxOuterDims];
+};
+
+}  // namespace kiln::ops

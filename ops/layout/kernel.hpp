@@ -1,0 +1,144 @@
+#pragma once
+
+#include <kiln/tl.hpp>
+
+#include "ops/layout/iteration.hpp"
+
+// Copies from one layout to another. Where dtypes agree T is an unsigned integer of that size: the bits move as they
+// are, and dtypes share kernels.
+
+namespace kiln::ops {
+
+#if defined(KILN_TARGET_CUDA)
+/// A GPU's grid has fewer than 2^31 programs, and a 64-bit division costs it four times a 32-bit one.
+using CopyProgram = unsigned int;
+#else
+using CopyProgram = unsigned long long;
+#endif
+
+/// Where a program's two tiled dimensions start, and its outer indices' offsets.
+struct CopyPlace {
+  tl::int64_t row_block, column_block;
+  tl::int64_t offsets[kCopyOperands];
+};
+
+template <bool kRowsFirst>
+KILN_DEVICE CopyPlace place_of(const CopyIteration& iteration, tl::int64_t program) {
+  CopyProgram rest = static_cast<CopyProgram>(program);
+  const auto divide = [&](tl::int64_t extent) {
+    const CopyProgram divisor = static_cast<CopyProgram>(extent), quotient = rest / divisor;
+    const tl::int64_t coordinate = static_cast<tl::int64_t>(rest - quotient * divisor);
+    rest = quotient;
+    return coordinate;
+  };
+  CopyPlace place;
+  if constexpr (kRowsFirst) place.row_block = divide(iteration.row_blocks);
+  place.column_block = divide(iteration.column_blocks);
+  if constexpr (!kRowsFirst) place.row_block = divide(iteration.row_blocks);
+  KILN_UNROLL for (int operand = 0; operand < kCopyOperands; ++operand) place.offsets[operand] =
+      iteration.offsets[operand];
+  KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_outer_dims; ++dim) {
+    const tl::int64_t coordinate = divide(iteration.outer_extents[dim]);
+    KILN_UNROLL for (int operand = 0; operand < kCopyOperands; ++operand) place.offsets[operand] +=
+        coordinate * iteration.outer_strides[operand][dim];
+  }
+  return place;
+}
+
+/// Dense operands of n elements in one order.
+template <typename To, typename From, int BLOCK_SIZE>
+KILN_KERNEL void copy_contiguous_kernel(To* out, const From* x, tl::int64_t n, tl::int64_t out_offset,
+                                        tl::int64_t x_offset) {
+  out += out_offset;
+  x += x_offset;
+  tl::cover<BLOCK_SIZE, 4>(
+      tl::program_id(0), n,
+      [&](const auto& offsets, const auto& mask) {
+        tl::store(out + offsets, tl::cast<To>(tl::load(x + offsets, mask)), mask);
+      },
+      out, x);
+}
+
+/// One operand's column offsets, with its stride's kind in the type.
+template <int kKind, int kColumns>
+KILN_DEVICE auto copy_columns(tl::int64_t first_column, tl::int64_t stride) {
+  const auto columns = tl::expand_dims<0>(first_column + tl::arange<kColumns>());
+  if constexpr (kKind == kStrideZero)
+    return columns * 0;
+  else if constexpr (kKind == kStrideOne)
+    return columns;
+  else
+    return columns * stride;
+}
+
+/// Any strides: BLOCK_M rows of BLOCK_N columns for each program, in tiles of TILE_M rows.
+template <typename To, typename From, int BLOCK_M, int BLOCK_N, int TILE_M, int STRIDE_KINDS>
+KILN_KERNEL void copy_strided_kernel(To* out, const From* x, CopyIteration iteration) {
+  const CopyPlace place = place_of<false>(iteration, tl::program_id(0));
+  const tl::int64_t first_column = place.column_block * BLOCK_N;
+  const auto columns = tl::expand_dims<0>(first_column + tl::arange<BLOCK_N>());
+  const auto out_columns = copy_columns < STRIDE_KINDS & 3,
+             BLOCK_N > (first_column, iteration.column_strides[kCopyOut]);
+  const auto x_columns = copy_columns < (STRIDE_KINDS >> 2) & 3,
+             BLOCK_N > (first_column, iteration.column_strides[kCopyIn]);
+  KILN_NO_UNROLL for (int start = 0; start < BLOCK_M; start += TILE_M) {
+    const tl::int64_t first_row = place.row_block * BLOCK_M + start;
+    if (first_row >= iteration.rows) return;
+    const auto rows = tl::expand_dims<1>(first_row + tl::arange<TILE_M>());
+    const auto mask = [&] {
+      if constexpr (TILE_M == 1)  // the row is there
+        return columns < iteration.columns;
+      else
+        return (rows < iteration.rows) & (columns < iteration.columns);
+    }();
+    const auto tile = tl::load(x + (place.offsets[kCopyIn] + rows * iteration.row_strides[kCopyIn] + x_columns), mask);
+    tl::store(out + (place.offsets[kCopyOut] + rows * iteration.row_strides[kCopyOut] + out_columns),
+              tl::cast<To>(tile), mask);
+  }
+}
+
+/// x is dense along the columns, out along the rows. STRADDLING, WINDOWS: see tl::copy_transposed.
+template <typename T, int BLOCK_M, int BLOCK_N, bool STRADDLING, bool WINDOWS>
+KILN_KERNEL void copy_transposed_kernel(T* out, const T* x, CopyIteration iteration) {
+  const CopyPlace place = place_of<true>(iteration, tl::program_id(0));
+  tl::copy_transposed<BLOCK_M, BLOCK_N, STRADDLING, WINDOWS>(
+      out + place.offsets[kCopyOut], iteration.column_strides[kCopyOut], x + place.offsets[kCopyIn],
+      iteration.row_strides[kCopyIn], place.row_block, place.column_block, iteration.rows, iteration.columns);
+}
+
+/// As above between two dtypes, in tiles of TILE_M x TILE_N.
+template <typename To, typename From, int BLOCK_M, int BLOCK_N, int TILE_M, int TILE_N>
+KILN_KERNEL void cast_transposed_kernel(To* out, const From* x, CopyIteration iteration) {
+  const CopyPlace place = place_of<true>(iteration, tl::program_id(0));
+  KILN_NO_UNROLL for (int start_row = 0; start_row < BLOCK_M; start_row += TILE_M) {
+    KILN_NO_UNROLL for (int start_column = 0; start_column < BLOCK_N; start_column += TILE_N) {
+      const auto rows = tl::expand_dims<1>(place.row_block * BLOCK_M + start_row + tl::arange<TILE_M>());
+      const auto columns = tl::expand_dims<0>(place.column_block * BLOCK_N + start_column + tl::arange<TILE_N>());
+      const auto mask = (rows < iteration.rows) & (columns < iteration.columns);
+      const auto tile = tl::load(x + (place.offsets[kCopyIn] + rows * iteration.row_strides[kCopyIn] + columns), mask);
+      const auto to = out + (place.offsets[kCopyOut] + rows + columns * iteration.column_strides[kCopyOut]);
+      tl::store(tl::trans(to), tl::trans(tl::cast<To>(tile)), tl::trans(mask));
+    }
+  }
+}
+
+/// Coordinates per element, for shapes that would leave a two-dimensional tile mostly empty.
+template <typename To, typename From, int BLOCK_SIZE>
+KILN_KERNEL void copy_indexed_kernel(To* out, const From* x, IndexedIteration iteration, tl::int64_t out_offset,
+                                     tl::int64_t x_offset) {
+  const auto linear = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
+  const auto mask = linear < iteration.n;
+  auto rest = tl::cast<tl::uint32_t>(linear);
+  auto to = tl::zeros<tl::int32_t, BLOCK_SIZE>();
+  auto from = tl::zeros<tl::int32_t, BLOCK_SIZE>();
+  KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_dims; ++dim) {
+    const auto quotient = (tl::umulhi(rest, iteration.multipliers[dim]) + rest) >> iteration.shifts[dim];
+    const auto coordinate = tl::cast<tl::int32_t>(rest - quotient * iteration.extents[dim]);
+    to = to + coordinate * iteration.strides[kCopyOut][dim];
+    from = from + coordinate * iteration.strides[kCopyIn][dim];
+    rest = quotient;
+  }
+  tl::store(out + out_offset + to, tl::cast<To>(tl::load(x + x_offset + from, mask)), mask);
+}
+
+}  // namespace kiln::ops

@@ -1,0 +1,168 @@
+#include "ops/normalization/reference.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "ops/elementwise/element.hpp"
+
+namespace kiln::normalization {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+void* address_of(const TensorView& view, std::int64_t offset) {
+  return static_cast<std::byte*>(view.data) + offset * itemsize_bytes(view.dtype);
+}
+double read(const TensorView& view, std::int64_t offset) {
+  return elementwise::load_element<double>(address_of(view, offset), view.dtype);
+}
+void write(const TensorView& view, std::int64_t offset, double value) {
+  elementwise::store_element<double>(address_of(view, offset), view.dtype, value);
+}
+
+/// Calls visit(index) for every index of `shape` whose coordinates are 0 along the axes that `held` names.
+void for_each_index(const Dims& shape, const std::function<bool(int)>& held,
+                    const std::function<void(const Dims&)>& visit) {
+  if (num_elements(shape) == 0) return;
+  Dims index = shape;
+  for (int axis = 0; axis < shape.size(); ++axis) index[axis] = 0;
+  for (;;) {
+    visit(index);
+    int axis = shape.size() - 1;
+    for (; axis >= 0; --axis) {
+      if (held(axis)) continue;
+      if (++index[axis] < shape[axis]) break;
+      index[axis] = 0;
+    }
+    if (axis < 0) return;
+  }
+}
+
+std::int64_t offset_of(const Dims& index, const Dims& strides) {
+  std::int64_t offset = 0;
+  for (int axis = 0; axis < strides.size(); ++axis) offset += index[axis] * strides[axis];
+  return offset;
+}
+
+/// The tile language casts double to a narrow float by way of float.
+double by_way_of_float(DType to, double value) {
+  return compute_dtype(to) == DType::f32 ? static_cast<double>(static_cast<float>(value)) : value;
+}
+
+/// What overflows the dtype a kernel computes in overflows here.
+double in_compute_range(double value, DType dtype) {
+  if (compute_dtype(dtype) == DType::f64) return value;
+  return std::abs(value) > static_cast<double>(std::numeric_limits<float>::max()) ? std::copysign(kInfinity, value)
+                                                                                  : value;
+}
+
+/// A unit in the last place of a narrow output, and its smallest step.
+Tolerance widened(Tolerance tolerance, DType out) {
+  switch (out) {
+    case DType::f16:
+      return {tolerance.relative + 0x1p-10, tolerance.absolute + 0x1p-24};
+    case DType::bf16:
+      return {tolerance.relative + 0x1p-7, tolerance.absolute};
+    case DType::fp8e4m3:
+      return {tolerance.relative + 0x1p-3, tolerance.absolute + 0x1p-9};
+    case DType::fp8e5m2:
+      return {tolerance.relative + 0x1p-2, tolerance.absolute + 0x1p-16};
+    default:
+      return tolerance;
+  }
+}
+
+}  // namespace
+
+void softmax_reference(const OpCall& call, int axis, bool is_log) {
+  const TensorView& x = call.inputs[0];
+  const TensorView& out = call.outputs[0];
+  const std::int64_t n = x.ndim() == 0 ? 1 : x.shape[axis];
+  const std::int64_t step = x.ndim() == 0 ? 0 : x.strides[axis], out_step = x.ndim() == 0 ? 0 : out.strides[axis];
+  std::vector<double> row(static_cast<std::size_t>(n));
+  for_each_index(
+      x.shape, [axis](int a) { return a == axis; },
+      [&](const Dims& index) {
+        const std::int64_t from = offset_of(index, x.strides), to = offset_of(index, out.strides);
+        double maximum = -kInfinity;
+        for (std::int64_t i = 0; i < n; ++i) {
+          const double value =
+              elementwise::through<double>(out.dtype, by_way_of_float(out.dtype, read(x, from + i * step)));
+          row[static_cast<std::size_t>(i)] = value;
+          maximum = std::isnan(value) || value > maximum ? value : maximum;
+        }
+        double total = 0;
+        for (const double value : row) total += std::exp(value - maximum);
+        for (std::int64_t i = 0; i < n; ++i) {
+          const double distance = row[static_cast<std::size_t>(i)] - maximum;
+          write(out, to + i * out_step, is_log ? distance - std::log(total) : std::exp(distance) / total);
+        }
+      });
+}
+
+void norm_reference(const OpCall& call, const NormCall& norm, bool is_layer) {
+  const TensorView& x = call.inputs[0];
+  const TensorView& out = call.outputs[0];
+  std::vector<Dims> places;  // of a row's elements
+  for_each_index(
+      x.shape, [&](int axis) { return !norm.is_normalized(axis); },
+      [&](const Dims& index) { places.push_back(index); });
+  const auto n = static_cast<double>(places.size());
+  std::vector<double> row(places.size());
+  for_each_index(
+      x.shape, [&](int axis) { return norm.is_normalized(axis); },
+      [&](const Dims& start) {
+        long double sum = 0;
+        for (std::size_t i = 0; i < row.size(); ++i) {
+          row[i] = read(x, offset_of(start, x.strides) + offset_of(places[i], x.strides));
+          if (norm.residual != nullptr) {
+            const double summed = row[i] + read(*norm.residual, offset_of(start, norm.residual->strides) +
+                                                                    offset_of(places[i], norm.residual->strides));
+            const TensorView& residual_out = call.outputs[1];
+            write(residual_out, offset_of(start, residual_out.strides) + offset_of(places[i], residual_out.strides),
+                  summed);
+            row[i] = elementwise::through<double>(x.dtype, summed);
+          }
+          sum += row[i];
+        }
+        const double mean = is_layer ? static_cast<double>(sum / n) : 0;
+        long double square_sum = 0;
+        for (const double value : row) square_sum += (value - mean) * (value - mean);
+        const double squares = in_compute_range(static_cast<double>(square_sum), x.dtype);
+        const double inverse = is_layer && std::isinf(squares) ? kNan : 1 / std::sqrt(squares / n + norm.eps);
+        for (std::size_t i = 0; i < row.size(); ++i) {
+          const auto parameter = [&](const TensorView* view, double otherwise) {
+            if (view == nullptr) return otherwise;
+            std::int64_t offset = 0;
+            for (int axis = norm.first_axis; axis < x.ndim(); ++axis)
+              offset += places[i][axis] * view->strides[axis - norm.first_axis];
+            return read(*view, offset);
+          };
+          const double result = (row[i] - mean) * inverse * parameter(norm.weight, 1) + parameter(norm.bias, 0);
+          write(out, offset_of(start, out.strides) + offset_of(places[i], out.strides), result);
+        }
+      });
+}
+
+Tolerance softmax_tolerance(DType out) {
+  // The argument of the exponential carries a rounding of its own, so the error grows with it; below the smallest
+  // normal number a GPU gives 0.
+  return widened(out == DType::f64 ? Tolerance{1e-13, 1e-300} : Tolerance{2e-5, 1e-36}, out);
+}
+
+Tolerance log_softmax_tolerance(DType out) {
+  return widened(out == DType::f64 ? Tolerance{1e-14, 1e-13} : Tolerance{1e-6, 4e-6}, out);
+}
+
+Tolerance norm_tolerance(DType out) {
+  // A result near 0 is what cancellation left of a row's spread; a weight may make it large again.
+  return widened(out == DType::f64 ? Tolerance{1e-10, 1e-12} : Tolerance{5e-4, 4e-5}, out);
+}
+
+}  // namespace kiln::normalization

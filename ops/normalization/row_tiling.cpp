@@ -1,0 +1,210 @@
+#include "ops/normalization/row_tiling.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "core/errors.hpp"
+
+namespace kiln::normalization {
+namespace {
+
+/// Values a thread may hold. A program of 1024 threads has 64 registers for each, of smaller ones twice that.
+constexpr std::int64_t kMostPerThread = 64;
+constexpr std::int64_t kMostPerThreadOfLargest = 32;
+/// Bytes a program should read: less, and launching programs is the limit (docs/performance.md).
+constexpr std::int64_t kLeastProgramBytes = 4096;
+/// Programs that fill an H200's 132 processors some times over, so that the last ones to finish are a small part.
+constexpr std::int64_t kManyPrograms = 1024;
+constexpr std::int64_t kMostSplit = 64;
+/// A CPU splits a row only where there are fewer rows than this for its cores, and each part is worth a task.
+constexpr std::int64_t kManyCpuPrograms = 16;
+constexpr std::int64_t kLeastCpuChunk = 16 * 1024;
+
+bool is_cuda(const Target& target) {
+  return target.type == DeviceType::cuda;
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::int64_t ceil_power_of_two(std::int64_t value) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value)));
+}
+
+std::int64_t floor_power_of_two(std::int64_t value) {
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 1))));
+}
+
+/// Values held by a thread of a program of num_warps warps may be this many.
+std::int64_t most_per_thread(std::int64_t num_warps) {
+  return num_warps == 32 ? kMostPerThreadOfLargest : kMostPerThread;
+}
+
+/// What going through shared memory costs an element of a masked tile, in elements.
+constexpr std::int64_t kMaskedCost = 3;
+
+/// Tiles, at most 8, that cover `extent`, as (size, number): of at least `least`, with as little masked and as little
+/// left over as can be. Where accesses are single elements, masks cost nothing.
+std::pair<std::int64_t, std::int64_t> cover(std::int64_t extent, std::int64_t least, bool wide_accesses) {
+  const std::int64_t whole = ceil_power_of_two(extent);
+  std::pair best{whole, std::int64_t{1}};
+  std::int64_t lowest_cost = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t block = whole; block >= std::max(whole / 8, std::min(whole, least)); block /= 2) {
+    const std::int64_t tiles = ceil_div(extent, block);
+    const std::int64_t cost = tiles * block + (wide_accesses ? kMaskedCost * (extent % block) : 0);
+    if (cost < lowest_cost - lowest_cost / 10) {  // for less, the larger tile is the simpler one
+      best = {block, tiles};
+      lowest_cost = cost;
+    }
+  }
+  return best;
+}
+
+Config make_config(const RowTiling& tiling, bool can_split, const Target& target) {
+  Config config{{"BLOCK_M", tiling.block_m}, {"BLOCK_N", tiling.block_n}, {"TILES", tiling.tiles}};
+  if (can_split) config.set("SPLIT", tiling.split);
+  if (is_cuda(target)) config.set("num_warps", tiling.num_warps);
+  return config;
+}
+
+/// Warps whose threads hold `per_thread` values of the tiles or somewhat more, and `width` of each tile, but no more
+/// than fit.
+std::int32_t warps_for(const RowTiling& tiling, std::int64_t per_thread, std::int64_t width) {
+  const std::int64_t tile = tiling.block_m * tiling.block_n, held = tile * tiling.tiles;
+  const std::int64_t wanted = floor_power_of_two(std::min(held / (32 * per_thread), tile / (32 * width)));
+  const std::int64_t least = ceil_power_of_two(ceil_div(held, 32 * kMostPerThread));
+  return static_cast<std::int32_t>(std::min<std::int64_t>(std::max(wanted, least), 32));
+}
+
+RowTiling cuda_default(const RowWalk& walk, const RowNeeds& needs) {
+  const std::int64_t element_bytes = needs.element_bytes;
+  const std::int64_t width = 16 / element_bytes;
+  const std::int64_t reduced = std::max<std::int64_t>(walk.reduced[0].extent, 1), kept = walk.kept[0].extent;
+  const std::int64_t capacity = needs.is_double ? 8192 : 32768;
+  RowTiling tiling;
+  std::int64_t& block_kept = walk.axis == 1 ? tiling.block_m : tiling.block_n;
+  std::int64_t& block_reduced = walk.axis == 1 ? tiling.block_n : tiling.block_m;
+  // Columns that are kept: a cache line of them at least.
+  if (walk.axis == 0) block_kept = std::min(ceil_power_of_two(kept), 128 / element_bytes);
+  const auto [block, tiles] = cover(reduced, walk.axis == 1 ? 32 : 1, walk.keeps_alignment());
+  if (walk.segments() == 1 && block * tiles * block_kept <= capacity) {
+    block_reduced = block;
+    tiling.tiles = tiles;
+    while (block_kept < kept && block_kept < 1024 &&
+           tiling.block_m * tiling.block_n * tiles * element_bytes < kLeastProgramBytes)
+      block_kept *= 2;
+    while (tiling.block_m * tiling.block_n < 32) block_kept *= 2;
+    const std::int64_t held = tiling.block_m * tiling.block_n * tiles;
+    std::int64_t per_thread = held > 4096 && !needs.is_double ? 32 : 16;
+    if (needs.can_pack && held > 16384) {
+      // A program of 1024 threads would have the processor to itself, which then either loads or stores; of half as
+      // many with packed values there are two. In one tile rather than four the kernel needs a few registers too many.
+      per_thread = 64;
+      if (tiles == 1) {
+        tiling.tiles = 4;
+        block_reduced /= 4;
+      }
+    }
+    tiling.num_warps = warps_for(tiling, per_thread, walk.is_dense ? width : 1);
+  } else {
+    tiling.num_warps = 8;
+    tiling.tiles = std::min<std::int64_t>(4, 32 / width);  // converting many narrow values takes long to compile
+    const std::int64_t tile = 32 * tiling.num_warps * width;
+    if (walk.axis == 1)
+      block_reduced = std::min(ceil_power_of_two(reduced), tile);
+    else
+      block_reduced = std::max<std::int64_t>(1, tile / block_kept);
+    while (block_kept * block_reduced < tile && block_kept < kept) block_kept *= 2;
+    while (tiling.block_m * tiling.block_n < 32) block_kept *= 2;
+    while (tiling.num_warps > 1 && tiling.block_m * tiling.block_n < 32 * tiling.num_warps) tiling.num_warps /= 2;
+    if (needs.can_split) {
+      const std::int64_t steps = ceil_div(reduced, tiling.tiles * block_reduced);
+      const std::int64_t wanted = kManyPrograms / std::max<std::int64_t>(tiling.programs(walk), 1);
+      tiling.split = std::clamp<std::int64_t>(floor_power_of_two(std::min(wanted, steps / 4)), 1, kMostSplit);
+    }
+  }
+  return tiling;
+}
+
+RowTiling cpu_default(const RowWalk& walk, const RowNeeds& needs) {
+  RowTiling tiling;
+  const std::int64_t columns = walk.axis == 1 ? walk.reduced[0].extent : walk.kept[0].extent;
+  tiling.block_n = std::min<std::int64_t>(ceil_power_of_two(columns), needs.is_double ? 64 : 128);
+  const std::int64_t reduced = walk.reduced[0].extent;
+  if (needs.can_split && tiling.programs(walk) < kManyCpuPrograms && reduced >= 4 * kLeastCpuChunk) {
+    tiling.split = reduced >= kManyCpuPrograms * kLeastCpuChunk ? 16 : 4;
+    tiling.tiles = 4;
+  }
+  return tiling;
+}
+
+}  // namespace
+
+std::int64_t RowTiling::tiles_of_a_row(const RowWalk& walk) const {
+  const std::int64_t needed = ceil_div(walk.reduced[0].extent, block_reduced(walk));
+  return walk.segments() == 1 && needed <= tiles ? needed : 0;
+}
+
+std::int64_t RowTiling::programs(const RowWalk& walk) const {
+  return ceil_div(walk.kept[0].extent, block_kept(walk)) * walk.outer_rows();
+}
+
+ConfigSpace row_space(int axis, const Target& target, bool can_split) {
+  const auto tile = [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N"); };
+  std::vector<Tunable> tunables;
+  if (!is_cuda(target)) {
+    tunables = {{"BLOCK_M", {1, 2, 4}}, {"BLOCK_N", {64, 128, 32, 256, 16, 8, 4, 2, 1}}, {"TILES", {1, 2, 4}}};
+    if (can_split) tunables.push_back({"SPLIT", {1, 4, 16}});
+    return {tunables, {{"BLOCK_M * BLOCK_N <= 256", [tile](const Config& c) { return tile(c) <= 256; }}}};
+  }
+  const std::vector<std::int64_t> kept = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+  const std::vector<std::int64_t> reduced = {1024, 2048, 4096, 8192, 16384, 32768, 512, 256,
+                                             128,  64,   32,   16,   8,     4,     2,   1};
+  tunables = {{"BLOCK_M", axis == 1 ? kept : reduced},
+              {"BLOCK_N", axis == 1 ? reduced : kept},
+              {"TILES", {1, 2, 3, 4, 5, 6, 7, 8}}};
+  if (can_split) tunables.push_back({"SPLIT", {1, 2, 4, 8, 16, 32, 64}});
+  tunables.push_back({"num_warps", {8, 4, 16, 32, 2, 1}});
+  return {
+      tunables,
+      {{"BLOCK_M * BLOCK_N >= 32 * num_warps", [tile](const Config& c) { return tile(c) >= 32 * c.at("num_warps"); }},
+       {"BLOCK_M * BLOCK_N * TILES <= 2048 * num_warps, or 1024 * num_warps of 32 warps", [tile](const Config& c) {
+          const std::int64_t warps = c.at("num_warps");
+          return tile(c) * c.at("TILES") <= 32 * warps * most_per_thread(warps);
+        }}}};
+}
+
+RowTiling tiling_of(const Config& config) {
+  RowTiling tiling{config.at("BLOCK_M"), config.at("BLOCK_N"), config.at("TILES")};
+  if (const std::int64_t* split = config.find("SPLIT")) tiling.split = *split;
+  if (const std::int64_t* num_warps = config.find("num_warps"))
+    tiling.num_warps = static_cast<std::int32_t>(*num_warps);
+  return tiling;
+}
+
+void check_grid(std::string_view op, std::int64_t programs, const Target& target) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (is_cuda(target) && programs > kMost)
+    throw_value_error(
+        fmt::format("op '{}': this config takes {} programs, but a GPU's grid holds {}; choose larger blocks", op,
+                    programs, kMost));
+}
+
+Config default_tiling(const RowWalk& walk, const RowNeeds& needs, const Target& target) {
+  const RowTiling tiling = is_cuda(target) ? cuda_default(walk, needs) : cpu_default(walk, needs);
+  return make_config(tiling, needs.can_split, target);
+}
+
+std::int32_t vector_width(const RowWalk& walk, const RowTiling& tiling, std::int64_t element_bytes) {
+  const std::int64_t columns = walk.axis == 1 ? walk.reduced[0].extent : walk.kept[0].extent;
+  const bool mostly_full = columns >= tiling.block_n;
+  return walk.keeps_alignment() && mostly_full ? static_cast<std::int32_t>(16 / element_bytes) : 1;
+}
+
+}  // namespace kiln::normalization

@@ -1,0 +1,229 @@
+#include "ops/reduction/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "core/errors.hpp"
+#include "ops/reduction/collapse.hpp"
+#include "ops/reduction/tiling.hpp"
+
+namespace kiln::reduction {
+namespace {
+
+constexpr std::int64_t kWorkspaceAlignmentBytes = 256;
+
+bool is_cuda(const Target& target) {
+  return target.type == DeviceType::cuda;
+}
+
+CollapsedReduction collapse_call(const Reduction& reduction, const OpCall& call) {
+  return collapse(call.inputs[0], call.outputs, reduction.axes, finds_index(reduction.kind));
+}
+
+/// The reducer's type, and the sizes of the numbers in the states it leaves in a workspace.
+struct Reducer {
+  std::string type;
+  std::vector<std::int64_t> part_bytes;
+};
+
+Reducer reducer_of(const Reduction& reduction) {
+  const std::int64_t bytes = itemsize_bytes(reduction.accumulator);
+  const auto make = [&](std::string_view name, std::string_view flags, std::vector<std::int64_t> parts) {
+    return Reducer{fmt::format("kiln::ops::{}<{}{}>", name, info(reduction.accumulator).tl_name, flags),
+                   std::move(parts)};
+  };
+  switch (reduction.kind) {
+    case Kind::sum:
+      return make("SumReducer", "", {bytes});
+    case Kind::mean:
+      return make("MeanReducer", "", {bytes});
+    case Kind::prod:
+      return make("ProdReducer", "", {bytes});
+    case Kind::amax:
+      return make("ExtremumReducer", ", true", {bytes});
+    case Kind::amin:
+      return make("ExtremumReducer", ", false", {bytes});
+    case Kind::max:
+      return make("ArgExtremumReducer", ", true, true", {bytes, 8});
+    case Kind::min:
+      return make("ArgExtremumReducer", ", false, true", {bytes, 8});
+    case Kind::argmax:
+      return make("ArgExtremumReducer", ", true, false", {bytes, 8});
+    case Kind::argmin:
+      return make("ArgExtremumReducer", ", false, false", {bytes, 8});
+    case Kind::any:
+      return make("AnyReducer", "", {4});
+    case Kind::all:
+      return make("AllReducer", "", {4});
+    case Kind::var:
+      return make("VarReducer", ", false", {bytes, bytes, bytes});
+    case Kind::std:
+      return make("VarReducer", ", true", {bytes, bytes, bytes});
+    case Kind::norm:
+      if (reduction.exponent == 0) return make("CountReducer", "", {bytes});
+      if (reduction.exponent == 1) return make("AbsSumReducer", "", {bytes});
+      if (reduction.exponent == 2) return make("EuclideanReducer", "", {bytes});
+      if (std::isinf(reduction.exponent))
+        return make("AbsExtremumReducer", reduction.exponent > 0 ? ", true" : ", false", {bytes});
+      return make("PowerSumReducer", "", {bytes});
+    case Kind::logsumexp:
+      break;
+  }
+  return make("LogSumExpReducer", "", {bytes, bytes});
+}
+
+ops::ReductionIteration make_iteration(const CollapsedReduction& collapsed, std::int64_t kept_block,
+                                       const Split& split) {
+  ops::ReductionIteration it{};
+  it.kept = collapsed.kept[0].extent;
+  it.kept_stride = collapsed.kept[0].stride;
+  it.kept_blocks = ceil_div(it.kept, kept_block);
+  it.kept_total = collapsed.kept_total;
+  it.input_offset = collapsed.input_offset;
+  for (int i = 0; i < ops::kMaxReductionOutputs; ++i)
+    it.output_strides[i] = collapsed.kept[0].output_strides[static_cast<std::size_t>(i)];
+  for (std::size_t d = 1; d < collapsed.kept.size(); ++d) {
+    const int outer = it.num_outer_kept++;
+    it.outer_kept_extents[outer] = collapsed.kept[d].extent;
+    it.outer_kept_strides[outer] = collapsed.kept[d].stride;
+    for (int i = 0; i < ops::kMaxReductionOutputs; ++i)
+      it.outer_output_strides[i][outer] = collapsed.kept[d].output_strides[static_cast<std::size_t>(i)];
+  }
+  it.reduced = collapsed.reduced[0].extent;
+  it.reduced_stride = collapsed.reduced[0].stride;
+  for (std::size_t d = 1; d < collapsed.reduced.size(); ++d) {
+    const int outer = it.num_outer_reduced++;
+    it.outer_reduced_extents[outer] = collapsed.reduced[d].extent;
+    it.outer_reduced_strides[outer] = collapsed.reduced[d].stride;
+  }
+  it.outer_reduced = it.reduced == 0 ? 1 : collapsed.reduced_total / it.reduced;
+  it.pieces = split.pieces;
+  it.piece_extent = split.piece_extent;
+  it.outer_reduced_per_chunk = split.outer_per_group;
+  it.chunks = split.pieces * split.groups;
+  return it;
+}
+
+void check_grid(const OpRow& row, std::int64_t programs, const Target& target) {
+  if (is_cuda(target) && programs > std::numeric_limits<std::int32_t>::max())
+    throw_value_error(
+        fmt::format("op '{}': this config takes {} programs, but a GPU's grid holds {}; choose larger blocks", row.name,
+                    programs, std::numeric_limits<std::int32_t>::max()));
+}
+
+void add_outputs(const OpCall& call, KernelLaunch& launch) {
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    launch.template_arguments.emplace_back(call.outputs[i].dtype);
+    launch.arguments.add_tensor(static_cast<int>(i));
+  }
+}
+
+/// Joins the chunks: a tile of chunks by kept elements, on a GPU large enough to have all of them in flight at once.
+KernelLaunch combine_launch(const OpRow& row, const OpCall& call, const Reducer& reducer,
+                            const CollapsedReduction& collapsed, ops::ReductionIteration it,
+                            const ops::ReductionScalars& scalars, const Target& target) {
+  const std::int64_t block_n = std::min<std::int64_t>(ceil_power_of_two(it.kept), 32);
+  const std::int64_t most_elements = is_cuda(target) ? (reducer.part_bytes.size() == 1 ? 8192 : 4096) : 64;
+  std::int64_t block_m = std::min(ceil_power_of_two(it.chunks), most_elements / block_n);
+  if (is_cuda(target)) block_m = std::max(block_m, 32 / block_n);
+  const std::int64_t num_warps = std::clamp<std::int64_t>(block_m * block_n / 256, 1, 16);
+
+  it.kept_stride = 1;
+  it.kept_blocks = ceil_div(it.kept, block_n);
+  KernelLaunch launch;
+  launch.kernel = "kiln::ops::reduction_combine_kernel";
+  launch.template_arguments = {TypeName{reducer.type}, block_m, block_n, it.num_outer_kept > 0};
+  launch.arguments.add_workspace(0);
+  launch.arguments.add_value(it);
+  launch.arguments.add_value(scalars);
+  add_outputs(call, launch);
+  const std::int64_t programs = kept_programs(collapsed, block_n);
+  check_grid(row, programs, target);
+  launch.geometry.grid = {programs, 1, 1};
+  launch.geometry.num_warps = static_cast<std::int32_t>(num_warps);
+  launch.vector_width = 1;
+  return launch;
+}
+
+LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config, const Target& target) {
+  const Reduction reduction = resolve(row, call.inputs[0], call.attributes);
+  const CollapsedReduction collapsed = collapse_call(reduction, call);
+  const Reducer reducer = reducer_of(reduction);
+  const bool rows = collapsed.reduces_rows();
+  const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
+  const std::int64_t kept_block = rows ? block_m : block_n;
+  const std::int64_t programs = kept_programs(collapsed, kept_block);
+  check_grid(row, programs, target);
+  const std::int64_t itemsize = itemsize_bytes(call.inputs[0].dtype);
+  const Split split = split_of(collapsed, config, itemsize, target);
+  ops::ReductionIteration it = make_iteration(collapsed, kept_block, split);
+
+  std::int64_t workspace_bytes = 0;
+  for (std::size_t part = 0; part < reducer.part_bytes.size(); ++part) {
+    it.part_bytes[part] = workspace_bytes;
+    const std::int64_t bytes = it.chunks * it.kept_total * reducer.part_bytes[part];
+    workspace_bytes += ceil_div(bytes, kWorkspaceAlignmentBytes) * kWorkspaceAlignmentBytes;
+  }
+
+  LaunchPlan plan;
+  KernelLaunch launch;
+  launch.template_arguments = {TypeName{reducer.type},
+                               reduction.via,
+                               std::int64_t{rows ? 1 : 0},
+                               collapsed.has_dense_columns(),
+                               block_m,
+                               block_n,
+                               config.at("UNROLL"),
+                               it.num_outer_kept + it.num_outer_reduced > 0,
+                               call.inputs[0].dtype};
+  const ops::ReductionScalars scalars{reduction.divisor, reduction.exponent};
+  launch.arguments.add_tensor(static_cast<int>(call.outputs.size()));
+  launch.arguments.add_value(it);
+  launch.arguments.add_value(scalars);
+  if (const std::int64_t* num_warps = config.find("num_warps"))
+    launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
+  launch.geometry.grid = {programs, split.pieces, split.groups};
+  launch.vector_width =
+      static_cast<std::int32_t>(moves_packets(collapsed, block_m, itemsize) ? kAccessBytes / itemsize : 1);
+  if (it.chunks == 1) {
+    add_outputs(call, launch);
+    plan.launches.push_back(std::move(launch));
+    return plan;
+  }
+  launch.kernel = "kiln::ops::reduction_chunk_kernel";
+  launch.arguments.add_workspace(0);
+  plan.launches.push_back(std::move(launch));
+  plan.launches.push_back(combine_launch(row, call, reducer, collapsed, it, scalars, target));
+  plan.workspace_bytes.push_back(workspace_bytes);
+  return plan;
+}
+
+}  // namespace
+
+std::vector<Variant> reduction_variants(const OpRow& row, const KernelSource& source) {
+  Variant variant;
+  variant.name = "tiled";
+  variant.doc =
+      "a loop over tiles with a state per lane; in chunks, which a second kernel joins, where outputs are few";
+  variant.source = source;
+  variant.kernel = "kiln::ops::reduction_kernel";
+  variant.serves = [](const OpCall&, const Target&) { return true; };
+  variant.space = config_space;
+  variant.default_config = [&row](const OpCall& call, const Target& target) {
+    const Reduction reduction = resolve(row, call.inputs[0], call.attributes);
+    const CollapsedReduction collapsed = collapse_call(reduction, call);
+    if (is_cuda(target)) return cuda_config(collapsed, itemsize_bytes(call.inputs[0].dtype));
+    return cpu_config(collapsed, itemsize_bytes(reduction.accumulator), reducer_of(reduction).part_bytes.size());
+  };
+  variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
+    return make_plan(row, call, config, target);
+  };
+  return {variant};
+}
+
+}  // namespace kiln::reduction

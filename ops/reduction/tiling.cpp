@@ -1,0 +1,135 @@
+#include "ops/reduction/tiling.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace kiln::reduction {
+namespace {
+
+/// A program of a split reduction reads at least this much, so that starting it and joining its state cost little.
+constexpr std::int64_t kLeastCudaChunkBytes = 16 * 1024;
+constexpr std::int64_t kLeastCpuChunkBytes = 128 * 1024;
+/// Positions inside a chunk are 32 bits wide.
+constexpr std::int64_t kMostChunkElements = std::int64_t{1} << 30;
+/// Of the grid's axes 1 and 2.
+constexpr std::int64_t kMostGridExtent = 65535;
+
+std::int64_t floor_power_of_two(std::int64_t value) {
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 1))));
+}
+
+bool is_cuda(const Target& target) {
+  return target.type == DeviceType::cuda;
+}
+
+}  // namespace
+
+Split split_of(const CollapsedReduction& collapsed, const Config& config, std::int64_t itemsize, const Target& target) {
+  const std::int64_t extent = collapsed.reduced[0].extent;
+  const std::int64_t outer = extent == 0 ? 1 : collapsed.reduced_total / extent;
+  const std::int64_t step = config.at("UNROLL") * config.at(collapsed.reduces_rows() ? "BLOCK_N" : "BLOCK_M");
+  Split split{1, std::max<std::int64_t>(extent, 1), 1, outer};
+  if (extent == 0) return split;
+
+  // What one program reads per reduced element is the width of its block of kept ones.
+  const std::int64_t block = config.at(collapsed.reduces_rows() ? "BLOCK_M" : "BLOCK_N");
+  const std::int64_t programs = std::max<std::int64_t>(kept_programs(collapsed, block), 1);
+  const std::int64_t width_bytes = std::clamp<std::int64_t>(collapsed.kept[0].extent, 1, block) * itemsize;
+  const std::int64_t least = ceil_div(is_cuda(target) ? kLeastCudaChunkBytes : kLeastCpuChunkBytes, width_bytes);
+  std::int64_t wanted = std::min(ceil_div(config.at("PROGRAMS"), programs), collapsed.reduced_total / least);
+  wanted = std::clamp<std::int64_t>(wanted, 1, kMostGridExtent);
+
+  split.outer_per_group = ceil_div(outer, std::min(outer, wanted));
+  if (outer > 1)
+    split.outer_per_group = std::clamp<std::int64_t>(kMostChunkElements / extent, 1, split.outer_per_group);
+  split.groups = ceil_div(outer, split.outer_per_group);
+  const std::int64_t pieces = std::max(wanted / split.groups, ceil_div(extent, kMostChunkElements));
+  split.piece_extent = ceil_div(ceil_div(extent, pieces), step) * step;
+  split.pieces = ceil_div(extent, split.piece_extent);
+  return split;
+}
+
+std::int64_t kept_programs(const CollapsedReduction& collapsed, std::int64_t kept_block) {
+  const std::int64_t extent = collapsed.kept[0].extent;
+  return extent == 0 ? 0 : ceil_div(extent, kept_block) * (collapsed.kept_total / extent);
+}
+
+bool moves_packets(const CollapsedReduction& collapsed, std::int64_t block_m, std::int64_t itemsize) {
+  const auto is_multiple = [width = kAccessBytes / itemsize](const CollapsedDim& dim) {
+    return dim.stride % width == 0;
+  };
+  if (!collapsed.has_dense_columns()) return false;
+  if (collapsed.reduces_rows()) return block_m == 1 || is_multiple(collapsed.kept[0]);
+  return std::all_of(collapsed.kept.begin() + 1, collapsed.kept.end(), is_multiple) &&
+         std::all_of(collapsed.reduced.begin(), collapsed.reduced.end(), is_multiple);
+}
+
+ConfigSpace config_space(const Target& target) {
+  const auto tile = [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N"); };
+  if (!is_cuda(target))
+    return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64}},
+             {"BLOCK_N", {128, 64, 256, 512, 1024, 32, 16, 8, 4, 2, 1}},
+             {"UNROLL", {1, 2, 4}},
+             {"PROGRAMS", {256, 64, 1024}}},
+            {{"BLOCK_M * BLOCK_N <= 1024", [tile](const Config& c) { return tile(c) <= 1024; }},
+             {"BLOCK_M * BLOCK_N >= 16", [tile](const Config& c) { return tile(c) >= 16; }}}};
+  return {
+      {{"BLOCK_M", {1, 8, 4, 2, 16, 32, 64, 128, 256, 512}},
+       {"BLOCK_N", {1024, 2048, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 4096, 8192}},
+       {"UNROLL", {4, 2, 1, 8}},
+       {"PROGRAMS", {4096, 512, 768, 1024, 2048, 8192, 384, 256}},
+       {"num_warps", {8, 4, 2, 16, 1}}},
+      {{"BLOCK_M * BLOCK_N >= 32 * num_warps", [tile](const Config& c) { return tile(c) >= 32 * c.at("num_warps"); }},
+       {"BLOCK_M * BLOCK_N <= 1024 * num_warps",
+        [tile](const Config& c) { return tile(c) <= 1024 * c.at("num_warps"); }},
+       {"BLOCK_M * BLOCK_N * UNROLL <= 2048 * num_warps",
+        [tile](const Config& c) { return tile(c) * c.at("UNROLL") <= 2048 * c.at("num_warps"); }}}};
+}
+
+/// One access per thread and tile, four tiles in flight: few accumulators, much memory under way. Rows are one
+/// program's when they are long, one warp's when they are short, which then needs no shared memory to join its lanes.
+Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize) {
+  // Eight lanes' worth of state in a thread is as much as leaves registers for other threads.
+  const std::int64_t width = std::min<std::int64_t>(kAccessBytes / itemsize, collapsed.has_dense_columns() ? 8 : 4);
+  const std::int64_t reduced = collapsed.reduced[0].extent, kept = collapsed.kept[0].extent;
+  std::int64_t num_warps = 8, unroll = 4, block_m = 1, block_n = 1;
+  if (collapsed.reduces_rows()) {
+    const std::int64_t warp_row = 32 * width;
+    if (reduced >= num_warps * warp_row * unroll || collapsed.kept_total < 8) {
+      block_n = num_warps * warp_row;
+    } else if (!moves_packets(collapsed, num_warps, itemsize) && collapsed.has_dense_columns() &&
+               reduced >= warp_row * 2) {
+      // Rows that start at any address: a program of one finds the boundary, several would go element by element.
+      num_warps = 1;
+      block_n = warp_row;
+      while (block_n * unroll > reduced) unroll /= 2;
+    } else {
+      block_n = std::min(floor_power_of_two(reduced), warp_row);
+      while (unroll > 1 && block_n * unroll > reduced) unroll /= 2;
+      block_m = std::min(num_warps * warp_row / block_n, ceil_power_of_two(kept));
+    }
+  } else {
+    block_n = std::min(ceil_power_of_two(kept), 64 * width);
+    block_m = std::min(num_warps * 32 * width / block_n, floor_power_of_two(reduced));
+    while (unroll > 1 && block_m * unroll > reduced) unroll /= 2;
+  }
+  block_m = std::min<std::int64_t>(block_m, 512);
+  while (num_warps > 1 && block_m * block_n < 32 * num_warps) num_warps /= 2;
+  if (block_m * block_n < 32)
+    (collapsed.reduces_rows() ? block_m : block_n) = 32 / (collapsed.reduces_rows() ? block_n : block_m);
+  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", unroll}, {"PROGRAMS", 4096}, {"num_warps", num_warps}};
+}
+
+/// Rows: accumulators for eight vectors hide the latency of additions. Columns: as wide as the vector registers allow
+/// (of AVX-512), since a short piece of each row of a large matrix is a poor use of a page.
+Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_bytes, std::size_t state_parts) {
+  const std::int64_t reduced = collapsed.reduced[0].extent, kept = collapsed.kept[0].extent;
+  const std::int64_t block_n =
+      collapsed.reduces_rows()
+          ? std::min(floor_power_of_two(reduced), std::min<std::int64_t>(512 / accumulator_bytes, 128))
+          : std::min(ceil_power_of_two(kept),
+                     (state_parts == 1 ? 2048 : 512) / std::max<std::int64_t>(accumulator_bytes, 4));
+  return {{"BLOCK_M", std::max<std::int64_t>(64 / block_n, 1)}, {"BLOCK_N", block_n}, {"UNROLL", 1}, {"PROGRAMS", 256}};
+}
+
+}  // namespace kiln::reduction

@@ -1,0 +1,270 @@
+#include "ops/scan/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <utility>
+
+#include "core/errors.hpp"
+#include "ops/elementwise/iteration_plan.hpp"
+#include "ops/scan/iteration.hpp"
+
+namespace kiln::scan {
+namespace {
+
+/// A tile on a GPU, in accumulators: 16 of four bytes for each thread of four warps, which keep enough loads in flight
+/// while the scan's shuffles wait for one another.
+constexpr std::int64_t kCudaTileBytes = 8192;
+constexpr std::int64_t kDefaultWarps = 4;
+/// A row of a tile whose rows are not the lines spans this many bytes, whole lines of the cache.
+constexpr std::int64_t kAcrossBytes = 256;
+
+/// Long lines are cut in chunks where there are too few lines to fill the machine: up to kFewest programs, into about
+/// kWanted. Cutting reads the input twice. The numbers are constants so that results do not depend on the machine's
+/// size.
+struct ChunkRule {
+  std::int64_t fewest, wanted, least_elements;
+};
+constexpr ChunkRule kCudaChunks{264, 1024, 8192};
+constexpr ChunkRule kCpuChunks{7, 16, 32768};
+
+/// A null pointer for the kernel: without chunks none has one before it.
+constexpr std::uint64_t kNoPartials = 0;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+std::int64_t ceil_power_of_two(std::int64_t value) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value)));
+}
+bool is_cuda(const Target& target) {
+  return target.type == DeviceType::cuda;
+}
+
+/// The scanned dimension and the others, of which dims[0] is the tile's other one.
+struct Geometry {
+  std::int64_t length = 1;
+  std::int64_t length_strides[ops::kScanOperands] = {};
+  elementwise::CollapsedIteration others;
+  bool along_rows = true;  ///< the rows of a tile are lines: memory is dense along them rather than across
+
+  std::int64_t lines() const { return others.dims.empty() ? 1 : others.dims[0].extent; }
+  std::int64_t line_stride(int operand) const {
+    return others.dims.empty() ? 0 : others.dims[0].strides[static_cast<std::size_t>(operand)];
+  }
+  std::int64_t outer_programs() const {
+    std::int64_t programs = 1;
+    for (std::size_t dim = 1; dim < others.dims.size(); ++dim) programs *= others.dims[dim].extent;
+    return programs;
+  }
+};
+
+TensorView without_axis(const TensorView& view, int axis) {
+  TensorView rest = view;
+  rest.shape = rest.strides = Dims();
+  for (int a = 0; a < view.ndim(); ++a) {
+    if (a == axis) continue;
+    rest.shape.push_back(view.shape[a]);
+    rest.strides.push_back(view.strides[a]);
+  }
+  return rest;
+}
+
+Geometry geometry_of(const OpCall& call, int axis) {
+  const TensorView& out = call.outputs[0];
+  const TensorView& in = call.inputs[0];
+  Geometry geometry;
+  if (out.numel() > 0 && out.ndim() > 0) {  // a call without elements is planned too, though it launches nothing
+    geometry.length = out.shape[axis];
+    geometry.length_strides[ops::kScanOut] = out.strides[axis];
+    geometry.length_strides[ops::kScanIn] = in.strides[axis];
+  }
+  const TensorView in_rest = without_axis(in, axis);
+  geometry.others = elementwise::collapse(without_axis(out, axis), {&in_rest, 1});
+  const auto magnitude = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
+  geometry.along_rows =
+      geometry.lines() == 1 || (geometry.length > 1 && magnitude(geometry.length_strides[ops::kScanOut]) <=
+                                                           magnitude(geometry.line_stride(ops::kScanOut)));
+  return geometry;
+}
+
+std::int64_t vector_width(const OpCall& call) {
+  return 16 / std::max(itemsize_bytes(call.outputs[0].dtype), itemsize_bytes(call.inputs[0].dtype));
+}
+
+ConfigSpace space(const Target& target) {
+  const auto elements = [](const Config& config) { return config.at("BLOCK_LINES") * config.at("BLOCK_LENGTH"); };
+  if (!is_cuda(target))
+    return {{{"BLOCK_LINES", {1, 2, 4, 8, 16, 32, 64}}, {"BLOCK_LENGTH", {64, 128, 32, 16, 8, 4, 2, 1}}},
+            {{"BLOCK_LINES * BLOCK_LENGTH <= 128", [elements](const Config& c) { return elements(c) <= 128; }},
+             {"BLOCK_LINES * BLOCK_LENGTH >= 16", [elements](const Config& c) { return elements(c) >= 16; }}}};
+  return {{{"BLOCK_LINES", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}},
+           {"BLOCK_LENGTH", {2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 4096}},
+           {"num_warps", {4, 8, 2, 1, 16}}},
+          {{"BLOCK_LINES * BLOCK_LENGTH >= 32 * num_warps",
+            [elements](const Config& c) { return elements(c) >= 32 * c.at("num_warps"); }},
+           {"BLOCK_LINES * BLOCK_LENGTH <= 1024 * num_warps",
+            [elements](const Config& c) { return elements(c) <= 1024 * c.at("num_warps"); }}}};
+}
+
+Config default_config(const OpRow& row, const OpCall& call, const Target& target) {
+  const ScanCall scan = resolve(row, call.inputs[0], call.attributes);
+  const Geometry geometry = geometry_of(call, scan.axis);
+  const std::int64_t length = ceil_power_of_two(std::max<std::int64_t>(geometry.length, 1));
+  const std::int64_t lines = ceil_power_of_two(std::max<std::int64_t>(geometry.lines(), 1));
+  if (!is_cuda(target)) {
+    // 64 elements stay in registers.
+    const std::int64_t block_length = geometry.along_rows
+                                          ? std::min<std::int64_t>(length, 64)
+                                          : std::max<std::int64_t>(1, 64 / std::min<std::int64_t>(lines, 64));
+    return {{"BLOCK_LINES", 64 / block_length}, {"BLOCK_LENGTH", block_length}};
+  }
+  const std::int64_t tile = kCudaTileBytes / itemsize_bytes(scan.accumulator);
+  std::int64_t block_lines, block_length;
+  if (geometry.along_rows) {
+    block_length = std::min(length, tile);
+    block_lines = std::clamp<std::int64_t>(tile / block_length, 1, std::min<std::int64_t>(lines, 1024));
+  } else {
+    block_lines = std::min(lines, kAcrossBytes / itemsize_bytes(call.outputs[0].dtype));
+    block_length = std::min(length, tile / block_lines);
+  }
+  while (block_lines * block_length < 32) block_lines *= 2;
+  const std::int64_t num_warps = std::min(kDefaultWarps, block_lines * block_length / 32);
+  return {{"BLOCK_LINES", block_lines}, {"BLOCK_LENGTH", block_length}, {"num_warps", num_warps}};
+}
+
+/// What one kernel of a plan works in.
+struct Tiling {
+  std::int64_t block_lines, block_length;
+  bool along_rows;
+};
+
+std::int64_t programs_of(const OpRow& row, const ops::ScanIteration& iteration, const Target& target) {
+  std::int64_t programs = iteration.chunks * iteration.line_blocks;
+  for (int dim = 0; dim < iteration.num_outer_dims; ++dim) programs *= iteration.outer_extents[dim];
+  if (is_cuda(target) && programs > std::numeric_limits<std::int32_t>::max())
+    throw_value_error(
+        fmt::format("op '{}': this config takes {} programs, but a GPU's grid holds {}; choose larger blocks", row.name,
+                    programs, std::numeric_limits<std::int32_t>::max()));
+  return programs;
+}
+
+ops::ScanIteration iterate(const Geometry& geometry, const Tiling& tiling, const Target& target) {
+  ops::ScanIteration iteration{};
+  iteration.length = geometry.length;
+  iteration.lines = geometry.lines();
+  iteration.line_blocks = ceil_div(iteration.lines, tiling.block_lines);
+  for (int operand = 0; operand < ops::kScanOperands; ++operand) {
+    iteration.length_strides[operand] = geometry.length_strides[operand];
+    iteration.line_strides[operand] = geometry.line_stride(operand);
+  }
+  for (std::size_t dim = 1; dim < geometry.others.dims.size(); ++dim) {
+    const int outer = iteration.num_outer_dims++;
+    iteration.outer_extents[outer] = geometry.others.dims[dim].extent;
+    for (int operand = 0; operand < ops::kScanOperands; ++operand)
+      iteration.outer_strides[operand][outer] = geometry.others.dims[dim].strides[static_cast<std::size_t>(operand)];
+  }
+
+  const ChunkRule rule = is_cuda(target) ? kCudaChunks : kCpuChunks;
+  const std::int64_t programs = iteration.line_blocks * geometry.outer_programs();
+  iteration.chunk_length = geometry.length;
+  if (programs <= rule.fewest) {
+    const std::int64_t least = std::max(
+        4 * tiling.block_length, rule.least_elements / std::min<std::int64_t>(tiling.block_lines, iteration.lines));
+    const std::int64_t wanted = std::max(ceil_div(geometry.length, ceil_div(rule.wanted, programs)), least);
+    iteration.chunk_length = ceil_div(wanted, tiling.block_length) * tiling.block_length;
+  }
+  iteration.chunks = ceil_div(geometry.length, iteration.chunk_length);
+  return iteration;
+}
+
+std::vector<TemplateArgument> template_arguments(const OpRow& row, const ScanCall& scan, const Tiling& tiling,
+                                                 std::int64_t contiguous, DType out, DType in) {
+  return {TypeName{"kiln::ops::" + row.functor},
+          scan.accumulator,
+          tiling.block_lines,
+          tiling.block_length,
+          tiling.along_rows,
+          contiguous,
+          out,
+          in};
+}
+
+LaunchPlan plan(const OpRow& row, const OpCall& call, const Config& config, const Target& target) {
+  const ScanCall scan = resolve(row, call.inputs[0], call.attributes);
+  const Geometry geometry = geometry_of(call, scan.axis);
+  const Tiling tiling{config.at("BLOCK_LINES"), config.at("BLOCK_LENGTH"), geometry.along_rows};
+  const ops::ScanIteration iteration = iterate(geometry, tiling, target);
+  const std::int64_t* given_warps = config.find("num_warps");
+  const auto num_warps = static_cast<std::int32_t>(given_warps == nullptr ? 1 : *given_warps);
+
+  std::int64_t contiguous = 0;
+  for (int operand = 0; operand < ops::kScanOperands; ++operand)
+    if ((geometry.along_rows ? geometry.length_strides[operand] : geometry.line_stride(operand)) == 1)
+      contiguous |= std::int64_t{1} << operand;
+
+  KernelLaunch main;
+  main.template_arguments =
+      template_arguments(row, scan, tiling, contiguous, call.outputs[0].dtype, call.inputs[0].dtype);
+  main.geometry = {{programs_of(row, iteration, target), 1, 1}, num_warps, 0};
+  main.vector_width = static_cast<std::int32_t>(vector_width(call));
+  KernelLaunch partials = main;
+  main.arguments.add_tensor(0);
+  main.arguments.add_tensor(1);
+  if (iteration.chunks == 1) {
+    main.arguments.add_value(kNoPartials);
+    main.arguments.add_value(iteration);
+    return {{std::move(main)}, {}};
+  }
+  main.arguments.add_workspace(0);
+  main.arguments.add_value(iteration);
+
+  partials.kernel = "kiln::ops::scan_partials_kernel";
+  partials.arguments.add_workspace(0);
+  partials.arguments.add_tensor(1);
+  partials.arguments.add_value(iteration);
+
+  // The partials are scanned in place: a line of chunks for each line of the tensor.
+  Geometry totals;
+  totals.length = iteration.chunks;
+  const std::int64_t all_lines = iteration.lines * geometry.outer_programs();
+  totals.others.dims = {{all_lines, {iteration.chunks, iteration.chunks}}};
+  totals.length_strides[ops::kScanOut] = totals.length_strides[ops::kScanIn] = 1;
+  const Tiling row_tiling{1, is_cuda(target) ? std::int64_t{1024} : std::int64_t{64}, true};
+  ops::ScanIteration whole = iterate(totals, row_tiling, target);
+  whole.chunk_length = whole.length;
+  whole.chunks = 1;
+  KernelLaunch middle;
+  middle.template_arguments = template_arguments(row, scan, row_tiling, 3, scan.accumulator, scan.accumulator);
+  middle.geometry = {{programs_of(row, whole, target), 1, 1}, static_cast<std::int32_t>(kDefaultWarps), 0};
+  middle.arguments.add_workspace(0);
+  middle.arguments.add_workspace(0);
+  middle.arguments.add_value(kNoPartials);
+  middle.arguments.add_value(whole);
+
+  const std::int64_t workspace_bytes = all_lines * iteration.chunks * itemsize_bytes(scan.accumulator);
+  return {{std::move(partials), std::move(middle), std::move(main)}, {workspace_bytes}};
+}
+
+}  // namespace
+
+std::vector<Variant> scan_variants(const OpRow& row, const KernelSource& source) {
+  Variant variant;
+  variant.name = "tiles";
+  variant.doc = "a tile of lines at a time, from one end to the other; long lines where there are few go in chunks";
+  variant.source = source;
+  variant.kernel = "kiln::ops::scan_kernel";
+  variant.serves = [](const OpCall&, const Target&) { return true; };
+  variant.space = space;
+  variant.default_config = [&row](const OpCall& call, const Target& target) {
+    return default_config(row, call, target);
+  };
+  variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
+    return plan(row, call, config, target);
+  };
+  return {variant};
+}
+
+}  // namespace kiln::scan

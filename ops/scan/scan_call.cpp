@@ -1,0 +1,51 @@
+#include "ops/scan/scan_call.hpp"
+
+#include <fmt/format.h>
+
+#include <variant>
+
+#include "core/errors.hpp"
+#include "ops/dims.hpp"
+
+namespace kiln::scan {
+namespace {
+
+DType requested_dtype(const OpRow& row, DType input, const AttributeValue& dtype) {
+  if (std::holds_alternative<std::monostate>(dtype)) return is_floating(input) ? input : DType::i64;
+  if (const auto* given = std::get_if<DType>(&dtype)) return *given;
+  if (const auto* text = std::get_if<std::string>(&dtype)) return parse_dtype(*text);
+  throw_type_error(
+      fmt::format("op '{}': attribute 'dtype' is {}, expected a dtype or None", row.name, to_string(dtype)));
+}
+
+}  // namespace
+
+const std::vector<OpRow>& op_table() {
+  static const std::vector<OpRow> rows = {
+      {"cumsum",
+       "out[i] = x[0] + ... + x[i] along dim; integers and bool give i64 and wrap, narrow floats accumulate in f32",
+       "CumulativeSum", 0},
+      {"cumprod",
+       "out[i] = x[0] * ... * x[i] along dim; integers and bool give i64 and wrap, narrow floats accumulate in f32",
+       "CumulativeProduct", 1},
+  };
+  return rows;
+}
+
+ScanCall resolve(const OpRow& row, const TensorView& input, const Attributes& attributes) {
+  ScanCall call;
+  call.axis = axis_of(row.name, "dim", *attributes.find("dim"), input.ndim());
+  call.out = requested_dtype(row, input.dtype, *attributes.find("dtype"));
+  if (call.out == DType::bool_)
+    throw_type_error(
+        fmt::format("op '{}': attribute 'dtype' is bool, which holds no sums or products; expected a float or an "
+                    "integer dtype",
+                    row.name));
+  // Integers that wrap at 32 bits are right in every narrower width.
+  call.accumulator = is_floating(call.out)           ? compute_dtype(call.out)
+                     : itemsize_bytes(call.out) == 8 ? DType::i64
+                                                     : DType::i32;
+  return call;
+}
+
+}  // namespace kiln::scan

@@ -1,0 +1,154 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "compiler/compiler.hpp"
+#include "compiler/nvrtc_compiler.hpp"
+#include "ops/indexing/iteration_plan.hpp"
+#include "tests/ops/host_tensor.hpp"
+
+namespace kiln {
+namespace {
+
+using indexing::Elements;
+using kiln::testing::infer;
+using kiln::testing::shaped;
+using kiln::testing::spec_of;
+
+/// The variant that serves a call over dense tensors, with what it would launch.
+struct Planned {
+  std::string variant;
+  Config config;
+  LaunchPlan plan;
+  std::vector<CompileRequest> requests;
+};
+
+Planned plan(std::string_view op, const std::vector<TensorView>& inputs, std::int64_t dim, const Target& target) {
+  const OpSpec& spec = spec_of(op);
+  const Attributes attributes = {{"dim", dim}};
+  const TensorMeta meta = spec.infer(inputs, attributes).at(0);
+  const TensorView output = shaped(meta.dtype, meta.shape);
+  const OpCall call{inputs, std::span(&output, 1), attributes};
+  const auto variant = std::find_if(spec.variants.begin(), spec.variants.end(),
+                                    [&](const Variant& v) { return v.serves(call, target); });
+  Planned planned{variant->name, variant->default_config(call, target), {}, {}};
+  variant->space(target).validate(planned.config);
+  planned.plan = variant->plan(call, planned.config, target);
+  for (const KernelLaunch& launch : planned.plan.launches) {
+    CompileRequest request;
+    request.op = spec.name;
+    request.configuration = to_string(planned.config);
+    request.source = variant->source;
+    request.kernel = launch.kernel;
+    request.template_arguments = launch.template_arguments;
+    request.num_parameters = launch.arguments.size();
+    request.num_warps = launch.geometry.num_warps;
+    request.vector_width = launch.vector_width;
+    request.target = target;
+    planned.requests.push_back(std::move(request));
+  }
+  return planned;
+}
+
+const Target kH200 = parse_cuda_target("sm_90a");
+
+TEST(IndexingElements, CollapseToFewDimensions) {
+  const TensorView x = shaped(DType::f32, {10, 3, 4}), index = shaped(DType::i64, {7}),
+                   out = shaped(DType::f32, {7, 3, 4});
+  const Elements elements = indexing::index_select_elements(out, x, index, 0);
+  ASSERT_EQ(elements.dims.size(), 2u);
+  EXPECT_EQ(elements.columns().extent, 12);
+  EXPECT_EQ(elements.columns().strides, (std::array<std::int64_t, 3>{1, 0, 1}));
+  EXPECT_EQ(elements.rows().extent, 7);
+  EXPECT_EQ(elements.rows().strides, (std::array<std::int64_t, 3>{12, 1, 0}));
+  EXPECT_EQ(elements.extent, 10);
+  EXPECT_EQ(elements.stride, 12);
+  EXPECT_EQ(elements.numel, 84);
+}
+
+TEST(IndexingElements, TheLongestOuterDimensionIsTheTilesRows) {
+  const TensorView x = shaped(DType::f32, {1000, 3, 3}), index = shaped(DType::i64, {1000, 2, 3});
+  const Elements elements = indexing::gather_elements(index, x, index, 1);
+  ASSERT_EQ(elements.dims.size(), 3u);
+  EXPECT_EQ(elements.columns().extent, 3);
+  EXPECT_EQ(elements.rows().extent, 1000);
+}
+
+TEST(IndexingElements, NoElementsMakeNoPrograms) {
+  const auto planned = plan(
+      "scatter_add", {shaped(DType::f32, {4, 5}), shaped(DType::i64, {0, 5}), shaped(DType::f32, {0, 5})}, 0, kH200);
+  EXPECT_EQ(planned.plan.launches[1].geometry.grid[0], 0);
+  EXPECT_GT(planned.plan.launches[0].geometry.grid[0], 0);
+}
+
+TEST(ScatterAddPlan, CopiesDenseTensorsByADenseKernel) {
+  const auto copy_of = [](const TensorView& x) {
+    const OpSpec& spec = spec_of("scatter_add");
+    const std::vector<TensorView> inputs = {x, shaped(DType::i64, x.shape), x};
+    const Attributes attributes = {{"dim", std::int64_t{0}}};
+    const OpCall call{inputs, std::span(&x, 1), attributes};
+    const Variant& variant = spec.variants[0];
+    return variant.plan(call, variant.default_config(call, kH200), kH200).launches[0].kernel;
+  };
+  TensorView x = shaped(DType::f32, {300});
+  EXPECT_EQ(copy_of(x), "kiln::ops::copy_dense_kernel");
+  x.strides[0] = -1;
+  EXPECT_EQ(copy_of(x), "kiln::ops::copy_strided_kernel") << "backwards";
+  x.strides[0] = 2;
+  EXPECT_EQ(copy_of(x), "kiln::ops::copy_strided_kernel");
+  EXPECT_EQ(copy_of(shaped(DType::f32, {})), "kiln::ops::copy_dense_kernel");
+  EXPECT_EQ(copy_of(shaped(DType::f32, {4, 5, 6})), "kiln::ops::copy_dense_kernel");
+}
+
+TEST(IndexingVariants, WholeRowsGoByRows) {
+  const auto variant_of = [](DType dtype, const Dims& shape, std::int64_t dim) {
+    return plan("index_select", {shaped(dtype, shape), shaped(DType::i64, {5000})}, dim, kH200).variant;
+  };
+  EXPECT_EQ(variant_of(DType::f32, {1000, 4096}, 0), "rows");
+  EXPECT_EQ(variant_of(DType::bf16, {1000, 64}, 0), "rows");
+  EXPECT_EQ(variant_of(DType::bf16, {3, 1000, 8, 16}, 1), "rows");
+  EXPECT_EQ(variant_of(DType::f32, {1000, 16}, 0), "elements") << "short rows";
+  EXPECT_EQ(variant_of(DType::f32, {1000, 4096}, 1), "elements") << "an index for every element";
+  EXPECT_EQ(variant_of(DType::bf16, {1000, 1001}, 0), "elements") << "rows that start anywhere";
+}
+
+TEST(IndexingVariants, ProgramsOfRowsReadAFewKilobytes) {
+  for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64})
+    for (const std::int64_t columns : {256, 512, 768, 2048, 5120, 8192}) {
+      const auto planned =
+          plan("index_select", {shaped(dtype, {1000, columns}), shaped(DType::i64, {100000})}, 0, kH200);
+      ASSERT_EQ(planned.variant, "rows");
+      const std::int64_t bytes = planned.config.at("ROWS") * planned.config.at("BLOCK_BYTES");
+      EXPECT_GE(bytes, 2048) << name(dtype) << " " << columns;
+      EXPECT_LE(bytes, 8192) << name(dtype) << " " << columns;
+      EXPECT_EQ(columns * itemsize_bytes(dtype) % planned.config.at("BLOCK_BYTES"), 0) << name(dtype) << " " << columns;
+    }
+}
+
+TEST(IndexingKernels, CompileWithoutSpilling) {
+  if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
+  const auto check = [](const Planned& planned) {
+    for (const CompileRequest& request : planned.requests) {
+      SCOPED_TRACE(instance_name(request) + " for " + to_string(request.target) + ", " + request.configuration);
+      const PtxasReport report = ptxas_report(request);
+      EXPECT_EQ(report.spill_store_bytes, 0);
+      EXPECT_LE(report.registers, 128);
+    }
+  };
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    const Target target = parse_cuda_target(arch);
+    for (const DType dtype : {DType::u8, DType::bf16, DType::f64}) {
+      if (dtype == DType::f64 && target.arch != "sm_90a") continue;
+      for (const std::int64_t columns : {64, 5120})
+        check(plan("index_select", {shaped(dtype, {1000, columns}), shaped(DType::i64, {100000})}, 0, target));
+      check(plan("gather", {shaped(dtype, {1000, 100}), shaped(DType::i32, {1000, 100})}, 1, target));
+      check(plan("scatter_add",
+                 {shaped(dtype, {1000, 100}), shaped(DType::i64, {1000, 100}), shaped(dtype, {1000, 100})}, 0, target));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,143 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "tests/ops/host_tensor.hpp"
+
+namespace kiln {
+namespace {
+
+using kiln::testing::HostTensor;
+using kiln::testing::infer;
+using kiln::testing::run_reference;
+using kiln::testing::shaped;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Attributes along(std::int64_t dim) {
+  return {{"dim", dim}};
+}
+
+std::string message_of(UsageError::Kind kind, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+Dims shape_of(std::string_view op, const std::vector<TensorView>& inputs, std::int64_t dim) {
+  return infer(op, inputs, along(dim)).at(0).shape;
+}
+
+TEST(IndexSelect, Shapes) {
+  const TensorView x = shaped(DType::f32, {4, 5, 6});
+  EXPECT_EQ(shape_of("index_select", {x, shaped(DType::i64, {7})}, 1), (Dims{4, 7, 6}));
+  EXPECT_EQ(shape_of("index_select", {x, shaped(DType::i32, {0})}, -1), (Dims{4, 5, 0}));
+  EXPECT_EQ(shape_of("index_select", {x, shaped(DType::i32, {})}, 0), (Dims{1, 5, 6}));
+  EXPECT_EQ(shape_of("index_select", {shaped(DType::f32, {}), shaped(DType::i64, {1})}, -1), Dims{});
+  EXPECT_EQ(infer("index_select", {shaped(DType::bool_, {4}), shaped(DType::i64, {2})}, along(0))[0].dtype,
+            DType::bool_);
+}
+
+TEST(IndexSelect, Errors) {
+  const TensorView x = shaped(DType::f32, {4, 5});
+  EXPECT_THAT(
+      message_of(UsageError::Kind::type, [&] { infer("index_select", {x, shaped(DType::f32, {3})}, along(0)); }),
+      AllOf(HasSubstr("'index'"), HasSubstr("f32 (3)"), HasSubstr("i64 or i32")));
+  EXPECT_THAT(
+      message_of(UsageError::Kind::value, [&] { infer("index_select", {x, shaped(DType::i64, {3, 1})}, along(0)); }),
+      AllOf(HasSubstr("(3, 1)"), HasSubstr("one dimension")));
+  EXPECT_THAT(
+      message_of(UsageError::Kind::value, [&] { infer("index_select", {x, shaped(DType::i64, {3})}, along(2)); }),
+      AllOf(HasSubstr("'dim' is 2"), HasSubstr("-2 to 1")));
+  EXPECT_THAT(message_of(UsageError::Kind::value,
+                         [&] { infer("index_select", {shaped(DType::f32, {}), shaped(DType::i64, {2})}, along(0)); }),
+              HasSubstr("one element"));
+}
+
+TEST(IndexSelect, ReferencePutsZerosForIndicesOutside) {
+  HostTensor x(DType::f32, {3, 2}, std::vector<double>{1, 2, 3, 4, 5, 6});
+  HostTensor index(DType::i32, {5}, std::vector<std::int64_t>{2, 0, -1, 3, 2});
+  EXPECT_THAT(run_reference("index_select", {x.view(), index.view()}, along(0)).values<double>(),
+              ElementsAre(5, 6, 1, 2, 0, 0, 0, 0, 5, 6));
+  HostTensor columns(DType::i64, {3}, std::vector<std::int64_t>{1, 1, 7});
+  EXPECT_THAT(run_reference("index_select", {x.view(), columns.view()}, along(-1)).values<double>(),
+              ElementsAre(2, 2, 0, 4, 4, 0, 6, 6, 0));
+}
+
+TEST(Gather, Shapes) {
+  const TensorView x = shaped(DType::f16, {4, 5, 6});
+  EXPECT_EQ(shape_of("gather", {x, shaped(DType::i64, {4, 50, 3})}, 1), (Dims{4, 50, 3}));
+  EXPECT_EQ(shape_of("gather", {x, shaped(DType::i64, {9, 0, 6})}, 0), (Dims{9, 0, 6}));
+  EXPECT_EQ(shape_of("gather", {shaped(DType::f16, {}), shaped(DType::i64, {})}, 0), Dims{});
+  EXPECT_EQ(shape_of("gather", {shaped(DType::f16, {7}), shaped(DType::i64, {})}, 0), Dims{});
+}
+
+TEST(Gather, Errors) {
+  const TensorView x = shaped(DType::f32, {4, 5});
+  EXPECT_THAT(message_of(UsageError::Kind::type, [&] { infer("gather", {x, shaped(DType::u8, {4, 5})}, along(0)); }),
+              HasSubstr("i64 or i32"));
+  EXPECT_THAT(message_of(UsageError::Kind::value, [&] { infer("gather", {x, shaped(DType::i64, {4})}, along(0)); }),
+              AllOf(HasSubstr("(4)"), HasSubstr("(4, 5)"), HasSubstr("as many dimensions")));
+  EXPECT_THAT(message_of(UsageError::Kind::value, [&] { infer("gather", {x, shaped(DType::i64, {9, 6})}, along(0)); }),
+              AllOf(HasSubstr("(9, 6)"), HasSubstr("dimension 1"), HasSubstr("the 5 of input 'x'")));
+  EXPECT_THAT(message_of(UsageError::Kind::value, [&] { infer("gather", {x, shaped(DType::i64, {4, 5})}, along(-3)); }),
+              HasSubstr("'dim' is -3"));
+}
+
+TEST(Gather, ReferenceFollowsTorch) {
+  // torch.gather(tensor([[1, 2], [3, 4]]), 1, tensor([[0, 0], [1, 0]])), from torch's documentation.
+  HostTensor x(DType::f32, {2, 2}, std::vector<double>{1, 2, 3, 4});
+  HostTensor index(DType::i64, {2, 2}, std::vector<std::int64_t>{0, 0, 1, 0});
+  EXPECT_THAT(run_reference("gather", {x.view(), index.view()}, along(1)).values<double>(), ElementsAre(1, 1, 4, 3));
+  HostTensor outside(DType::i64, {1, 2}, std::vector<std::int64_t>{-1, 2});
+  EXPECT_THAT(run_reference("gather", {x.view(), outside.view()}, along(0)).values<double>(), ElementsAre(0, 0));
+}
+
+TEST(ScatterAdd, Errors) {
+  const TensorView x = shaped(DType::f32, {4, 5}), index = shaped(DType::i64, {4, 5});
+  EXPECT_THAT(message_of(UsageError::Kind::type,
+                         [&] { infer("scatter_add", {x, index, shaped(DType::f64, {4, 5})}, along(0)); }),
+              AllOf(HasSubstr("'src'"), HasSubstr("f64"), HasSubstr("f32")));
+  EXPECT_THAT(message_of(UsageError::Kind::value,
+                         [&] { infer("scatter_add", {x, index, shaped(DType::f32, {4, 4})}, along(0)); }),
+              AllOf(HasSubstr("dimension 1"), HasSubstr("the 4 of input 'src'")));
+  EXPECT_THAT(
+      message_of(UsageError::Kind::value,
+                 [&] { infer("scatter_add", {x, shaped(DType::i64, {4, 6}), shaped(DType::f32, {4, 6})}, along(0)); }),
+      AllOf(HasSubstr("dimension 1"), HasSubstr("the 5 of input 'x'")));
+  EXPECT_THAT(message_of(UsageError::Kind::value,
+                         [&] { infer("scatter_add", {x, index, shaped(DType::f32, {4, 5, 1})}, along(0)); }),
+              AllOf(HasSubstr("'src'"), HasSubstr("as many dimensions")));
+  EXPECT_THAT(
+      message_of(UsageError::Kind::type, [&] { infer("scatter_add", {x, shaped(DType::i8, {4, 5}), x}, along(0)); }),
+      HasSubstr("i64 or i32"));
+}
+
+TEST(ScatterAdd, ReferenceFollowsTorch) {
+  // zeros(3, 5).scatter_add(0, [[0, 1, 2, 0, 0], [0, 1, 2, 2, 2]], ones(2, 5)), from torch's documentation.
+  HostTensor x(DType::f32, {3, 5}, std::vector<double>(15, 0));
+  HostTensor index(DType::i64, {2, 5}, std::vector<std::int64_t>{0, 1, 2, 0, 0, 0, 1, 2, 2, 2});
+  HostTensor src(DType::f32, {2, 5}, std::vector<double>(10, 1));
+  EXPECT_THAT(run_reference("scatter_add", {x.view(), index.view(), src.view()}, along(0)).values<double>(),
+              ElementsAre(2, 0, 0, 1, 1, 0, 2, 0, 0, 0, 0, 0, 2, 1, 1));
+}
+
+TEST(ScatterAdd, ReferenceDropsIndicesOutsideAndWrapsIntegers) {
+  HostTensor x(DType::i8, {2}, std::vector<std::int64_t>{100, 5});
+  HostTensor index(DType::i32, {4}, std::vector<std::int64_t>{0, 2, -1, 0});
+  HostTensor src(DType::i8, {5}, std::vector<std::int64_t>{100, 1, 1, 2, 9});
+  EXPECT_THAT(run_reference("scatter_add", {x.view(), index.view(), src.view()}, along(0)).values<std::int64_t>(),
+              ElementsAre(-54, 5));
+}
+
+}  // namespace
+}  // namespace kiln

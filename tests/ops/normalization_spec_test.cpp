@@ -1,0 +1,224 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "core/errors.hpp"
+#include "ops/normalization/row_tiling.hpp"
+#include "tests/ops/host_tensor.hpp"
+
+namespace kiln::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+const Target kCuda = parse_cuda_target("sm_90a");
+const Target kCpu{DeviceType::cpu, "any", ""};
+constexpr const char* kOps[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
+
+std::string message_of(std::string_view op, const std::vector<TensorView>& inputs, const Attributes& attributes,
+                       UsageError::Kind kind) {
+  try {
+    infer(op, inputs, attributes);
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << op << " accepts what it should refuse";
+  return {};
+}
+constexpr auto kValue = UsageError::Kind::value;
+constexpr auto kType = UsageError::Kind::type;
+
+/// A call without memory, dense but where `strides` says otherwise.
+struct Call {
+  std::vector<TensorView> inputs, outputs;
+  Attributes attributes;
+  const OpSpec& spec;
+
+  Call(std::string_view op, const std::vector<TensorMeta>& metas, const Attributes& given,
+       const std::vector<Dims>& strides = {})
+      : attributes(with_defaults(spec_of(op), given)), spec(spec_of(op)) {
+    for (const TensorMeta& meta : metas) {
+      inputs.push_back(shaped(meta.dtype, meta.shape));
+      if (inputs.size() <= strides.size()) inputs.back().strides = strides[inputs.size() - 1];
+    }
+    for (const TensorMeta& meta : spec.infer(inputs, attributes)) outputs.push_back(shaped(meta.dtype, meta.shape));
+  }
+  OpCall view() const { return {inputs, outputs, attributes}; }
+  const Variant& variant(const Target& target) const {
+    for (const Variant& variant : spec.variants)
+      if (variant.serves(view(), target)) return variant;
+    throw std::logic_error("no variant");
+  }
+  LaunchPlan plan(const Target& target) const {
+    const Variant& chosen = variant(target);
+    return chosen.plan(view(), chosen.default_config(view(), target), target);
+  }
+};
+
+TEST(Normalization, InferKeepsTheShape) {
+  EXPECT_EQ(infer("softmax", {shaped(DType::bf16, {3, 4})}, {}).at(0).dtype, DType::bf16);
+  EXPECT_EQ(infer("log_softmax", {shaped(DType::bf16, {3, 4})}, {{"dtype", DType::f32}}).at(0).dtype, DType::f32);
+  EXPECT_EQ(infer("softmax", {shaped(DType::f32, {})}, {{"dim", std::int64_t{-1}}}).at(0).shape, Dims{});
+  const TensorView x = shaped(DType::f16, {3, 4}), weight = shaped(DType::f32, {4});
+  EXPECT_EQ(infer("layer_norm", {x, weight, weight}).size(), 1U);
+  EXPECT_EQ(infer("rms_norm", {x, weight}).size(), 1U);
+  const std::vector<TensorMeta> both = infer("rms_norm", {x, weight, x});
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(both[1].shape, x.shape);
+  EXPECT_EQ(both[1].dtype, DType::f16);
+}
+
+TEST(Normalization, ErrorsNameTheArgumentAndTheValue) {
+  const TensorView x = shaped(DType::f32, {2, 3, 4});
+  EXPECT_THAT(message_of("softmax", {x}, {{"dim", std::int64_t{3}}}, kValue), HasSubstr("'dim' is 3"));
+  EXPECT_THAT(message_of("softmax", {x}, {{"dtype", DType::i32}}, kType), HasSubstr("floating dtype"));
+  const auto shape = [](std::vector<std::int64_t> extents) { return Attributes{{"normalized_shape", extents}}; };
+  EXPECT_THAT(message_of("layer_norm", {x}, shape({3, 5}), kValue),
+              AllOf(HasSubstr("[3, 5]"), HasSubstr("(2, 3, 4)"), HasSubstr("last dimension")));
+  message_of("layer_norm", {x}, shape({}), kValue);
+  message_of("rms_norm", {x}, shape({1, 2, 3, 4}), kValue);
+  message_of("rms_norm", {x}, {{"normalized_shape", 4.0}}, kType);
+  message_of("layer_norm", {shaped(DType::f32, {})}, {}, kValue);
+  EXPECT_THAT(message_of("layer_norm", {x, shaped(DType::f32, {3})}, {}, kValue),
+              AllOf(HasSubstr("'weight' has shape (3"), HasSubstr("expected (4")));
+  EXPECT_THAT(message_of("layer_norm", {x, shaped(DType::f64, {4})}, {}, kType), HasSubstr("'weight' is f64"));
+  message_of("layer_norm", {shaped(DType::f64, {4}), shaped(DType::f32, {4})}, {}, kType);
+  EXPECT_THAT(message_of("layer_norm", {x, shaped(DType::f32, {4}), shaped(DType::f32, {2, 4})}, {}, kValue),
+              HasSubstr("'bias'"));
+  const TensorView narrow = shaped(DType::bf16, {2, 4});
+  message_of("layer_norm", {narrow, shaped(DType::f32, {4}), shaped(DType::bf16, {4})}, {}, kType);
+  EXPECT_THAT(message_of("rms_norm", {x, shaped(DType::f32, {4}), shaped(DType::f32, {3, 4})}, {}, kValue),
+              HasSubstr("'residual' has shape (3, 4)"));
+  message_of("rms_norm", {narrow, shaped(DType::bf16, {4}), shaped(DType::f16, {2, 4})}, {}, kType);
+  EXPECT_THAT(message_of("layer_norm", {x}, {{"eps", -1.0}}, kValue), HasSubstr("'eps' is -1"));
+  EXPECT_THAT(message_of("rms_norm", {x}, {{"eps", std::nan("")}}, kValue), HasSubstr("'eps'"));
+  message_of("rms_norm", {x}, {{"eps", std::string("small")}}, kType);
+}
+
+TEST(Normalization, ReferenceOfSoftmax) {
+  const double inf = INFINITY;
+  HostTensor x(DType::f64, {4, 2}, std::vector<double>{0, std::log(3.0), -inf, 1, -inf, -inf, inf, 0});
+  const std::vector<double> out = run_reference("softmax", {x.view()}).values<double>();
+  EXPECT_NEAR(out[0], 0.25, 1e-15);
+  EXPECT_NEAR(out[1], 0.75, 1e-15);
+  EXPECT_EQ(out[2], 0);
+  EXPECT_EQ(out[3], 1);
+  for (std::size_t i = 4; i < 8; ++i) EXPECT_TRUE(std::isnan(out[i])) << i;
+  const std::vector<double> logs = run_reference("log_softmax", {x.view()}).values<double>();
+  EXPECT_NEAR(logs[0], std::log(0.25), 1e-15);
+  EXPECT_EQ(logs[2], -inf);
+  HostTensor y(DType::f32, {2, 2}, std::vector<double>{0, 5, std::log(3.0), 5});
+  const std::vector<double> down = run_reference("softmax", {y.view()}, {{"dim", std::int64_t{0}}}).values<double>();
+  EXPECT_NEAR(down[0], 0.25, 1e-7);
+  EXPECT_NEAR(down[1], 0.5, 1e-7);
+}
+
+TEST(Normalization, ReferenceOfNorms) {
+  HostTensor x(DType::f64, {1, 2}, std::vector<double>{1, 5}), weight(DType::f64, {2}, std::vector<double>{2, 3}),
+      bias(DType::f64, {2}, std::vector<double>{10, 20});
+  const Attributes exact = {{"eps", 0.0}};
+  EXPECT_EQ(run_reference("layer_norm", {x.view(), weight.view(), bias.view()}, exact).values<double>(),
+            (std::vector<double>{8, 23}));
+  HostTensor y(DType::f64, {1, 2}, std::vector<double>{3, 3});
+  EXPECT_EQ(run_reference("rms_norm", {y.view(), weight.view()}, exact).values<double>(), (std::vector<double>{2, 3}));
+  // sum = (4, 8), mean square 40
+  HostTensor out(DType::f64, {1, 2}), sum(DType::f64, {1, 2});
+  const std::vector<TensorView> inputs = {x.view(), weight.view(), y.view()}, outputs = {out.view(), sum.view()};
+  const OpSpec& spec = spec_of("rms_norm");
+  spec.reference({inputs, outputs, with_defaults(spec, exact)});
+  EXPECT_EQ(sum.values<double>(), (std::vector<double>{4, 8}));
+  EXPECT_DOUBLE_EQ(out.values<double>()[1], 8 / std::sqrt(40.0) * 3);
+  HostTensor constant(DType::bf16, {1, 3}, std::vector<double>{7, 7, 7});
+  EXPECT_EQ(run_reference("layer_norm", {constant.view()}).values<double>(), (std::vector<double>{0, 0, 0}));
+}
+
+TEST(Normalization, TilesFollowTheContiguousDimension) {
+  const Attributes down = {{"dim", std::int64_t{0}}};
+  EXPECT_EQ(Call("softmax", {{DType::f32, {50, 60}}}, {}).variant(kCuda).name, "rows");
+  EXPECT_EQ(Call("softmax", {{DType::f32, {50, 60}}}, down).variant(kCuda).name, "columns");
+  EXPECT_EQ(Call("layer_norm", {{DType::f32, {50, 60}}}, {}).variant(kCpu).name, "rows");
+  // Channels last of a tensor that is stored channels first.
+  Call transposed("layer_norm", {{DType::f32, {50, 60}}}, {}, {Dims{1, 50}});
+  transposed.outputs[0].strides = {1, 50};
+  EXPECT_EQ(transposed.variant(kCuda).name, "columns");
+}
+
+TEST(Normalization, RowsThatFitAreReadOnce) {
+  const auto kernel = [](std::string_view op, const Dims& shape, const Target& target) {
+    const LaunchPlan plan = Call(op, {{DType::f32, shape}}, {}).plan(target);
+    return plan.launches.front().kernel.substr(std::string("kiln::ops::").size());
+  };
+  EXPECT_EQ(kernel("softmax", {100, 4096}, kCuda), "softmax_one_pass_kernel");
+  EXPECT_EQ(kernel("softmax", {100, 32768}, kCuda), "softmax_one_pass_kernel");
+  EXPECT_EQ(kernel("softmax", {10000, 40000}, kCuda), "softmax_online_kernel");
+  EXPECT_EQ(kernel("softmax", {4, 1 << 20}, kCuda), "softmax_partial_kernel");
+  EXPECT_EQ(kernel("softmax", {100, 4096}, kCpu), "softmax_three_pass_kernel");
+  EXPECT_EQ(kernel("softmax", {1, 1 << 24}, kCpu), "softmax_partial_kernel");
+  EXPECT_EQ(kernel("rms_norm", {100, 4096}, kCuda), "norm_one_pass_kernel");
+  EXPECT_EQ(kernel("rms_norm", {100, 100000}, kCuda), "norm_looped_kernel");
+}
+
+TEST(Normalization, ASplitRowHasAWorkspaceForItsStatistics) {
+  const Call call("softmax", {{DType::bf16, {3, 1 << 20}}}, {});
+  const Config config{{"BLOCK_M", 1}, {"BLOCK_N", 2048}, {"TILES", 4}, {"SPLIT", 16}, {"num_warps", 8}};
+  const LaunchPlan plan = call.variant(kCuda).plan(call.view(), config, kCuda);
+  ASSERT_EQ(plan.launches.size(), 2U);
+  EXPECT_EQ(plan.launches[0].geometry.grid[0], 3 * 16);
+  EXPECT_EQ(plan.launches[1].geometry.grid[0], 3 * 16);
+  EXPECT_EQ(plan.workspace_bytes, (std::vector<std::int64_t>{3 * 16 * 4, 3 * 16 * 4}));
+}
+
+TEST(Normalization, DefaultsAreValidForManyShapes) {
+  for (const std::string_view op : {"softmax", "rms_norm"})
+    for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::fp8e5m2})
+      for (const std::int64_t outer : {0, 1, 3, 70, 5000})
+        for (const std::int64_t inner : {0, 1, 2, 10, 31, 64, 100, 768, 1000, 1025, 5120, 32768, 40001, 1 << 20})
+          for (const bool across : {false, true})
+            for (const Target& target : {kCpu, kCuda}) {
+              Call call(op, {{dtype, {outer, inner}}}, {});
+              if (across && op == "softmax") call.attributes.set("dim", std::int64_t{0});
+              if (across && op != "softmax") {
+                call.inputs[0].strides = {1, outer};
+                call.outputs[0].strides = {1, outer};
+              }
+              const Variant& variant = call.variant(target);
+              const Config config = variant.default_config(call.view(), target);
+              ASSERT_NO_THROW(variant.space(target).validate(config))
+                  << op << " " << name(dtype) << " " << outer << "x" << inner << (across ? " across " : " ")
+                  << to_string(config);
+              ASSERT_NO_THROW(variant.plan(call.view(), config, target));
+            }
+}
+
+TEST(Normalization, RandomExamplesAreLegal) {
+  std::mt19937_64 random(7);
+  for (const char* op : kOps) {
+    const OpSpec& spec = spec_of(op);
+    for (int i = 0; i < 500; ++i) {
+      const Example example = spec.random_example(random);
+      const Call call(op, example.inputs, example.attributes);
+      EXPECT_LE(call.inputs[0].numel(), 1 << 20);
+      for (const Target& target : {kCpu, kCuda}) EXPECT_FALSE(call.plan(target).launches.empty()) << op;
+    }
+  }
+}
+
+TEST(Normalization, AGridThatNoGpuHasIsRefused) {
+  const Call call("softmax", {{DType::f32, {std::int64_t{1} << 40, 2}}}, {});
+  const Variant& variant = call.variant(kCuda);
+  const Config small{{"BLOCK_M", 16}, {"BLOCK_N", 2}, {"TILES", 1}, {"SPLIT", 1}, {"num_warps", 1}};
+  EXPECT_THROW(variant.plan(call.view(), small, kCuda), UsageError);
+}
+
+TEST(Normalization, CostCountsEachElementOnce) {
+  const Call call("rms_norm", {{DType::bf16, {8, 10}}, {DType::bf16, {10}}, {DType::bf16, {8, 10}}}, {});
+  EXPECT_EQ(call.spec.cost(call.view()).bytes, 2 * (4 * 80 + 10));
+  const Call softmax("softmax", {{DType::bf16, {8, 10}}}, {{"dtype", DType::f32}});
+  EXPECT_EQ(softmax.spec.cost(softmax.view()).bytes, 80 * (2 + 4));
+}
+
+}  // namespace
+}  // namespace kiln::testing
