@@ -1,7 +1,6 @@
 #pragma once
 
-#include <kiln/tl.hpp>
-
+#include "compiler/tl/math.hpp"
 #include "ops/elementwise/iteration.hpp"
 
 // One functor per op: apply<Compute>(scalars, inputs...) over tiles of Compute. What differs between ops is here, and

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <kiln/tl.hpp>
-
+// Not all of <kiln/tl.hpp>: reading what these kernels do not use would be a tenth of the time to compile one.
+#include "compiler/tl/cover.hpp"
+#include "compiler/tl/program.hpp"
 #include "ops/elementwise/functors.hpp"
 #include "ops/elementwise/iteration.hpp"
 
@@ -10,21 +11,31 @@ namespace kiln::ops {
 // The pointers come before the scalars, which most functors do not read: the GPU then finds all it needs in one line of
 // its constant cache.
 
+/// Converted by many instructions, the GPU's own being few and inexact at the edges.
+template <typename T>
+inline constexpr bool is_fp8 = tl::Floating<T> && sizeof(T) == 1;
+
 /// out[i] = Functor(in[i]...) over dense tensors of n elements in one order. Inputs are cast to Compute, the result to
 /// Out. STREAM: the output goes past the caches, where it is none of the inputs.
 template <typename Functor, typename Compute, int BLOCK_SIZE, int STREAM, typename Out, typename... In>
 KILN_KERNEL void elementwise_contiguous_kernel(Out* out, tl::int64_t n, const In*... in, Scalars scalars) {
-  tl::cover<BLOCK_SIZE, is_long<Functor> ? 1 : 4>(
-      tl::program_id(0), n,
-      [&](const auto& offsets, const auto& mask) {
-        const auto values = tl::cast<Out>(
-            Functor::template apply<Compute>(scalars, tl::cast<Compute>(tl::load(in + offsets, mask))...));
-        if constexpr (STREAM != 0)
-          tl::store_streaming(out + offsets, values, mask, (... && (static_cast<const void*>(in) != out)));
-        else
-          tl::store(out + offsets, values, mask);
-      },
-      out, in...);
+  const auto body = [&](const auto& offsets, const auto& mask) {
+    const auto values =
+        tl::cast<Out>(Functor::template apply<Compute>(scalars, tl::cast<Compute>(tl::load(in + offsets, mask))...));
+    if constexpr (STREAM != 0)
+      tl::store_streaming(out + offsets, values, mask, (... && (static_cast<const void*>(in) != out)));
+    else
+      tl::store(out + offsets, values, mask);
+  };
+  if constexpr (is_long<Functor> ||
+                (is_fp8<Out> || ... ||
+                 is_fp8<In>)) {  // code of which a second copy would take longer to compile than it saves at run
+                                 // time
+    const auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
+    body(offsets, offsets < n);
+  } else {
+    tl::cover<BLOCK_SIZE, 4>(tl::program_id(0), n, body, out, in...);
+  }
 }
 
 /// The offsets of one operand's tile whose first element is at `base`. The kind of its stride along the columns is in

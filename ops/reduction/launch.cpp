@@ -217,8 +217,9 @@ std::vector<Variant> reduction_variants(const OpRow& row, const KernelSource& so
   variant.default_config = [&row](const OpCall& call, const Target& target) {
     const Reduction reduction = resolve(row, call.inputs[0], call.attributes);
     const CollapsedReduction collapsed = collapse_call(reduction, call);
-    if (is_cuda(target)) return cuda_config(collapsed, itemsize_bytes(call.inputs[0].dtype));
-    return cpu_config(collapsed, itemsize_bytes(reduction.accumulator), reducer_of(reduction).part_bytes.size());
+    const std::size_t parts = reducer_of(reduction).part_bytes.size();
+    if (is_cuda(target)) return cuda_config(collapsed, itemsize_bytes(call.inputs[0].dtype), parts);
+    return cpu_config(collapsed, itemsize_bytes(reduction.accumulator), parts);
   };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     return make_plan(row, call, config, target);

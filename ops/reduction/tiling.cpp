@@ -88,14 +88,17 @@ ConfigSpace config_space(const Target& target) {
 
 /// One access per thread and tile, four tiles in flight: few accumulators, much memory under way. Rows are one
 /// program's when they are long, one warp's when they are short, which then needs no shared memory to join its lanes.
-Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize) {
+Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize, std::size_t state_parts) {
   // Eight lanes' worth of state in a thread is as much as leaves registers for other threads.
   const std::int64_t width = std::min<std::int64_t>(kAccessBytes / itemsize, collapsed.has_dense_columns() ? 8 : 4);
   const std::int64_t reduced = collapsed.reduced[0].extent, kept = collapsed.kept[0].extent;
-  std::int64_t num_warps = 8, unroll = 4, block_m = 1, block_n = 1;
+  std::int64_t num_warps = 8, unroll = 4, block_m = 1, block_n = 1, programs = 4096;
   if (collapsed.reduces_rows()) {
     const std::int64_t warp_row = 32 * width;
     if (reduced >= num_warps * warp_row * unroll || collapsed.kept_total < 8) {
+      // Joining states of several numbers takes long beside a row of 16-bit elements: programs of fewer warps have less
+      // to join, and others run meanwhile (16384^2 bf16 on an H200: argmax 3.2 -> 3.9 TB/s).
+      if (state_parts > 1 && itemsize <= 2 && collapsed.kept_total >= 1024) num_warps = 2;
       block_n = num_warps * warp_row;
     } else if (!moves_packets(collapsed, num_warps, itemsize) && collapsed.has_dense_columns() &&
                reduced >= warp_row * 2) {
@@ -109,15 +112,21 @@ Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize) {
       block_m = std::min(num_warps * warp_row / block_n, ceil_power_of_two(kept));
     }
   } else {
-    block_n = std::min(ceil_power_of_two(kept), 64 * width);
-    block_m = std::min(num_warps * 32 * width / block_n, floor_power_of_two(reduced));
+    // Narrow and tall, the whole height where there are kept elements enough: nothing is left to join, and what
+    // programs side by side read makes whole pages of memory (16384^2 on an H200: 0.97 and more of a plain read, where
+    // tiles of 256 to 512 columns in chunks reach 0.90 to 0.95).
+    const std::int64_t elements = num_warps * 32 * 16 / (itemsize == 8 ? 2 : 1) / (state_parts > 1 ? 2 : 1);
+    block_n = std::min(ceil_power_of_two(kept), std::max<std::int64_t>(64, 128 / itemsize));
+    block_m = std::min(elements / block_n, floor_power_of_two(reduced));
     while (unroll > 1 && block_m * unroll > reduced) unroll /= 2;
+    programs = 256;
   }
   block_m = std::min<std::int64_t>(block_m, 512);
   while (num_warps > 1 && block_m * block_n < 32 * num_warps) num_warps /= 2;
   if (block_m * block_n < 32)
     (collapsed.reduces_rows() ? block_m : block_n) = 32 / (collapsed.reduces_rows() ? block_n : block_m);
-  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", unroll}, {"PROGRAMS", 4096}, {"num_warps", num_warps}};
+  return {
+      {"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", unroll}, {"PROGRAMS", programs}, {"num_warps", num_warps}};
 }
 
 /// Rows: accumulators for eight vectors hide the latency of additions. Columns: as wide as the vector registers allow
