@@ -15,6 +15,8 @@ using elementwise::CollapsedIteration;
 
 /// Below this extent of either tiled dimension a transposing tile is mostly empty.
 constexpr std::int64_t kLeastTransposedExtent = 8;
+/// Bytes of a tile that is cast on its way, which takes up to three times as much shared memory.
+constexpr std::int64_t kMostCastBytes = 16 * 1024;
 /// Where more than one tile in this many reaches over an edge, all are accessed element by element: the wide accesses
 /// of full tiles do not make up for the way that the others take through shared memory.
 constexpr std::int64_t kFullTilesPerPartial = 8;
@@ -56,15 +58,11 @@ TransposedBlock transposed_block(const Copy& copy, const Config& config, const T
   return {config.at("ROW_BYTES") / widest_bytes(copy), config.at("TILE_BYTES") / config.at("ROW_BYTES")};
 }
 
-/// Whether everything but the dense dimension of an operand steps by multiples of `bytes`.
-bool steps_by(const Copy& copy, int operand, std::int64_t bytes) {
-  const std::int64_t size = itemsize_bytes(operand == ops::kCopyOut ? copy.out_dtype : copy.in_dtype);
-  const std::int64_t offset = operand == ops::kCopyOut ? copy.out_offset : copy.in_offset;
-  const auto& dims = copy.iteration.dims;
-  return offset * size % bytes == 0 && std::all_of(dims.begin(), dims.end(), [&](const CollapsedDim& dim) {
-           const std::int64_t stride = dim.strides[static_cast<std::size_t>(operand)];
-           return stride == 1 || stride * size % bytes == 0;
-         });
+/// The multiple of bytes at which the output of two tiles meets (tl::copy_transposed); 0 where whole tiles do already.
+std::int64_t seam_bytes(const Copy& copy, const Config& config) {
+  // A tile has to write something beside what it shares.
+  const std::int64_t seam = std::min(config.at("SEAM_BYTES"), config.at("ROW_BYTES") / 2);
+  return seam < 16 || steps_by(copy, ops::kCopyOut, seam) ? 0 : seam;
 }
 
 std::int64_t num_programs(const ops::CopyIteration& iteration) {
@@ -87,6 +85,16 @@ std::int64_t checked_programs(const std::string& op, std::int64_t programs, cons
 
 std::int64_t widest_bytes(const Copy& copy) {
   return std::max(itemsize_bytes(copy.out_dtype), itemsize_bytes(copy.in_dtype));
+}
+
+bool steps_by(const Copy& copy, ops::CopyOperand operand, std::int64_t bytes) {
+  const std::int64_t size = itemsize_bytes(operand == ops::kCopyOut ? copy.out_dtype : copy.in_dtype);
+  const std::int64_t offset = operand == ops::kCopyOut ? copy.out_offset : copy.in_offset;
+  const auto& dims = copy.iteration.dims;
+  return offset * size % bytes == 0 && std::all_of(dims.begin(), dims.end(), [&](const CollapsedDim& dim) {
+           const std::int64_t stride = dim.strides[static_cast<std::size_t>(operand)];
+           return stride == 1 || stride * size % bytes == 0;
+         });
 }
 
 ops::CopyIteration copy_iteration(const Copy& copy, std::int64_t block_rows, std::int64_t block_columns) {
@@ -222,19 +230,18 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
     std::swap(iteration.row_strides, iteration.column_strides);
     if (casts(copy)) {
       launch.kernel = "kiln::ops::cast_transposed_kernel";
-      const std::int64_t most = is_cuda(target) ? std::max(block.rows, block.columns) : 16;
-      for (const std::int64_t extent :
-           {block.rows, block.columns, std::min(block.rows, most), std::min(block.columns, most)})
+      // A tile's registers and shared memory: half of the largest block, and on the CPU a few vectors.
+      const std::int64_t rows = is_cuda(target) ? block.rows : std::min<std::int64_t>(block.rows, 16);
+      const std::int64_t columns = is_cuda(target) ? kMostCastBytes / config.at("ROW_BYTES") : 16;
+      for (const std::int64_t extent : {block.rows, block.columns, rows, std::min(block.columns, columns)})
         launch.template_arguments.emplace_back(extent);
     } else {
-      const bool narrow = is_cuda(target) && itemsize_bytes(to) < 4;
-      const bool straddling = narrow && !steps_by(copy, ops::kCopyIn, 4);
-      const bool windows = narrow && !steps_by(copy, ops::kCopyOut, 16);
-      launch.template_arguments = {to, block.rows, block.columns, straddling, windows};
-      if (windows) {
-        const std::int64_t pad = 4 / itemsize_bytes(to);
-        iteration.row_blocks = ceil_div(iteration.rows + pad - 1, block.rows - pad);
-      }
+      const std::int64_t size = itemsize_bytes(to);
+      const bool straddling = is_cuda(target) && size < 4 && !steps_by(copy, ops::kCopyIn, 4);
+      const std::int64_t seam = is_cuda(target) ? seam_bytes(copy, config) : 0;
+      launch.template_arguments = {to, block.rows, block.columns, straddling, seam};
+      // Windows are that much shorter than tiles, and may start up to an element less than that before their rows.
+      if (seam > 0) iteration.row_blocks = ceil_div(iteration.rows + seam / size - 1, block.rows - seam / size);
     }
     programs = num_programs(iteration);
     launch.arguments.add_value(iteration);

@@ -36,6 +36,8 @@ std::string kernel_name(CopyKind kind);
 
 /// Bytes of an element of the wider operand.
 std::int64_t widest_bytes(const Copy& copy);
+/// Whether an operand's first element and everything but its dense dimension step by multiples of `bytes`.
+bool steps_by(const Copy& copy, ops::CopyOperand operand, std::int64_t bytes);
 /// For blocks of `block_rows` x `block_columns`; columns are the output's innermost dimension.
 ops::CopyIteration copy_iteration(const Copy& copy, std::int64_t block_rows, std::int64_t block_columns);
 /// Elements that a thread of a strided GPU kernel accesses at once: as many as keep every access of the dense operands

@@ -97,11 +97,11 @@ KILN_KERNEL void copy_strided_kernel(To* out, const From* x, CopyIteration itera
   }
 }
 
-/// x is dense along the columns, out along the rows. STRADDLING, WINDOWS: see tl::copy_transposed.
-template <typename T, int BLOCK_M, int BLOCK_N, bool STRADDLING, bool WINDOWS>
+/// x is dense along the columns, out along the rows. STRADDLING, SEAM_BYTES: see tl::copy_transposed.
+template <typename T, int BLOCK_M, int BLOCK_N, bool STRADDLING, int SEAM_BYTES>
 KILN_KERNEL void copy_transposed_kernel(T* out, const T* x, CopyIteration iteration) {
   const CopyPlace place = place_of<true>(iteration, tl::program_id(0));
-  tl::copy_transposed<BLOCK_M, BLOCK_N, STRADDLING, WINDOWS>(
+  tl::copy_transposed<BLOCK_M, BLOCK_N, STRADDLING, SEAM_BYTES>(
       out + place.offsets[kCopyOut], iteration.column_strides[kCopyOut], x + place.offsets[kCopyIn],
       iteration.row_strides[kCopyIn], place.row_block, place.column_block, iteration.rows, iteration.columns);
 }

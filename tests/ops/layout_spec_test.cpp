@@ -120,20 +120,24 @@ TEST(LayoutPlan, TransposesByWordsWhateverTheAlignment) {
     return launch_of(shaped(dtype, {columns, rows}), strided(dtype, {columns, rows}, {1, columns}));
   };
   EXPECT_THAT(spelled(transposed(DType::f32, 16384, 16384)),
-              ElementsAre("kiln::tl::uint32_t", "64", "64", "false", "false"));
+              ElementsAre("kiln::tl::uint32_t", "64", "64", "false", "0"));
   EXPECT_EQ(transposed(DType::f32, 16384, 16384).geometry.grid[0], 256 * 256);
   EXPECT_THAT(spelled(transposed(DType::bf16, 16384, 16384)),
-              ElementsAre("kiln::tl::uint16_t", "128", "64", "false", "false"));
+              ElementsAre("kiln::tl::uint16_t", "128", "64", "false", "0"));
   EXPECT_THAT(spelled(transposed(DType::i8, 16384, 16384)),
-              ElementsAre("kiln::tl::uint8_t", "128", "128", "false", "false"));
-  // Rows of 9973 straddle words, rows of 10007 take windows of 128 - 4 bytes.
+              ElementsAre("kiln::tl::uint8_t", "128", "128", "false", "0"));
+  // Rows of 9973 straddle words; of rows of 10007 each tile writes a sector of 32 bytes less than it reads.
   EXPECT_THAT(spelled(transposed(DType::i8, 10007, 9973)),
-              ElementsAre("kiln::tl::uint8_t", "128", "128", "true", "true"));
-  EXPECT_EQ(transposed(DType::i8, 10007, 9973).geometry.grid[0], ((10007 + 3 + 123) / 124) * ((9973 + 127) / 128));
+              ElementsAre("kiln::tl::uint8_t", "128", "128", "true", "32"));
+  EXPECT_EQ(transposed(DType::i8, 10007, 9973).geometry.grid[0], ((10007 + 31 + 95) / 96) * ((9973 + 127) / 128));
   EXPECT_THAT(spelled(transposed(DType::f32, 10007, 9973)),
-              ElementsAre("kiln::tl::uint32_t", "64", "64", "false", "false"));
-  EXPECT_THAT(spelled(transposed(DType::bf16, 10008, 9974)),
-              ElementsAre("kiln::tl::uint16_t", "128", "64", "false", "false"));
+              ElementsAre("kiln::tl::uint32_t", "64", "128", "false", "32"));
+  EXPECT_THAT(spelled(transposed(DType::bf16, 10016, 9974)),
+              ElementsAre("kiln::tl::uint16_t", "128", "64", "false", "0"));
+  // A row of one tile.
+  EXPECT_THAT(spelled(transposed(DType::bf16, 30, 9974)),
+              ElementsAre("kiln::tl::uint16_t", "64", "128", "false", "32"));
+  EXPECT_EQ(transposed(DType::bf16, 30, 9974).geometry.grid[0], (9974 + 127) / 128);
 }
 
 TEST(LayoutPlan, RowsOfOneTileAreFull) {

@@ -39,11 +39,11 @@ KILN_KERNEL void trans_symbols_kernel(const T* x, T* out, int64_t m, int64_t n) 
             tl::trans(mask));
 }
 
-template <typename T, int M, int N, bool STRADDLING, bool WINDOWS>
+template <typename T, int M, int N, bool STRADDLING, int SEAM_BYTES>
 KILN_KERNEL void copy_kernel(const T* x, T* out, int64_t x_offset, int64_t x_stride, int64_t out_offset,
                              int64_t out_stride, int64_t m, int64_t n) {
-  tl::copy_transposed<M, N, STRADDLING, WINDOWS>(out + out_offset, out_stride, x + x_offset, x_stride, tl::program_id(0),
-                                     tl::program_id(1), m, n);
+  tl::copy_transposed<M, N, STRADDLING, SEAM_BYTES>(out + out_offset, out_stride, x + x_offset, x_stride,
+                                                    tl::program_id(0), tl::program_id(1), m, n);
 }
 )";
 
@@ -109,30 +109,31 @@ TYPED_TEST(TransOf, CopiesWithAnyAlignment) {
   };
   const std::vector<Case> cases = {{64, 128, 0, 0, 0, 0}, {1, 1, 3, 0, 1, 0},     {70, 3, 1, 2, 3, 1},
                                    {67, 129, 0, 0, 0, 0}, {100, 100, 0, 4, 0, 4}, {127, 65, 1, 3, 5, 16},
-                                   {125, 200, 3, 1, 2, 2}};
+                                   {150, 64, 0, 1, 0, 3}, {125, 200, 3, 1, 2, 2}};
   for (const Device device : testing::devices_with_compilers())
-    for (const int kind : {0, 1, 2, 3}) {
-      if (kind > 0 && (kSize >= 4 || !device.is_cuda())) continue;
-      const bool straddling = kind % 2 == 1, windows = kind / 2 == 1;
-      for (const Case& c : cases) {
-        const std::int64_t x_stride = c.n + c.x_padding, out_stride = c.m + c.out_padding, block = 64;
-        const std::vector<T> x = this->random_values(c.x_offset + c.m * x_stride);
-        std::vector<T> expected = this->random_values(c.out_offset + c.n * out_stride + 16);
-        std::vector<Tensor> tensors{make(x), make(expected)};
-        for (std::int64_t i = 0; i < c.m; ++i)
-          for (std::int64_t j = 0; j < c.n; ++j)
-            expected[static_cast<std::size_t>(c.out_offset + j * out_stride + i)] =
-                x[static_cast<std::size_t>(c.x_offset + i * x_stride + j)];
-        const std::int64_t pad = windows ? 4 / kSize : 0, step = block - pad;
-        const std::int64_t row_blocks = (c.m + std::max<std::int64_t>(pad - 1, 0) + step - 1) / step;
-        TextKernel{"copy.hpp", kKernels, "copy_kernel", {dtype_of<T>(), block, block, straddling, windows}}.run(
-            device, {row_blocks, (c.n + block - 1) / block, 1}, tensors,
-            {c.x_offset, x_stride, c.out_offset, out_stride, c.m, c.n});
-        ASSERT_TRUE(std::equal(expected.begin(), expected.end(), tensors[1].data_as<T>()))
-            << c.m << "x" << c.n << " padded " << c.x_padding << ", " << c.out_padding
-            << (straddling ? ", straddling" : "") << (windows ? ", windows" : "") << " on " << to_string(device);
+    for (const std::int64_t seam_bytes : {0, 16, 32})
+      for (const bool straddling : {false, true}) {
+        if (straddling && kSize >= 4) continue;
+        if ((straddling || seam_bytes > 0) && !device.is_cuda()) continue;
+        for (const Case& c : cases) {
+          const std::int64_t x_stride = c.n + c.x_padding, out_stride = c.m + c.out_padding, block = 64;
+          const std::vector<T> x = this->random_values(c.x_offset + c.m * x_stride);
+          std::vector<T> expected = this->random_values(c.out_offset + c.n * out_stride + 16);
+          std::vector<Tensor> tensors{make(x), make(expected)};
+          for (std::int64_t i = 0; i < c.m; ++i)
+            for (std::int64_t j = 0; j < c.n; ++j)
+              expected[static_cast<std::size_t>(c.out_offset + j * out_stride + i)] =
+                  x[static_cast<std::size_t>(c.x_offset + i * x_stride + j)];
+          const std::int64_t pad = seam_bytes / kSize, step = block - pad;
+          const std::int64_t row_blocks = (c.m + std::max<std::int64_t>(pad - 1, 0) + step - 1) / step;
+          TextKernel{"copy.hpp", kKernels, "copy_kernel", {dtype_of<T>(), block, block, straddling, seam_bytes}}.run(
+              device, {row_blocks, (c.n + block - 1) / block, 1}, tensors,
+              {c.x_offset, x_stride, c.out_offset, out_stride, c.m, c.n});
+          ASSERT_TRUE(std::equal(expected.begin(), expected.end(), tensors[1].data_as<T>()))
+              << c.m << "x" << c.n << " padded " << c.x_padding << ", " << c.out_padding
+              << (straddling ? ", straddling" : "") << ", seams at " << seam_bytes << " bytes on " << to_string(device);
+        }
       }
-    }
 }
 
 TEST(Trans, SymbolicTilesAndValuesInOtherLayouts) {
@@ -167,21 +168,23 @@ TEST(Trans, CompilesForGpusWithoutLocalMemory) {
     const std::int64_t columns = dtype == DType::f64 ? 32 : 64;
     expect_registers({"trans.hpp", kKernels, "trans_kernel", {dtype, std::int64_t{64}, columns}, 8});
     const bool narrow = itemsize_bytes(dtype) < 4;
-    expect_registers({"copy.hpp", kKernels, "copy_kernel", {dtype, std::int64_t{64}, columns, narrow, narrow}, 8});
+    for (const std::int64_t seam_bytes : {0, 32})
+      expect_registers(
+          {"copy.hpp", kKernels, "copy_kernel", {dtype, std::int64_t{64}, columns, narrow, seam_bytes}, 8});
   }
 #else
   GTEST_SKIP() << "built with KILN_CUDA=OFF";
 #endif
 }
 
-/// Passes over the banks that 16- or 4-byte accesses of the threads `first` and on take: those of a quarter of a warp
-/// (of a warp) are served together, and each bank hands out one word at a time.
+/// Passes over the banks that 16-byte accesses of a quarter of a warp take: they are served together, and each bank
+/// hands out one word at a time.
 template <typename OffsetOf>
-int passes(int threads, int bytes, OffsetOf offset_of) {
+int passes(OffsetOf offset_of) {
   int most = 0;
   std::vector<std::set<int>> words(32);
-  for (int thread = 0; thread < threads; ++thread)
-    for (int byte = 0; byte < bytes; byte += 4) {
+  for (int thread = 0; thread < 8; ++thread)
+    for (int byte = 0; byte < 16; byte += 4) {
       const int word = (offset_of(thread) + byte) / 4;
       words[static_cast<std::size_t>(word % 32)].insert(word);
     }
@@ -201,34 +204,25 @@ void expect_no_conflicts() {
 
   for (int strip = 0; strip < Places::kStrips; strip += 8)
     for (int column = 0; column < Places::kPerWord; ++column)
-      ASSERT_EQ(passes(8, 16,
-                       [&](int thread) {
-                         const int group = (strip + thread) / Places::kWordsPerRow;
-                         const int word = (strip + thread) % Places::kWordsPerRow;
-                         return Places::chunk_offset(word * Places::kPerWord + column, group);
-                       }),
+      ASSERT_EQ(passes([&](int thread) {
+                  const int group = (strip + thread) / Places::kWordsPerRow;
+                  const int word = (strip + thread) % Places::kWordsPerRow;
+                  return Places::chunk_offset(word * Places::kPerWord + column, group);
+                }),
                 1)
           << "writing strip " << strip;
-  for (int chunk = 0; chunk < kColumns * Places::kChunksPerColumn; chunk += 8)
-    ASSERT_EQ(passes(8, 16,
-                     [&](int thread) {
-                       return Places::chunk_offset((chunk + thread) / Places::kChunksPerColumn,
-                                                   (chunk + thread) % Places::kChunksPerColumn);
-                     }),
-              1)
-        << "reading chunk " << chunk;
-  constexpr int kWords = Places::kColumnBytes / 4;
-  for (int word = 0; word + 32 < kColumns * kWords; ++word) {
-    if (word % kWords + 32 > kWords) continue;
-    ASSERT_EQ(passes(32, 4,
-                     [&](int thread) {
-                       const int row = (word % kWords + thread) * 4 / kElementBytes;
-                       return Places::chunk_offset(word / kWords, row / Places::kPerChunk) +
-                              (word % kWords + thread) % 4 * 4;
-                     }),
-              1)
-        << "reading word " << word;
-  }
+  // Windows start at any chunk of their column; others read whole columns.
+  for (int column = 0; column < kColumns; ++column)
+    for (int chunk = 0; chunk < Places::kChunksPerColumn; ++chunk) {
+      if (chunk + 8 > Places::kChunksPerColumn && (column * Places::kChunksPerColumn + chunk) % 8 != 0) continue;
+      if (column * Places::kChunksPerColumn + chunk + 8 > kColumns * Places::kChunksPerColumn) continue;
+      ASSERT_EQ(passes([&](int thread) {
+                  return Places::chunk_offset(column + (chunk + thread) / Places::kChunksPerColumn,
+                                              (chunk + thread) % Places::kChunksPerColumn);
+                }),
+                1)
+          << "reading column " << column << " from chunk " << chunk;
+    }
 }
 
 TEST(Trans, SharedMemoryHasNoBankConflicts) {

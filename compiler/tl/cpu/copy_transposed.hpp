@@ -5,12 +5,12 @@
 namespace kiln::tl {
 
 /// out[c, r] = x[r, c] for one tile of x, a matrix of rows x columns elements, each row dense, square by square. Any
-/// alignment is as fast, so kStraddling and kWindows (for the GPU) must be false.
-template <int kRows, int kColumns, bool kStraddling, bool kWindows, Number T>
+/// alignment is as fast, so kStraddling must be false and kSeamBytes 0: they are for the GPU.
+template <int kRows, int kColumns, bool kStraddling, int kSeamBytes, Number T>
 KILN_DEVICE void copy_transposed(T* out, int64_t out_stride, const T* x, int64_t x_stride, int64_t row_block,
                                  int64_t column_block, int64_t rows, int64_t columns) {
   using Block = TransposeBlock<T>;
-  static_assert(!kStraddling && !kWindows, "copy_transposed: alignment matters to the GPU only");
+  static_assert(!kStraddling && kSeamBytes == 0, "copy_transposed: alignment matters to the GPU only");
   static_assert(kRows % Block::kSide == 0 && kColumns % Block::kSide == 0, "copy_transposed: tiles of whole squares");
   const int64_t first_row = row_block * kRows, first_column = column_block * kColumns;
   const int64_t end_row = rows - first_row < kRows ? rows : first_row + kRows;

@@ -8,27 +8,33 @@ namespace kiln::tl {
 /// One tile of a matrix on its way from memory to memory, transposed; see copy_transposed. What usually runs is one
 /// straight piece; tiles that reach out of the matrix, and rows that are not where the template's arguments promise,
 /// take functions that are not inlined.
-template <Number T, int kRows, int kColumns, bool kStraddling, bool kWindows>
+template <Number T, int kRows, int kColumns, bool kStraddling, int kSeamBytes>
 struct TransposingCopy {
   using Places = TransposePlaces<sizeof(T), kRows, kColumns>;
   using Strips = TransposeStrips<T, kRows, kColumns>;
   using Word = typename Strips::Word;
-  static_assert(sizeof(T) < 4 || (!kStraddling && !kWindows), "words of one element start where elements do");
+  static_assert(sizeof(T) < 4 || !kStraddling, "words of one element start where elements do");
   static_assert(Places::kPossible, "a transposed tile has at least 16 bytes of rows and 4 bytes of columns");
   static constexpr int kSize = sizeof(T);
   static constexpr int kPerWord = Places::kPerWord;
   static constexpr int kPerChunk = Places::kPerChunk;
-  /// Rows that the tile has before the first that its windows may start at.
-  static constexpr int kPad = kWindows ? kPerWord : 0;
-  static constexpr int kWordsPerColumn = kRows / kPerWord - (kWindows ? 1 : 0);
+  /// Rows that a tile brings in beside those that it writes.
+  static constexpr int kPad = kSeamBytes / kSize;
+  static constexpr int kWindow = kRows - kPad;
+  static_assert(kWindow >= kPerChunk && kWindow % kPerChunk == 0, "a window is whole packets of 16 bytes");
+  /// 16-byte packets of a column's window, and how many are dealt out so that threads divide evenly.
+  static constexpr int kPackets = kWindow / kPerChunk;
+  static constexpr int kDealtPackets = kWindow > kRows / 2 ? Places::kChunksPerColumn : kPackets;
 
   unsigned char* shared;
-  /// What of the tile lies in the matrix: rows begin_row up to end_row, columns up to end_column, which counts two
-  /// words past the tile's end.
-  int begin_row, end_row, end_column;
+  /// Row of the tile where the window of a row of the output starts that is at a multiple of kSeamBytes.
+  int start_row;
+  /// What of the tile lies in the matrix: rows up to end_row, columns up to end_column, which counts two words past the
+  /// tile's end.
+  int end_row, end_column;
+  /// Whether two words may be read from any element of the tile on: more rows of the matrix follow.
+  bool rows_follow;
 
-  KILN_DEVICE bool all_rows() const { return begin_row == 0 && end_row == kRows; }
-  KILN_DEVICE bool has_row(int row) const { return row >= begin_row && row < end_row; }
   KILN_DEVICE T& element(int column, int row) const {
     return *reinterpret_cast<T*>(shared + Places::element_offset(column, row));
   }
@@ -36,9 +42,9 @@ struct TransposingCopy {
     return ((reinterpret_cast<uint64_t>(address) | static_cast<uint64_t>(stride) * kSize) &
             static_cast<uint64_t>(bytes - 1)) == 0;
   }
-  /// Bytes that a row of the output starts after a multiple of 4, where rows may do so.
+  /// Bytes that a row of the output starts after a multiple of kSeamBytes.
   KILN_DEVICE static int misplaced_bytes(const T* address) {
-    return kWindows ? static_cast<int>(reinterpret_cast<uint64_t>(address) & 3) : 0;
+    return kPad > 0 ? static_cast<int>(reinterpret_cast<uint64_t>(address) & (kSeamBytes - 1)) : 0;
   }
 
   /// body(i) for i = 0 ... kCount - 1, dealt to threads, in code that seldom runs.
@@ -88,7 +94,7 @@ struct TransposingCopy {
       typename Strips::Strip strip;
       const T* address = first + (group * kPerChunk * stride + word * kPerWord);
       KILN_UNROLL for (int k = 0; k < kPerChunk; ++k, address += stride) {
-        const bool wanted = copy.has_row(group * kPerChunk + k);
+        const bool wanted = group * kPerChunk + k < copy.end_row;
         strip[k] = word_at<kAnyAlignment>(address, [&](const Word* from) { return load_if(wanted, from, Word{}); });
       }
       Strips::put(copy.shared, group, word, strip);
@@ -96,14 +102,14 @@ struct TransposingCopy {
     if constexpr (kPerWord > 1) {
       deal<kRows * 8>([&](int i) {
         const int row = i / 8, column = num_words * kPerWord + i % 8;
-        if (copy.has_row(row) && column < kColumns && column < copy.end_column)
+        if (row < copy.end_row && column < kColumns && column < copy.end_column)
           copy.element(column, row) = first[row * stride + column];
       });
     }
   }
 
   KILN_DEVICE void load(const T* first, int64_t stride) const {
-    const bool full = all_rows() && end_column >= kColumns + (kStraddling ? kPerWord : 0);
+    const bool full = end_row == kRows && end_column >= kColumns + (kStraddling && !rows_follow ? kPerWord : 0);
     const bool placed = kStraddling || kPerWord == 1 || aligned(first, stride, Places::kWordBytes);
     if (__builtin_expect(full && placed, 1))
       load_full(first, stride);
@@ -111,65 +117,62 @@ struct TransposingCopy {
       load_partial(*this, first, stride);
   }
 
-  /// Columns become rows of `first`, 16 bytes at a time.
-  KILN_DEVICE void store_chunks(T* first, int64_t stride) const {
-    using Deal = Dealt<kColumns, Places::kChunksPerColumn>;
-    const int column = Deal::first_outer(), chunk = Deal::first_inner();
-    first += column * stride + chunk * kPerChunk;
-    if (Deal::any())
-      KILN_UNROLL for (int i = 0; i < Deal::kCount; ++i) *
-          reinterpret_cast<uint4*>(first + (Deal::outer_step(i) * stride + Deal::inner_step(i) * kPerChunk)) =
-          *reinterpret_cast<const uint4*>(
-              shared + Places::chunk_offset(column + Deal::outer_step(i), chunk + Deal::inner_step(i)));
+  /// The 16 bytes that start `past` bytes after the first of the 32 that are given.
+  KILN_DEVICE static uint4 straddled(const uint4& low, const uint4& high, int past) {
+    unsigned int words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    KILN_UNROLL for (int i = 0; i < 6; ++i) words[i] = past & 8 ? words[i + 2] : words[i];
+    if constexpr (kSize < 8) KILN_UNROLL for (int i = 0; i < 5; ++i) words[i] = past & 4 ? words[i + 1] : words[i];
+    if constexpr (kSize < 4)
+      KILN_UNROLL for (int i = 0; i < 4; ++i) words[i] =
+          __funnelshift_r(words[i], words[i + 1], 8 * (static_cast<unsigned int>(past) & 3));
+    return {words[0], words[1], words[2], words[3]};
   }
-
-  /// One word of a row of the output, which starts at `row_start`.
-  KILN_DEVICE void store_word(T* row_start, int column, int word) const {
-    const auto held = [&](int index) {
-      return *reinterpret_cast<const Word*>(shared + Places::element_offset(column, index * kPerWord));
+  /// 16 bytes of a column, from byte `from` on.
+  KILN_DEVICE uint4 packet(int column, int from) const {
+    const unsigned int first = static_cast<unsigned int>(from) / 16;
+    const auto chunk = [&](unsigned int index) {
+      return *reinterpret_cast<const uint4*>(shared + Places::chunk_offset(column, static_cast<int>(index)));
     };
-    const int misplaced = misplaced_bytes(row_start);
-    Word* const to = reinterpret_cast<Word*>(row_start - misplaced / kSize) + word;
-    if constexpr (kWindows)
-      *to = __funnelshift_rc(held(word), held(word + 1), 32 - 8 * static_cast<unsigned int>(misplaced));
+    if constexpr (kPad == 0)
+      return chunk(first);
     else
-      *to = held(word);
+      return straddled(chunk(first), chunk((first + 1) % Places::kChunksPerColumn), from & 15);
   }
-  KILN_DEVICE void store_words(T* first, int64_t stride) const {
-    using Deal = Dealt<kColumns, kRows / kPerWord>;  // the last of a window's is left out
-    const int column = Deal::first_outer(), word = Deal::first_inner();
-    first += column * stride;
-    if (Deal::any())
-      KILN_UNROLL for (int i = 0; i < Deal::kCount; ++i) if (!kWindows || word + Deal::inner_step(i) < kWordsPerColumn)
-          store_word(first + Deal::outer_step(i) * stride, column + Deal::outer_step(i), word + Deal::inner_step(i));
+  /// Packet `index` of the window of the output's row `row`, of which row start_row of the tile is at `row`.
+  KILN_DEVICE void store_packet(T* row, int misplaced, int column, int index, int from) const {
+    reinterpret_cast<uint4*>(reinterpret_cast<unsigned char*>(row) - misplaced)[index] = packet(column, from);
   }
 
-  /// The whole words that lie in the matrix, then what is left at both ends of every row.
-  KILN_DEVICE void store_partial_words(T* first, int64_t stride) const {
-    const auto start_of = [](const T* row_start) { return kPad - misplaced_bytes(row_start) / kSize; };
-    deal<kColumns * kRows / kPerWord>([&](int i) {
-      const int column = i / (kRows / kPerWord), word = i % (kRows / kPerWord);
-      T* const row_start = first + column * stride;
-      const int row = start_of(row_start) + word * kPerWord;
-      if (column < end_column && word < kWordsPerColumn && row >= begin_row && row + kPerWord <= end_row)
-        store_word(row_start, column, word);
-    });
-    if constexpr (kPerWord > 1) {
-      deal<kColumns * 8>([&](int i) {
-        const int column = i / 8;
-        T* const row_start = first + column * stride;
-        const int start = start_of(row_start);
-        const int word = i % 8 < 4 ? 0 : (end_row - start) / kPerWord;
-        const int word_row = start + word * kPerWord, row = word_row + i % 4;
-        const bool incomplete = word_row < begin_row || word_row + kPerWord > end_row;
-        if (column < end_column && i % 4 < kPerWord && incomplete && word < kWordsPerColumn && has_row(row))
-          row_start[row - kPad] = element(column, row);
-      });
+  /// A tile with nothing missing.
+  KILN_DEVICE void store_full(T* first, int64_t stride) const {
+    using Deal = Dealt<kColumns, kDealtPackets>;
+    static_assert(kNumThreads >= kDealtPackets, "a thread stores one packet of each of its columns");
+    const int column = Deal::first_outer(), index = Deal::first_inner();
+    if (!Deal::any() || index >= kPackets) return;
+    first += column * stride;
+    KILN_UNROLL for (int i = 0; i < Deal::kCount; ++i) {
+      T* const row = first + Deal::outer_step(i) * stride;
+      const int misplaced = misplaced_bytes(row);
+      store_packet(row, misplaced, column + Deal::outer_step(i), index, kSeamBytes - misplaced + index * 16);
     }
   }
+
+  /// The packets that lie in the matrix, and what does of those at the ends of its columns.
   static __device__ __noinline__ void store_partial(TransposingCopy copy, T* first, int64_t stride) {
-    if (kWindows || kPerWord == 1 || aligned(first, stride, Places::kWordBytes)) {
-      copy.store_partial_words(first, stride);
+    if (kPad > 0 || aligned(first, stride, 16)) {
+      deal<kColumns * kDealtPackets>([&](int i) {
+        const int column = i / kDealtPackets, index = i % kDealtPackets;
+        if (column >= copy.end_column || index >= kPackets) return;
+        T* const row = first + column * stride;
+        const int misplaced = misplaced_bytes(row);
+        const int begin = copy.start_row - misplaced / kSize + index * kPerChunk;
+        if (begin >= 0 && begin + kPerChunk <= copy.end_row) {
+          copy.store_packet(row, misplaced, column, index, begin * kSize);
+        } else {
+          KILN_NO_UNROLL for (int k = 0; k < kPerChunk; ++k) if (begin + k >= 0 && begin + k < copy.end_row)
+              row[begin + k - copy.start_row] = copy.element(column, begin + k);
+        }
+      });
     } else {
       deal<kColumns * kRows>([&](int i) {
         const int column = i / kRows, row = i % kRows;
@@ -179,38 +182,40 @@ struct TransposingCopy {
   }
 
   KILN_DEVICE void store(T* first, int64_t stride) const {
-    const bool full = all_rows() && end_column >= kColumns;
-    const bool placed = kWindows || aligned(first, stride, 16);
-    if (__builtin_expect(full && placed, 1)) {
-      if constexpr (kWindows)
-        store_words(first, stride);
-      else
-        store_chunks(first, stride);
-    } else if (kPerWord == 1 && full) {
-      store_words(first, stride);
-    } else {
+    const bool full = start_row == kPad && end_row == kRows && end_column >= kColumns;
+    const bool placed = kPad > 0 || aligned(first, stride, 16);
+    if (__builtin_expect(full && placed, 1))
+      store_full(first, stride);
+    else
       store_partial(*this, first, stride);
-    }
   }
 };
 
 /// out[c, r] = x[r, c] for one tile of x, a matrix of rows x columns elements, each row dense; what trans of a load and
 /// a store do, but with lines filled on both sides whatever the rows' alignment. Any alignment is right; the template's
-/// arguments say what is fast for 1- and 2-byte types (for others they are false).
-/// kStraddling: rows of x are no multiple of 4 bytes apart, so that words are put together out of two.
-/// kWindows: rows of out are no multiple of 16 bytes apart. A tile then writes whole words only, from the last multiple
-/// of 4 bytes before its first row on, and so brings in a few rows more than it writes: the tiles of row block b start
-/// at row b * (kRows - 4 / sizeof(T)) instead of b * kRows. Single elements at both ends of every row were the
-/// alternative: as many requests again as the words are.
-template <int kRows, int kColumns, bool kStraddling, bool kWindows, Number T>
+/// arguments say what is fast.
+/// kStraddling: rows of x are no multiple of 4 bytes apart, so that words are put together out of two; false for types
+/// of 4 and 8 bytes.
+/// kSeamBytes: 0 where rows of out are multiples of 16 bytes apart, else a power of two. Where the output of two tiles
+/// meets lies at multiples of so many bytes in each of its rows: memory is written in sectors of 32 bytes, and one that
+/// two programs write half each is read, changed and written twice. A tile then brings in kSeamBytes of rows more than
+/// it writes, which another has brought into the cache: the tiles of row block b write about kRows - kSeamBytes /
+/// sizeof(T) rows from b times so many on.
+template <int kRows, int kColumns, bool kStraddling, int kSeamBytes, Number T>
 KILN_DEVICE void copy_transposed(T* out, int64_t out_stride, const T* x, int64_t x_stride, int64_t row_block,
                                  int64_t column_block, int64_t rows, int64_t columns) {
-  using Copy = TransposingCopy<T, kRows, kColumns, kStraddling, kWindows>;
-  const int64_t first_row = row_block * (kRows - Copy::kPad), first_column = column_block * kColumns;
+  using Copy = TransposingCopy<T, kRows, kColumns, kStraddling, kSeamBytes>;
   const auto within = [](int64_t left, int most) { return static_cast<int>(left < most ? left : most); };
-  const int64_t tile_row = first_row - Copy::kPad;
-  const Copy copy{shared_bytes<Copy::Places::kBytes>(), tile_row < 0 ? static_cast<int>(-tile_row) : 0,
-                  within(rows - tile_row, kRows), within(columns - first_column, kColumns + 2 * Copy::kPerWord)};
+  // The first and the last tile lie within the matrix as far as it goes, so that they load as others do. Tiles without
+  // a window stay where their chunks are the output's.
+  const int64_t first_row = row_block * Copy::kWindow;
+  int64_t tile_row = first_row - Copy::kPad, first_column = column_block * kColumns;
+  if (Copy::kPad > 0 && tile_row > rows - kRows) tile_row = rows - kRows;
+  if (tile_row < 0) tile_row = 0;
+  if (first_column > columns - kColumns && columns >= kColumns) first_column = columns - kColumns;
+  const Copy copy{shared_bytes<Copy::Places::kBytes>(), static_cast<int>(first_row - tile_row),
+                  within(rows - tile_row, kRows), within(columns - first_column, kColumns + 2 * Copy::kPerWord),
+                  rows - tile_row > kRows && x_stride >= 2 * Copy::kPerWord};
   __syncthreads();  // an earlier tile may still be read
   copy.load(x + (tile_row * x_stride + first_column), x_stride);
   __syncthreads();

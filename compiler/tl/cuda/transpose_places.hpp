@@ -12,9 +12,9 @@ namespace kiln::tl {
 /// start at multiples of 16 bytes.
 ///
 /// Chunks of one place in neighbouring words' columns would meet in one bank: each column deals its chunks out in an
-/// order of its own, so that eight threads that write (neighbouring words) or read (neighbouring chunks) 16 bytes each
-/// touch every bank once. Padding the rows was the alternative; then reading single words along a row that is no
-/// multiple of 16 bytes away conflicts.
+/// order of its own, so that eight threads that write (neighbouring words) or read (neighbouring chunks, from any on)
+/// 16 bytes each touch every bank once. Padding the columns by a chunk was the alternative; neighbouring words' columns
+/// of narrow types are 2 or 4 apart, and would still meet.
 template <int kElementBytes, int kRows, int kColumns>
 struct TransposePlaces {
   static constexpr int kWordBytes = kElementBytes == 8 ? 8 : 4;
