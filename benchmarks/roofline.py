@@ -56,7 +56,7 @@ def main():
     shares.axvline(1, color="grey", lw=0.8)
     shares.set(title="share of a plain copy or read of the same bytes")
     shares.tick_params(axis="y", labelsize=6)
-    shares.invert_yaxis()
+    shares.set_ylim(len(names) - 0.5, -0.5)
     shares.legend(fontsize=7, loc="lower left")
     figure.savefig(arguments.image, dpi=110)
     print(f"wrote {arguments.image}")

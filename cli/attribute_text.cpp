@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "core/errors.hpp"
@@ -62,8 +63,8 @@ std::optional<AttributeValue> guess_value(std::string_view text) {
 template <typename Value>
 AttributeValue value_or_fail(const AttributeSpec& attribute, std::string_view text, const std::optional<Value>& value) {
   if (!value)
-    throw_value_error(
-        fmt::format("--attr {}={}: '{}' is not a {}", attribute.name, text, text, attribute_type(attribute)));
+    throw_value_error(fmt::format("--attr {}={}: expected {}{}", attribute.name, text, attribute_type(attribute),
+                                  std::is_same_v<Value, std::int64_t> ? " of at most 64 bits" : ""));
   return *value;
 }
 
@@ -71,7 +72,7 @@ AttributeValue value_or_fail(const AttributeSpec& attribute, std::string_view te
 
 std::string_view attribute_type(const AttributeSpec& attribute) {
   static constexpr std::string_view kNames[] = {
-      "number, list of int or none", "bool", "int", "float", "string", "dtype", "list of int"};
+      "number, dtype, list of int or none", "bool", "int", "float", "string", "dtype", "list of int"};
   static_assert(std::size(kNames) == std::variant_size_v<AttributeValue>);
   return kNames[attribute.fallback.index()];
 }

@@ -17,7 +17,7 @@ AttributeValue parse_attribute_value(const AttributeSpec& attribute, std::string
 /// another type.
 Attributes parse_attributes(const OpSpec& spec, std::span<const std::string> items);
 
-/// For people: "int", "float", "bool", "dtype", "string", "list of int", "number, list of int or none".
+/// For people: "int", "float", "bool", "dtype", "string", "list of int", "number, dtype, list of int or none".
 std::string_view attribute_type(const AttributeSpec& attribute);
 
 }  // namespace kiln::cli

@@ -25,7 +25,8 @@ std::string expected_inputs(const OpSpec& spec, std::size_t required) {
   const std::string count = is_repeated(spec)          ? fmt::format("{} or more", required)
                             : required == names.size() ? std::to_string(required)
                                                        : fmt::format("{} to {}", required, names.size());
-  return fmt::format("{} input{} ({})", count, names.size() == 1 ? "" : "s", fmt::join(names, ", "));
+  return fmt::format("{} input{} ({})", count, names.size() == 1 && !is_repeated(spec) ? "" : "s",
+                     fmt::join(names, ", "));
 }
 
 bool is_condition(const OpSpec& spec, std::size_t input) {

@@ -53,6 +53,27 @@ Json variant_json(const Variant& variant) {
   return json;
 }
 
+/// The inputs that an output may be.
+Json in_place_inputs(const OpSpec& spec) {
+  Json names = Json::array();
+  for (const InputSpec& input : spec.inputs)
+    if (spec.aliasing == Aliasing::elementwise || (spec.aliasing == Aliasing::first_input && names.empty()))
+      names.push_back(input.name);
+  return names;
+}
+
+std::string aliasing_text(const OpSpec& spec) {
+  switch (spec.aliasing) {
+    case Aliasing::none:
+      break;
+    case Aliasing::elementwise:
+      return "an output may be exactly one of the inputs (in place)";
+    case Aliasing::first_input:
+      return fmt::format("{} may be exactly {} (in place)", spec.outputs.front().name, spec.inputs.front().name);
+  }
+  return "outputs may not overlap inputs";
+}
+
 Json op_json(const OpSpec& spec) {
   Json json;
   json["name"] = spec.name;
@@ -73,7 +94,7 @@ Json op_json(const OpSpec& spec) {
     json["attributes"].push_back(entry);
   }
   json["dtypes"] = names_of(spec.dtypes);
-  json["in_place"] = spec.aliasing == Aliasing::elementwise;
+  json["in_place"] = in_place_inputs(spec);
   json["variants"] = Json::array();
   for (const Variant& variant : spec.variants) json["variants"].push_back(variant_json(variant));
   json["examples"] = Json::array();
@@ -99,9 +120,7 @@ std::string op_text(const OpSpec& spec) {
                     attribute.required ? "required" : "default " + to_string(attribute.fallback), attribute.doc});
   text += section("Attributes", rows);
   text += section("Dtypes", {{fmt::format("{}", fmt::join(names_of(spec.dtypes), " "))}});
-  text += section("Memory",
-                  {{spec.aliasing == Aliasing::elementwise ? "an output may be exactly one of the inputs (in place)"
-                                                           : "outputs may not overlap inputs"}});
+  text += section("Memory", {{aliasing_text(spec)}});
   text += "\nVariants, in order of preference\n";
   for (const Variant& variant : spec.variants) {
     text += format_table({{variant.name, variant.doc}}, 2);

@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kLibrary = "libkiln-clang.so";
 
-// A hash of llvm_compiler.cpp stands for the pipeline: whatever changes there may change the code it makes.
+// A hash of llvm_compiler.cpp and llvm_pipeline.cpp stands for the pipeline: whatever changes there may change the code
+// it makes.
 constexpr const char* kIdentity = "clang " KILN_LLVM_VERSION " " KILN_LLVM_PIPELINE;
 
 /// Opens libkiln-clang.so at the first call. DeviceError when it cannot; the next call tries again.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kVariables = {
     EnvironmentVariable{"KILN_CACHE_DIR", "$XDG_CACHE_HOME/kiln, else ~/.cache/kiln",
-                        "directory of the artifact cache and the tuning database"},
+                        "directory of the artifact cache"},
     EnvironmentVariable{"KILN_CACHE_SIZE", "4G", "bytes the artifact cache may take on disk (suffixes K, M, G, T)"},
     EnvironmentVariable{"KILN_SOURCE_DIR", "the sources embedded in the library",
                         "source tree to read kernels and tl headers from, for editing them live"},

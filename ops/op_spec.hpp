@@ -108,6 +108,7 @@ enum class Aliasing {
   none,         ///< any overlap is an error
   elementwise,  ///< an output may be exactly an input (same address, shape, strides, itemsize); partial overlap is an
                 ///< error
+  first_input,  ///< the first output may be exactly the first input; any other overlap is an error
 };
 
 /// The contract of an op: each fact once; dispatcher, tuner, CLI, Python, tests, benchmarks and docs read it.

@@ -61,6 +61,11 @@ std::string offset_text(const TensorView& output, const TensorView& other) {
          (out_at > other_at ? "after" : "before") + " it";
 }
 
+/// Whether an output may be exactly an input, both counted from 0.
+bool may_be_input(Aliasing aliasing, std::size_t output, std::size_t input) noexcept {
+  return aliasing == Aliasing::elementwise || (aliasing == Aliasing::first_input && output == 0 && input == 0);
+}
+
 }  // namespace
 
 MemoryExtent memory_extent(const TensorView& view) {
@@ -155,15 +160,16 @@ void check_memory(const OpSpec& spec, std::span<const TensorView* const> tensors
     for (std::size_t other = out + 1; other < tensors.size(); ++other) {
       if (!intersect(*tensors[out], extents[out], *tensors[other], extents[other])) continue;
       const bool in_place = other >= outputs && same_elements(*tensors[out], *tensors[other]);
-      if (in_place && spec.aliasing == Aliasing::elementwise) continue;
+      const bool is_allowed = other >= outputs && may_be_input(spec.aliasing, out, other - outputs);
+      if (in_place && is_allowed) continue;
       if (!in_place && provably_disjoint(*tensors[out], *tensors[other])) continue;
       throw_value_error("op '" + spec.name + "': " + tensor_label(spec, out, outputs) + " (" + describe(*tensors[out]) +
                         ") overlaps " + tensor_label(spec, other, outputs) + " (" + describe(*tensors[other]) +
                         ") in memory" + offset_text(*tensors[out], *tensors[other]) + "; " +
-                        (spec.aliasing == Aliasing::elementwise && other >= outputs
-                             ? "an output may be exactly an input (same address, shape, strides and element size) or "
-                               "share nothing with it"
-                             : "an output of this op must share no memory with another tensor of the call") +
+                        (is_allowed
+                             ? "the output may be exactly that input (same address, shape, strides and element size) "
+                               "or share nothing with it"
+                             : "they must share no memory in a call of this op") +
                         ": give another output, or copy the input first");
     }
 }

@@ -19,7 +19,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kWorkspaceAlignment_bytes = 256;
+constexpr std::int64_t kWorkspaceAlignmentBytes = 256;
 
 /// Which loaded kernel a request needs. A registered variant never changes, so its address stands for its source.
 ContentHash kernel_key(const Variant& variant, const CompileRequest& request, const std::string& instance,
@@ -135,7 +135,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
   for (const std::int64_t bytes : choice.plan.workspace_bytes) {
     plan->workspace_offsets_bytes.push_back(plan->workspace_bytes);
     plan->workspace_bytes +=
-        (bytes + kWorkspaceAlignment_bytes - 1) / kWorkspaceAlignment_bytes * kWorkspaceAlignment_bytes;
+        (bytes + kWorkspaceAlignmentBytes - 1) / kWorkspaceAlignmentBytes * kWorkspaceAlignmentBytes;
   }
   return plan;
 }

@@ -173,16 +173,15 @@ OpSpec scatter_add_spec() {
   spec.name = "scatter_add";
   spec.doc =
       "x with x[.., index[.., i, ..], ..] += src[.., i, ..] along dim; an index outside [0, n), negative ones "
-      "included, "
-      "adds nothing; integers wrap and are exact, floats round in the order in which threads arrive, which differs "
-      "from "
-      "run to run";
+      "included, adds nothing; integers wrap and are exact, floats round in the order in which threads arrive, which "
+      "differs from run to run";
   spec.inputs = {{"x", ""},
                  {"index", "i64 or i32, as many dimensions as x, within it in all but dim"},
                  {"src", "of x's dtype, at least as large as index"}};
   spec.outputs = {{"out", "of x's shape"}};
   spec.attributes = {dim_attribute()};
   spec.dtypes.assign(std::begin(kAddableDTypes), std::end(kAddableDTypes));
+  spec.aliasing = Aliasing::first_input;
   spec.infer = infer_scatter_add;
   spec.variants = scatter_add_variants();
   spec.cost = scatter_cost;

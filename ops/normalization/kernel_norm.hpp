@@ -62,52 +62,66 @@ KILN_DEVICE auto row_shift(const Tiles& tiles, const NormTensors<T, W>& tensors)
         tl::load(tensors.x + tiles.base[kNormIn] + tiles.first_kept * tiles.iteration.kept_strides[kNormIn]));
     return shift;
   } else {
-    const auto offsets =
-        tiles.base[kNormIn] + tiles.kept() * tiles.iteration.kept_strides[kNormIn] + Tiles::reduced(0) * 0;
+    const auto offsets = tl::broadcast_to<Tiles::Shape::kRows, Tiles::Shape::kColumns>(
+        tiles.base[kNormIn] + tiles.kept() * tiles.iteration.kept_strides[kNormIn]);
     return tl::cast<Compute>(tl::load(tensors.x + offsets, tiles.kept() < tiles.iteration.kept));
   }
 }
 
-/// 1 / sqrt(square_sum / n + eps), with 1 / n from the host. A variance that overflows makes its row NaN rather than
-/// zeros that look like a result.
-template <typename Form, typename SquareSum>
-KILN_DEVICE auto inverse_deviation(const SquareSum& square_sum, double inverse_n, double eps) {
-  using Compute = typename SquareSum::value_type;
-  const Compute factor = static_cast<Compute>(inverse_n), epsilon = static_cast<Compute>(eps);
-  return tl::map_elementwise(
-      [=](Compute sum) {
-        if constexpr (Form::kCentered)
-          if (sum == static_cast<Compute>(INFINITY)) return static_cast<Compute>(NAN);
-        return tl::rsqrt(sum * factor + epsilon);
-      },
-      square_sum);
+/// Every row's total of a tile, or totals of a Tuple of tiles: broadcastable to the tile, and a number where it has one
+/// row, so that what follows is compiled once rather than for each register.
+template <int kAxis, typename Tiles, typename Values, typename Combine>
+KILN_DEVICE auto row_totals(const Values& values, Combine combine) {
+  if constexpr (Tiles::kKept == 1)
+    return tl::reduce(values, combine);
+  else
+    return tl::map_parts([](const auto& totals) { return tl::expand_dims<kAxis>(totals); },
+                         tl::reduce<kAxis>(values, combine));
 }
 
-/// Scales, weights and writes one tile. `x` is what load_summed gave, `deviation` the distance from the mean.
-template <typename Form, bool kWhole = false, typename T, typename W, typename Tiles, typename X, typename Deviation,
-          typename Inverse>
+/// 1 / sqrt(square_sum / n + eps), of a number or a tile. A variance that overflows makes its row NaN rather than zeros
+/// that look like a result: inf - inf. A branch instead would keep a tile's equal registers from being computed once.
+template <typename Form, typename SquareSum, typename Compute>
+KILN_DEVICE auto inverse_deviation(const SquareSum& square_sum, Compute inverse_n, Compute eps) {
+  if constexpr (Form::kCentered)
+    return tl::rsqrt(square_sum * inverse_n + ((square_sum - square_sum) + eps));
+  else
+    return tl::rsqrt(square_sum * inverse_n + eps);
+}
+
+/// Sums of shifted values and of their squares, side by side.
+struct MomentSums {
+  static constexpr bool kSymmetric = true;
+  template <typename Sums>
+  KILN_DEVICE Sums operator()(const Sums& x, const Sums& y) const {
+    return {x.first + y.first, x.second + y.second};
+  }
+};
+
+/// Whether mean and variance of n values of type T come from one reduction, of the distances from the row's first
+/// element and of their squares. That element being one of the row's, the square of its distance from the mean is at
+/// most n times the variance: cancellation costs the variance about n / 2^22 of itself where the row is one outlier,
+/// its first element, and nothing elsewhere. Up to this n that is half a unit in the last place of an f16 result. Two
+/// reductions, of which the second centers on the mean, make the warps wait for one another twice.
+template <typename T>
+constexpr bool takes_moments_together(int n) {
+  return sizeof(T) <= 2 && n <= 4096;
+}
+
+/// Weights and writes one tile. `x` is what load_summed gave. The weight is multiplied in before the bias is read,
+/// rather than fused with it: the registers that hold both would be those of two programs in eight of a processor.
+template <typename Form, bool kWhole = false, typename T, typename W, typename Tiles, typename X, typename Values>
 KILN_DEVICE void write_normalized(const Tiles& tiles, const NormTensors<T, W>& tensors, tl::int64_t first, const X& x,
-                                  const Deviation& deviation, const Inverse& inverse) {
+                                  Values result) {
   using Compute = tl::compute_t<T>;
   const auto mask = tiles.template mask<kWhole>(first);
-  const auto out = tensors.out + tiles.offsets(kNormOut, first);
-  const auto normalized = deviation * inverse;
+  if constexpr (Form::kHasWeight)
+    result = result * tl::cast<Compute>(tl::load(tensors.weight + tiles.shared_offsets(kNormWeight, first), mask));
+  if constexpr (Form::kHasBias)
+    result = result + tl::cast<Compute>(tl::load(tensors.bias + tiles.shared_offsets(kNormBias, first), mask));
   // Everything is read before anything is written: outputs may be inputs.
-  const auto finish = [&](const auto& result) {
-    if constexpr (Form::kHasResidual) tl::store(tensors.residual_out + tiles.offsets(kNormResidualOut, first), x, mask);
-    tl::store(out, result, mask);
-  };
-  if constexpr (Form::kHasWeight) {
-    const auto weight = tl::cast<Compute>(tl::load(tensors.weight + tiles.shared_offsets(kNormWeight, first), mask));
-    if constexpr (Form::kHasBias) {
-      const auto bias = tl::cast<Compute>(tl::load(tensors.bias + tiles.shared_offsets(kNormBias, first), mask));
-      finish(tl::fma(normalized, weight, bias));
-    } else {
-      finish(normalized * weight);
-    }
-  } else {
-    finish(normalized);
-  }
+  if constexpr (Form::kHasResidual) tl::store(tensors.residual_out + tiles.offsets(kNormResidualOut, first), x, mask);
+  tl::store(tensors.out + tiles.offsets(kNormOut, first), result, mask);
 }
 
 /// The row in registers: kTiles tiles hold it all.
@@ -118,26 +132,42 @@ KILN_KERNEL void norm_one_pass_kernel(T* out, T* residual_out, const T* x_in, co
   using Compute = tl::compute_t<T>;
   using Tiles = RowTiles<kAxis, kDense, BLOCK_M, BLOCK_N, kNormOperands>;
   using Shape = typename Tiles::Shape;
+  using Values = tl::Tile<Compute, Shape>;
   const Tiles tiles(iteration, tl::program_id(0));
   const NormTensors<T, W> tensors{out, residual_out, x_in, residual, weight, bias};
+  const Compute factor = static_cast<Compute>(inverse_n), epsilon = static_cast<Compute>(eps);
   tl::Tile<T, Shape> x[kTiles];
   KILN_UNROLL for (int t = 0; t < kTiles; ++t) x[t] = load_summed<Form>(tiles, tensors, t * Tiles::kReduced);
   const auto shift = row_shift<Form, Compute>(tiles, tensors);
-  tl::Tile<Compute, Shape> deviations[kTiles];
+  Values deviations[kTiles];
   KILN_UNROLL for (int t = 0; t < kTiles; ++t) deviations[t] =
       shifted<Form, Compute>(x[t], shift, tiles.mask(t * Tiles::kReduced));
-  if constexpr (Form::kCentered) {
-    auto sums = deviations[0];
-    KILN_UNROLL for (int t = 1; t < kTiles; ++t) sums = sums + deviations[t];
-    const auto mean = tl::expand_dims<kAxis>(tl::sum<kAxis>(sums) * static_cast<Compute>(inverse_n));
-    KILN_UNROLL for (int t = 0; t < kTiles; ++t) deviations[t] =
-        masked(tiles.mask(t * Tiles::kReduced), deviations[t] - mean);
+  const auto write = [&](auto normalize) {
+    KILN_UNROLL for (int t = 0; t < kTiles; ++t)
+        write_normalized<Form>(tiles, tensors, t * Tiles::kReduced, x[t], normalize(deviations[t]));
+  };
+  const auto sum_of = [&](auto part) {
+    Values sums = part(deviations[0]);
+    KILN_UNROLL for (int t = 1; t < kTiles; ++t) sums = sums + part(deviations[t]);
+    return sums;
+  };
+  const auto itself = [](const Values& values) { return values; };
+  const auto squared = [](const Values& values) { return values * values; };
+  if constexpr (Form::kCentered && takes_moments_together<T>(kTiles * Tiles::kReduced)) {
+    const auto totals = row_totals<kAxis, Tiles>(tl::Tuple{sum_of(itself), sum_of(squared)}, MomentSums{});
+    const auto mean = totals.first * factor;
+    const auto scale = inverse_deviation<Form>(totals.second - totals.first * mean, factor, epsilon);
+    const auto offset = -(mean * scale);
+    write([&](const Values& values) { return values * scale + offset; });
+  } else {
+    if constexpr (Form::kCentered) {
+      const auto mean = row_totals<kAxis, Tiles>(sum_of(itself), tl::SumOp{}) * factor;
+      KILN_UNROLL for (int t = 0; t < kTiles; ++t) deviations[t] =
+          masked(tiles.mask(t * Tiles::kReduced), deviations[t] - mean);
+    }
+    const auto scale = inverse_deviation<Form>(row_totals<kAxis, Tiles>(sum_of(squared), tl::SumOp{}), factor, epsilon);
+    write([&](const Values& values) { return values * scale; });
   }
-  auto squares = deviations[0] * deviations[0];
-  KILN_UNROLL for (int t = 1; t < kTiles; ++t) squares = squares + deviations[t] * deviations[t];
-  const auto inverse = tl::expand_dims<kAxis>(inverse_deviation<Form>(tl::sum<kAxis>(squares), inverse_n, eps));
-  KILN_UNROLL for (int t = 0; t < kTiles; ++t)
-      write_normalized<Form>(tiles, tensors, t * Tiles::kReduced, x[t], deviations[t], inverse);
 }
 
 /// visit<kWhole>(first index, tiles of the step) for the steps of a row, segment by segment.
@@ -199,13 +229,13 @@ KILN_KERNEL void norm_looped_kernel(T* out, T* residual_out, const T* x_in, cons
       squares = squares + d * d;
     }
   });
-  const Values inverse = tl::broadcast_to_shape<Shape>(
-      tl::expand_dims<kAxis>(inverse_deviation<Form>(tl::sum<kAxis>(squares), inverse_n, eps)));
+  const Values inverse = tl::broadcast_to_shape<Shape>(tl::expand_dims<kAxis>(
+      inverse_deviation<Form>(tl::sum<kAxis>(squares), static_cast<Compute>(inverse_n), static_cast<Compute>(eps))));
   for_each_step<kTiles, kSegmented, Form>(tiles, tensors, [&]<bool kWhole>(tl::int64_t start, const auto& x) {
     KILN_UNROLL for (int t = 0; t < kTiles; ++t) {
       const tl::int64_t first = start + t * Tiles::kReduced;
-      write_normalized<Form, kWhole>(tiles, tensors, first, x[t], deviation.template operator()<kWhole>(x[t], first),
-                                     inverse);
+      write_normalized<Form, kWhole>(tiles, tensors, first, x[t],
+                                     deviation.template operator()<kWhole>(x[t], first) * inverse);
     }
   });
 }

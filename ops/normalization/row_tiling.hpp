@@ -36,6 +36,7 @@ void check_grid(std::string_view op, std::int64_t programs, const Target& target
 struct RowNeeds {
   std::int64_t element_bytes = 4;  ///< of the widest tensor
   bool is_double = false;          ///< registers hold 8-byte values
+  std::int64_t per_thread = 16;    ///< values that a thread holds of rows up to 4096; of longer ones 32
   bool can_split = false;          ///< as above
   bool can_pack = false;           ///< a thread may hold 64 values of 16 bits as they are
 };

@@ -132,7 +132,7 @@ KILN_DEVICE tl::int64_t packet_stride(tl::int64_t stride) {
 ///
 /// Full tiles are added to a run, UNROLL of them loaded before the first is used, so that enough memory is in flight. A
 /// row that does not start at a packet's boundary is taken from there: its first tile is masked and all others move
-/// packets.
+/// packets. So on a GPU the order, and with it a float's last bits, depends on the row's address within a packet.
 template <typename Reducer, typename Via, int kAxis, bool kContiguous, int BLOCK_M, int BLOCK_N, int UNROLL,
           bool kHasOuter, typename In>
 KILN_DEVICE auto reduce_chunk(const In* in, const ReductionIteration& it, const Reducer& reducer,

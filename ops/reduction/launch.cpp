@@ -116,6 +116,14 @@ void check_grid(const OpRow& row, std::int64_t programs, const Target& target) {
                     programs, std::numeric_limits<std::int32_t>::max()));
 }
 
+/// Positions inside a chunk are 32 bits wide, so enough elements to one output take more chunks than a grid holds.
+void check_chunks(const OpRow& row, const Reduction& reduction, const Split& split, const Target& target) {
+  if (is_cuda(target) && std::max(split.pieces, split.groups) > kMostGridExtent)
+    throw_value_error(fmt::format(
+        "op '{}': {} elements to each output take {} chunks, but a GPU's grid holds {}; reduce the tensor in parts",
+        row.name, reduction.count, split.pieces * split.groups, kMostGridExtent));
+}
+
 void add_outputs(const OpCall& call, KernelLaunch& launch) {
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     launch.template_arguments.emplace_back(call.outputs[i].dtype);
@@ -161,6 +169,7 @@ LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config,
   check_grid(row, programs, target);
   const std::int64_t itemsize = itemsize_bytes(call.inputs[0].dtype);
   const Split split = split_of(collapsed, config, itemsize, target);
+  check_chunks(row, reduction, split, target);
   ops::ReductionIteration it = make_iteration(collapsed, kept_block, split);
 
   std::int64_t workspace_bytes = 0;

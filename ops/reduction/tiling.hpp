@@ -13,6 +13,8 @@ namespace kiln::reduction {
 
 /// Bytes of a GPU's widest access.
 inline constexpr std::int64_t kAccessBytes = 16;
+/// Most programs along axis 1 or 2 of a GPU's grid.
+inline constexpr std::int64_t kMostGridExtent = 65535;
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;

@@ -262,7 +262,8 @@ TEST_F(KilnCpuTest, BadFilesGiveOneAndNothingIsWritten) {
       HasSubstr("absent"));
   EXPECT_THAT(error_of(2, {"run", "where", "--input", a, "--output", c}), HasSubstr("where"));
   EXPECT_THAT(error_of(2, {"run", "add", "--input", a, "--output", c, "--device", "cpu"}), HasSubstr("'other'"));
-  EXPECT_THAT(error_of(2, {"run", "add", "--input", a, "--attr", "other=two", "--output", c}), HasSubstr("'two'"));
+  EXPECT_THAT(error_of(2, {"run", "add", "--input", a, "--attr", "other=two", "--output", c}),
+              HasSubstr("other=two: expected number"));
   EXPECT_THAT(error_of(2, {"run", "add", "--input", a, a, "--shape", "4"}), HasSubstr("--shape"));
   EXPECT_THAT(error_of(2, {"run", "add", "--input", a, a, "--output", c, "--output", c, "--device", "cpu"}),
               HasSubstr("--output"));

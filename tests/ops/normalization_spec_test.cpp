@@ -193,6 +193,22 @@ TEST(Normalization, DefaultsAreValidForManyShapes) {
             }
 }
 
+TEST(Normalization, NormsKeep64BytesOfLoadsInFlightForAThread) {
+  for (const auto& [dtype, num_warps] : {std::pair{DType::f32, 8}, {DType::bf16, 4}, {DType::f16, 4}})
+    for (const char* op : {"layer_norm", "rms_norm"}) {
+      const LaunchPlan plan = Call(op, {{dtype, {32768, 4096}}, {dtype, {4096}}}, {}).plan(kCuda);
+      EXPECT_EQ(plan.launches[0].geometry.num_warps, num_warps) << op << " " << name(dtype);
+    }
+}
+
+TEST(Normalization, FewLongRowsAreSharedByLargePrograms) {
+  const Call few("softmax", {{DType::f32, {128, 1 << 20}}}, {});
+  const Config config = few.variant(kCuda).default_config(few.view(), kCuda);
+  EXPECT_EQ(config, (Config{{"BLOCK_M", 1}, {"BLOCK_N", 4096}, {"TILES", 4}, {"SPLIT", 8}, {"num_warps", 16}}));
+  const Call many("softmax", {{DType::f32, {4096, 1 << 16}}}, {});
+  EXPECT_EQ(many.variant(kCuda).default_config(many.view(), kCuda).at("SPLIT"), 1);
+}
+
 TEST(Normalization, RandomExamplesAreLegal) {
   std::mt19937_64 random(7);
   for (const char* op : kOps) {

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "core/errors.hpp"
 #include "ops/reduction/iteration.hpp"
 #include "tests/ops/host_tensor.hpp"
 
@@ -98,6 +99,20 @@ TEST(ReductionPlan, LongRowsAreCutSoThatPositionsFit) {
       plan_of("argmax", {DType::i8, {4096, std::int64_t{1} << 33}}, {{"dim", std::int64_t{1}}}, kCuda);
   EXPECT_GE(planned.iteration.pieces, 8);
   EXPECT_LE(planned.iteration.piece_extent, std::int64_t{1} << 31);
+}
+
+TEST(ReductionPlan, MoreChunksThanAGridHoldsAreRefused) {
+  const TensorMeta huge{DType::i8, {1 << 16, 1 << 30}};
+  try {
+    plan_of("sum", huge, {}, kCuda);
+    ADD_FAILURE() << "planned";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(
+        std::string_view(error.what()),
+        "op 'sum': 70368744177664 elements to each output take 65536 chunks, but a GPU's grid holds 65535; reduce "
+        "the tensor in parts");
+  }
+  EXPECT_GE(plan_of("sum", huge, {}, kCpu).iteration.pieces, 65536);
 }
 
 TEST(ReductionPlan, DoesNotDependOnTheMachine) {

@@ -5,6 +5,8 @@
 
 #include <random>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "core/errors.hpp"
 #include "tests/registry/elements.hpp"
@@ -119,6 +121,50 @@ TEST(SameElementsTest, ComparesWhatAddressesAndNotHowTheyAreWritten) {
   EXPECT_FALSE(same_elements(output, view(DType::f32, {4, 3}, {3, 1}, 4)));
   EXPECT_FALSE(same_elements(output, view(DType::f32, {3}, {1}, 0)));
   EXPECT_FALSE(same_elements(output, view(DType::f32, {4, 3}, {1, 4}, 0)));
+}
+
+/// The complaint about a call with one output and the given inputs, or nothing.
+std::string problem_of(Aliasing aliasing, const TensorView& output, const std::vector<TensorView>& inputs) {
+  OpSpec spec;
+  spec.name = "op";
+  spec.outputs = {{"out", ""}};
+  spec.aliasing = aliasing;
+  std::vector<const TensorView*> tensors = {&output};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    spec.inputs.push_back({"in" + std::to_string(i), ""});
+    tensors.push_back(&inputs[i]);
+  }
+  std::vector<MemoryExtent> extents;
+  for (const TensorView* tensor : tensors) extents.push_back(memory_extent(*tensor));
+  try {
+    check_memory(spec, tensors, 1, extents);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CheckMemoryTest, AllowsExactlyWhatTheOpSays) {
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+  using ::testing::IsEmpty;
+  const TensorView output = view(DType::f32, {8}, {1}, 0);
+  const TensorView elsewhere = view(DType::f32, {8}, {1}, 64), shifted = view(DType::f32, {8}, {1}, 4);
+
+  EXPECT_THAT(problem_of(Aliasing::none, output, {elsewhere, elsewhere}), IsEmpty());
+  EXPECT_THAT(problem_of(Aliasing::none, output, {output, elsewhere}),
+              AllOf(HasSubstr("overlaps input 'in0'"), HasSubstr("must share no memory")));
+
+  EXPECT_THAT(problem_of(Aliasing::elementwise, output, {output, output}), IsEmpty());
+  EXPECT_THAT(problem_of(Aliasing::elementwise, output, {elsewhere, shifted}),
+              AllOf(HasSubstr("overlaps input 'in1'"), HasSubstr("starting 4 bytes before it"),
+                    HasSubstr("exactly that input")));
+
+  EXPECT_THAT(problem_of(Aliasing::first_input, output, {output, elsewhere}), IsEmpty());
+  EXPECT_THAT(problem_of(Aliasing::first_input, output, {shifted, elsewhere}),
+              AllOf(HasSubstr("overlaps input 'in0'"), HasSubstr("exactly that input")));
+  EXPECT_THAT(problem_of(Aliasing::first_input, output, {output, output}),
+              AllOf(HasSubstr("overlaps input 'in1'"), HasSubstr("must share no memory")));
 }
 
 }  // namespace

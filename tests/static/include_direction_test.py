@@ -55,6 +55,11 @@ class IncludeDirection(unittest.TestCase):
             {"ops/a.cpp": '#include "compiler/compiler.hpp"\n', "compiler/compiler.hpp": ""}, "compiler/compiler.hpp"
         )
 
+    def test_only_kernels_include_the_tile_language(self):
+        tile_language = {"compiler/tl/math.hpp": ""}
+        self.assertEqual(self.problems({"ops/a/kernel.hpp": '#include "compiler/tl/math.hpp"\n', **tile_language}), [])
+        self.assert_problem({"ops/a/launch.cpp": '#include "compiler/tl/math.hpp"\n', **tile_language}, "ops/a/launch.cpp")
+
     def test_third_party_headers(self):
         self.assert_problem({"compiler/a.cpp": "#include <cuda.h>\n"}, "cuda.h", "runtime/cuda_")
         self.assert_problem({"compiler/a.hpp": "#include <llvm/IR/Module.h>\n"}, "llvm/IR/Module.h")
