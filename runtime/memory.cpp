@@ -141,7 +141,9 @@ Tensor empty(const Dims& shape, DType dtype, Stream stream) {
   std::shared_ptr<void> owner;
   if (wanted_bytes > 0) {
 #if KILN_HAS_CUDA
-    owner = stream.device.is_cuda() ? cuda::allocate(wanted_bytes, stream) : allocate_cpu(wanted_bytes);
+    // In whole words: an atomic operation on the last of an odd number of bytes is one on the word that holds it.
+    owner =
+        stream.device.is_cuda() ? cuda::allocate((wanted_bytes + 15) / 16 * 16, stream) : allocate_cpu(wanted_bytes);
 #else
     owner = allocate_cpu(wanted_bytes);
 #endif

@@ -192,6 +192,23 @@ KILN_DEVICE void for_each_step(Tiles& tiles, const NormTensors<T, W>& tensors, V
   }
 }
 
+/// A sum of many tiles, register by register. With few lanes along a row each adds up a large part of it, so what is
+/// rounded away is kept and added too (Kahan, Communications of the ACM 8(1), 1965).
+template <typename Values, bool kCompensated>
+struct RunningSum {
+  Values sum{}, lost{};
+
+  KILN_DEVICE void add(const Values& values) {
+    if constexpr (kCompensated) {
+      const Values corrected = values - lost, next = sum + corrected;
+      lost = (next - sum) - corrected;
+      sum = next;
+    } else {
+      sum = sum + values;
+    }
+  }
+};
+
 /// Longer rows, and rows whose elements lie in segments: mean, variance and result in a reading each. A running
 /// variance would save one; it divides for every element, and rows this long are rare.
 template <typename Form, typename T, typename W, int kAxis, bool kDense, int BLOCK_M, int BLOCK_N, int kTiles,
@@ -205,16 +222,17 @@ KILN_KERNEL void norm_looped_kernel(T* out, T* residual_out, const T* x_in, cons
   using Values = tl::Tile<Compute, Shape>;
   Tiles tiles(iteration, tl::program_id(0));
   const NormTensors<T, W> tensors{out, residual_out, x_in, residual, weight, bias};
+  constexpr bool kCompensated = Tiles::kReduced < 32;
   const auto shift = row_shift<Form, Compute>(tiles, tensors);
   Values mean = tl::full_of<Compute, Shape>(Compute{});
   if constexpr (Form::kCentered) {
-    Values sums = mean;
+    RunningSum<Values, kCompensated> sums;
     for_each_step<kTiles, kSegmented, Form>(tiles, tensors, [&]<bool kWhole>(tl::int64_t start, const auto& x) {
-      KILN_UNROLL for (int t = 0; t < kTiles; ++t) sums =
-          sums + shifted<Form, Compute>(x[t], shift, tiles.template mask<kWhole>(start + t * Tiles::kReduced));
+      KILN_UNROLL for (int t = 0; t < kTiles; ++t)
+          sums.add(shifted<Form, Compute>(x[t], shift, tiles.template mask<kWhole>(start + t * Tiles::kReduced)));
     });
-    mean =
-        tl::broadcast_to_shape<Shape>(tl::expand_dims<kAxis>(tl::sum<kAxis>(sums) * static_cast<Compute>(inverse_n)));
+    mean = tl::broadcast_to_shape<Shape>(
+        tl::expand_dims<kAxis>(tl::sum<kAxis>(sums.sum) * static_cast<Compute>(inverse_n)));
   }
   const auto deviation = [&]<bool kWhole>(const auto& x, tl::int64_t first) -> Values {
     if constexpr (Form::kCentered)
@@ -222,15 +240,15 @@ KILN_KERNEL void norm_looped_kernel(T* out, T* residual_out, const T* x_in, cons
     else
       return tl::cast<Compute>(x);
   };
-  Values squares = tl::full_of<Compute, Shape>(Compute{});
+  RunningSum<Values, kCompensated> squares;
   for_each_step<kTiles, kSegmented, Form>(tiles, tensors, [&]<bool kWhole>(tl::int64_t start, const auto& x) {
     KILN_UNROLL for (int t = 0; t < kTiles; ++t) {
       const Values d = deviation.template operator()<kWhole>(x[t], start + t * Tiles::kReduced);
-      squares = squares + d * d;
+      squares.add(d * d);
     }
   });
-  const Values inverse = tl::broadcast_to_shape<Shape>(tl::expand_dims<kAxis>(
-      inverse_deviation<Form>(tl::sum<kAxis>(squares), static_cast<Compute>(inverse_n), static_cast<Compute>(eps))));
+  const Values inverse = tl::broadcast_to_shape<Shape>(tl::expand_dims<kAxis>(inverse_deviation<Form>(
+      tl::sum<kAxis>(squares.sum), static_cast<Compute>(inverse_n), static_cast<Compute>(eps))));
   for_each_step<kTiles, kSegmented, Form>(tiles, tensors, [&]<bool kWhole>(tl::int64_t start, const auto& x) {
     KILN_UNROLL for (int t = 0; t < kTiles; ++t) {
       const tl::int64_t first = start + t * Tiles::kReduced;
