@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "ops/grid.hpp"
 
 namespace kiln::elementwise {
 namespace {
@@ -20,10 +21,6 @@ constexpr std::int64_t kSmallestCpuTile = 32;
 
 std::int64_t magnitude(std::int64_t stride) {
   return stride < 0 ? -stride : stride;
-}
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
 }
 
 /// Dimensions arrive sorted by the output's stride. Each must step over all that the inner ones cover; a layout that is

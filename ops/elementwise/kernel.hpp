@@ -2,9 +2,9 @@
 
 // Not all of <kiln/tl.hpp>: reading what these kernels do not use would be a tenth of the time to compile one.
 #include "compiler/tl/cover.hpp"
-#include "compiler/tl/program.hpp"
 #include "ops/elementwise/functors.hpp"
 #include "ops/elementwise/iteration.hpp"
+#include "ops/kernel_place.hpp"
 
 namespace kiln::ops {
 
@@ -54,29 +54,15 @@ KILN_DEVICE auto tile_offsets(tl::int64_t base, tl::int64_t row_stride, tl::int6
     return tl::make_affine<Shape>(base, row_stride, columns);
 }
 
-#if defined(KILN_TARGET_CUDA)
-/// A GPU's grid has fewer than 2^31 programs, and a 64-bit division costs it four times a 32-bit one, at run time and
-/// to compile.
-using ProgramIndex = unsigned int;
-#else
-using ProgramIndex = unsigned long long;
-#endif
-
 /// Column block, row block and every operand's outer offset of a program.
 template <int kOperands>
 KILN_DEVICE void split_program(const StridedIteration& iteration, tl::int64_t program, tl::int64_t& column_block,
                                tl::int64_t& row_block, tl::int64_t (&outer)[kOperands]) {
-  const auto divide = [](ProgramIndex& rest, tl::int64_t extent) {
-    const ProgramIndex divisor = static_cast<ProgramIndex>(extent), quotient = rest / divisor;
-    const tl::int64_t coordinate = static_cast<tl::int64_t>(rest - quotient * divisor);
-    rest = quotient;
-    return coordinate;
-  };
-  ProgramIndex rest = static_cast<ProgramIndex>(program);
-  column_block = divide(rest, iteration.column_blocks);
-  row_block = divide(rest, iteration.row_blocks);
+  ProgramNumber rest = static_cast<ProgramNumber>(program);
+  column_block = take_coordinate(rest, iteration.column_blocks);
+  row_block = take_coordinate(rest, iteration.row_blocks);
   KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_outer_dims; ++dim) {
-    const tl::int64_t coordinate = divide(rest, iteration.outer_extents[dim]);
+    const tl::int64_t coordinate = take_coordinate(rest, iteration.outer_extents[dim]);
     KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) outer[operand] +=
         coordinate * iteration.outer_strides[operand][dim];
   }

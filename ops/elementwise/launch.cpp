@@ -11,6 +11,7 @@
 #include "core/errors.hpp"
 #include "ops/elementwise/iteration_plan.hpp"
 #include "ops/elementwise/promotion.hpp"
+#include "ops/grid.hpp"
 
 namespace kiln::elementwise {
 namespace {
@@ -33,18 +34,6 @@ constexpr std::int64_t kMostElementsPerThread = 64;
 /// the inputs share), so the output goes past them. A constant rather than the machine's cache size: virtual machines
 /// report sizes that are wrong by ten, and a config should depend on the model of the CPU alone.
 constexpr std::int64_t kStreamingBytes = std::int64_t{64} << 20;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-std::int64_t ceil_power_of_two(std::int64_t value) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value)));
-}
-
-bool is_cuda(const Target& target) {
-  return target.type == DeviceType::cuda;
-}
 
 CollapsedIteration collapse_call(const OpRow& row, const OpCall& call) {
   return collapse(call.outputs[0], kernel_inputs(row, call.inputs));
@@ -175,15 +164,6 @@ std::string functor_type(const OpRow& row, const OpCall& call, DType compute) {
   return row.arity == 2 && call.inputs.size() == 1 ? "kiln::ops::ScalarRight<" + functor + ">" : functor;
 }
 
-/// Checks the GPU's grid limit; other axes stay 1.
-std::array<std::int64_t, 3> grid_of(const OpRow& row, std::int64_t programs, const Target& target) {
-  if (is_cuda(target) && programs > std::numeric_limits<std::int32_t>::max())
-    throw_value_error(
-        fmt::format("op '{}': this config takes {} programs, but a GPU's grid holds {}; choose larger blocks", row.name,
-                    programs, std::numeric_limits<std::int32_t>::max()));
-  return {programs, 1, 1};
-}
-
 /// What all three kernels share: `shape_arguments` are the integers between Compute and Out, `iteration` the second
 /// parameter.
 template <typename Iteration>
@@ -203,7 +183,8 @@ LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config,
     launch.arguments.add_tensor(tensor++);
   }
   launch.arguments.add_value(make_scalars(row, call.attributes, types));
-  launch.geometry.grid = grid_of(row, programs, target);
+  check_grid(row.name, programs, target);
+  launch.geometry.grid[0] = programs;
   if (const std::int64_t* num_warps = config.find("num_warps"))
     launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
   launch.vector_width = static_cast<std::int32_t>(vector_width(row, call));

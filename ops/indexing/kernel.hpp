@@ -3,6 +3,7 @@
 #include <kiln/tl.hpp>
 
 #include "ops/indexing/iteration.hpp"
+#include "ops/kernel_place.hpp"
 
 namespace kiln::ops {
 
@@ -14,24 +15,12 @@ struct IndexingPlace {
 
 template <int BLOCK_M, int BLOCK_N>
 KILN_DEVICE IndexingPlace indexing_place(const IndexingIteration& iteration) {
-  // A grid of the GPU's has fewer than 2^31 programs, and a 64-bit division costs it four times a 32-bit one.
-#if defined(KILN_TARGET_CUDA)
-  using Number = unsigned int;
-#else
-  using Number = unsigned long long;
-#endif
-  const auto divide = [](Number& rest, tl::int64_t extent) {
-    const Number divisor = static_cast<Number>(extent), quotient = rest / divisor;
-    const tl::int64_t coordinate = static_cast<tl::int64_t>(rest - quotient * divisor);
-    rest = quotient;
-    return coordinate;
-  };
-  Number rest = static_cast<Number>(tl::program_id(0));
+  ProgramNumber rest = static_cast<ProgramNumber>(tl::program_id(0));
   IndexingPlace place{};
-  place.first_column = divide(rest, iteration.column_blocks) * BLOCK_N;
-  place.first_row = divide(rest, iteration.row_blocks) * BLOCK_M;
+  place.first_column = take_coordinate(rest, iteration.column_blocks) * BLOCK_N;
+  place.first_row = take_coordinate(rest, iteration.row_blocks) * BLOCK_M;
   KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_outer_dims; ++dim) {
-    const tl::int64_t coordinate = divide(rest, iteration.outer_extents[dim]);
+    const tl::int64_t coordinate = take_coordinate(rest, iteration.outer_extents[dim]);
     KILN_UNROLL for (int o = 0; o < kIndexingOperands; ++o) place.offsets[o] +=
         coordinate * iteration.outer_strides[o][dim];
   }

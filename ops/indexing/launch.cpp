@@ -12,6 +12,7 @@
 
 #include "core/errors.hpp"
 #include "ops/dims.hpp"
+#include "ops/grid.hpp"
 #include "ops/indexing/iteration_plan.hpp"
 
 namespace kiln::indexing {
@@ -28,16 +29,8 @@ constexpr std::int64_t kPlentyOfPrograms = 1024;
 
 using MakeElements = std::function<Elements(const OpCall&)>;
 
-bool is_cuda(const Target& target) {
-  return target.type == DeviceType::cuda;
-}
-
 int dim_of(const OpCall& call) {
   return axis_of("", "dim", *call.attributes.find("dim"), call.inputs[0].ndim());
-}
-
-std::int64_t ceil_power_of_two(std::int64_t value) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 1))));
 }
 
 /// Moving an element takes no more than its bits.

@@ -1,4 +1,5 @@
 #include "ops/layout/copy_config.hpp"
+#include "ops/grid.hpp"
 
 #include <fmt/format.h>
 
@@ -20,18 +21,6 @@ constexpr std::int64_t kManyBytes = 64 << 20;
 constexpr std::int64_t kStridedWarps = 4;
 constexpr std::int64_t kContiguousWarps = 2;
 constexpr std::int64_t kMostBytesPerThread = 128;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-std::int64_t ceil_power_of_two(std::int64_t value) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 1))));
-}
-
-bool is_cuda(const Target& target) {
-  return target.type == DeviceType::cuda;
-}
 
 /// Elements of a program that accesses them one by one: eight for each thread, bytes 16.
 std::int64_t single_elements(std::int64_t bytes) {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/errors.hpp"
+#include "ops/grid.hpp"
 
 namespace kiln::layout {
 namespace {
@@ -20,14 +21,6 @@ constexpr std::int64_t kMostCastBytes = 16 * 1024;
 /// Where more than one tile in this many reaches over an edge, all are accessed element by element: the wide accesses
 /// of full tiles do not make up for the way that the others take through shared memory.
 constexpr std::int64_t kFullTilesPerPartial = 8;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-bool is_cuda(const Target& target) {
-  return target.type == DeviceType::cuda;
-}
 
 bool casts(const Copy& copy) {
   return copy.out_dtype != copy.in_dtype;

@@ -2,19 +2,13 @@
 
 #include <kiln/tl.hpp>
 
+#include "ops/kernel_place.hpp"
 #include "ops/layout/iteration.hpp"
 
 // Copies from one layout to another. Where dtypes agree T is an unsigned integer of that size: the bits move as they
 // are, and dtypes share kernels.
 
 namespace kiln::ops {
-
-#if defined(KILN_TARGET_CUDA)
-/// A GPU's grid has fewer than 2^31 programs, and a 64-bit division costs it four times a 32-bit one.
-using CopyProgram = unsigned int;
-#else
-using CopyProgram = unsigned long long;
-#endif
 
 /// Where a program's two tiled dimensions start, and its outer indices' offsets.
 struct CopyPlace {
@@ -24,21 +18,15 @@ struct CopyPlace {
 
 template <bool kRowsFirst>
 KILN_DEVICE CopyPlace place_of(const CopyIteration& iteration, tl::int64_t program) {
-  CopyProgram rest = static_cast<CopyProgram>(program);
-  const auto divide = [&](tl::int64_t extent) {
-    const CopyProgram divisor = static_cast<CopyProgram>(extent), quotient = rest / divisor;
-    const tl::int64_t coordinate = static_cast<tl::int64_t>(rest - quotient * divisor);
-    rest = quotient;
-    return coordinate;
-  };
+  ProgramNumber rest = static_cast<ProgramNumber>(program);
   CopyPlace place;
-  if constexpr (kRowsFirst) place.row_block = divide(iteration.row_blocks);
-  place.column_block = divide(iteration.column_blocks);
-  if constexpr (!kRowsFirst) place.row_block = divide(iteration.row_blocks);
+  if constexpr (kRowsFirst) place.row_block = take_coordinate(rest, iteration.row_blocks);
+  place.column_block = take_coordinate(rest, iteration.column_blocks);
+  if constexpr (!kRowsFirst) place.row_block = take_coordinate(rest, iteration.row_blocks);
   KILN_UNROLL for (int operand = 0; operand < kCopyOperands; ++operand) place.offsets[operand] =
       iteration.offsets[operand];
   KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_outer_dims; ++dim) {
-    const tl::int64_t coordinate = divide(iteration.outer_extents[dim]);
+    const tl::int64_t coordinate = take_coordinate(rest, iteration.outer_extents[dim]);
     KILN_UNROLL for (int operand = 0; operand < kCopyOperands; ++operand) place.offsets[operand] +=
         coordinate * iteration.outer_strides[operand][dim];
   }

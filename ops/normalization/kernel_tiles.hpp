@@ -2,25 +2,10 @@
 
 #include <kiln/tl.hpp>
 
+#include "ops/kernel_place.hpp"
 #include "ops/normalization/iteration.hpp"
 
 namespace kiln::ops {
-
-#if defined(KILN_TARGET_CUDA)
-/// A GPU's grid has fewer than 2^31 programs, and a 64-bit division costs it four times a 32-bit one.
-using RowProgram = unsigned int;
-#else
-using RowProgram = unsigned long long;
-#endif
-
-/// Takes the lowest coordinate off a linear index.
-template <typename Index>
-KILN_DEVICE tl::int64_t take_coordinate(Index& rest, tl::int64_t extent) {
-  const Index quotient = rest / static_cast<Index>(extent);
-  const Index coordinate = rest - quotient * static_cast<Index>(extent);
-  rest = quotient;
-  return static_cast<tl::int64_t>(coordinate);
-}
 
 /// The tiles that one program goes through. Axis kAxis of a tile runs along the reduced dimension, the other along the
 /// kept one. kDense: elements along the tile's columns are neighbours in memory.
@@ -37,7 +22,7 @@ struct RowTiles {
 
   KILN_DEVICE RowTiles(const RowIteration<kOperands>& walk, tl::int64_t block) : iteration(walk), base{} {
     if (__builtin_expect(walk.num_outer_dims > 0, 0)) {
-      RowProgram rest = static_cast<RowProgram>(block);
+      ProgramNumber rest = static_cast<ProgramNumber>(block);
       first_kept = take_coordinate(rest, walk.kept_blocks) * kKept;
       KILN_NO_UNROLL for (int dim = 0; dim < walk.num_outer_dims; ++dim) {
         const tl::int64_t coordinate = take_coordinate(rest, walk.outer_extents[dim]);

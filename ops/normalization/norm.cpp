@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "ops/grid.hpp"
 #include "ops/normalization/examples.hpp"
 #include "ops/normalization/norm_call.hpp"
 #include "ops/normalization/reference.hpp"

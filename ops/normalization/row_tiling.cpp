@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "ops/grid.hpp"
 
 namespace kiln::normalization {
 namespace {
@@ -26,22 +27,6 @@ constexpr std::int64_t kSplitTile = 4096;
 /// A CPU splits a row only where there are fewer rows than this for its cores, and each part is worth a task.
 constexpr std::int64_t kManyCpuPrograms = 16;
 constexpr std::int64_t kLeastCpuChunk = 16 * 1024;
-
-bool is_cuda(const Target& target) {
-  return target.type == DeviceType::cuda;
-}
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-std::int64_t ceil_power_of_two(std::int64_t value) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value)));
-}
-
-std::int64_t floor_power_of_two(std::int64_t value) {
-  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 1))));
-}
 
 /// Values held by a thread of a program of num_warps warps may be this many.
 std::int64_t most_per_thread(std::int64_t num_warps) {
@@ -190,14 +175,6 @@ RowTiling tiling_of(const Config& config) {
   if (const std::int64_t* num_warps = config.find("num_warps"))
     tiling.num_warps = static_cast<std::int32_t>(*num_warps);
   return tiling;
-}
-
-void check_grid(std::string_view op, std::int64_t programs, const Target& target) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (is_cuda(target) && programs > kMost)
-    throw_value_error(
-        fmt::format("op '{}': this config takes {} programs, but a GPU's grid holds {}; choose larger blocks", op,
-                    programs, kMost));
 }
 
 Config default_tiling(const RowWalk& walk, const RowNeeds& needs, const Target& target) {

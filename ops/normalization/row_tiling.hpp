@@ -29,9 +29,6 @@ ConfigSpace row_space(int axis, const Target& target, bool can_split);
 
 RowTiling tiling_of(const Config& config);
 
-/// UsageError(value) where a GPU's grid does not hold so many programs.
-void check_grid(std::string_view op, std::int64_t programs, const Target& target);
-
 /// What the default depends on beside the walk.
 struct RowNeeds {
   std::int64_t element_bytes = 4;  ///< of the widest tensor

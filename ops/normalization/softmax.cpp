@@ -8,6 +8,7 @@
 
 #include "core/errors.hpp"
 #include "ops/dims.hpp"
+#include "ops/grid.hpp"
 #include "ops/normalization/examples.hpp"
 #include "ops/normalization/reference.hpp"
 #include "ops/normalization/row_tiling.hpp"

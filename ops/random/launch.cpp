@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "ops/grid.hpp"
 
 namespace kiln::random {
 namespace {
@@ -22,10 +23,6 @@ constexpr std::int64_t kLeastNormalBlocks = 4;
 constexpr std::int64_t kThreadBytes = 32;
 constexpr std::int64_t kDefaultWarps = 4;
 constexpr std::int64_t kMostElementsPerThread = 32;
-
-bool is_cuda(const Target& target) {
-  return target.type == DeviceType::cuda;
-}
 
 std::int64_t bytes_per_element(const OpCall& call) {
   std::int64_t bytes = itemsize_bytes(call.outputs[0].dtype);
@@ -118,10 +115,7 @@ LaunchPlan make_plan(const Draw& draw, const OpCall& call, const Config& config,
                      const std::vector<TemplateArgument>& index, const Target& target) {
   const std::int64_t block_size = config.at("BLOCK_SIZE");
   const std::int64_t programs = (call.outputs[0].numel() + block_size - 1) / block_size;
-  if (is_cuda(target) && programs > std::numeric_limits<std::int32_t>::max())
-    throw_value_error(
-        fmt::format("op '{}': this config takes {} programs, but a GPU's grid holds {}; choose larger blocks",
-                    op_name(draw.kind), programs, std::numeric_limits<std::int32_t>::max()));
+  check_grid(op_name(draw.kind), programs, target);
   KernelLaunch launch;
   launch.template_arguments = {TypeName{functor_of(draw)}, block_size};
   launch.template_arguments.insert(launch.template_arguments.end(), index.begin(), index.end());

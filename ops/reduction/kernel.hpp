@@ -2,25 +2,11 @@
 
 #include <kiln/tl.hpp>
 
+#include "ops/kernel_place.hpp"
 #include "ops/reduction/functors.hpp"
 #include "ops/reduction/iteration.hpp"
 
 namespace kiln::ops {
-
-#if defined(KILN_TARGET_CUDA)
-/// A GPU's grid has fewer than 2^31 programs, and 64-bit divisions cost it four times as much.
-using ReductionIndex = unsigned int;
-#else
-using ReductionIndex = unsigned long long;
-#endif
-
-/// The quotient of `rest` by `extent`; `rest` becomes the remainder's complement, as digits of a mixed radix are taken.
-KILN_DEVICE tl::int64_t take_digit(ReductionIndex& rest, tl::int64_t extent) {
-  const ReductionIndex divisor = static_cast<ReductionIndex>(extent), quotient = rest / divisor;
-  const tl::int64_t digit = static_cast<tl::int64_t>(rest - quotient * divisor);
-  rest = quotient;
-  return digit;
-}
 
 /// f(element, register) of one tile or several, as one tile or several.
 template <typename F, typename Tiles>
@@ -59,15 +45,15 @@ struct KeptBlock {
 template <int kBlock, bool kHasOuter>
 KILN_DEVICE KeptBlock kept_block(const ReductionIteration& it) {
   KeptBlock block{};
-  ReductionIndex rest = static_cast<ReductionIndex>(tl::program_id(0));
-  block.first = (kHasOuter ? take_digit(rest, it.kept_blocks) : static_cast<tl::int64_t>(rest)) * kBlock;
+  ProgramNumber rest = static_cast<ProgramNumber>(tl::program_id(0));
+  block.first = (kHasOuter ? take_coordinate(rest, it.kept_blocks) : static_cast<tl::int64_t>(rest)) * kBlock;
   block.linear = block.first;
   block.input_offset = it.input_offset + block.first * it.kept_stride;
   for (int i = 0; i < kMaxReductionOutputs; ++i) block.output_offsets[i] = block.first * it.output_strides[i];
   if constexpr (kHasOuter) {
     block.linear += static_cast<tl::int64_t>(rest) * it.kept;
     KILN_NO_UNROLL for (int dim = 0; dim < it.num_outer_kept; ++dim) {
-      const tl::int64_t digit = take_digit(rest, it.outer_kept_extents[dim]);
+      const tl::int64_t digit = take_coordinate(rest, it.outer_kept_extents[dim]);
       block.input_offset += digit * it.outer_kept_strides[dim];
       for (int i = 0; i < kMaxReductionOutputs; ++i) block.output_offsets[i] += digit * it.outer_output_strides[i][dim];
     }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "ops/grid.hpp"
 #include "ops/reduction/collapse.hpp"
 #include "ops/reduction/tiling.hpp"
 
@@ -16,10 +17,6 @@ namespace kiln::reduction {
 namespace {
 
 constexpr std::int64_t kWorkspaceAlignmentBytes = 256;
-
-bool is_cuda(const Target& target) {
-  return target.type == DeviceType::cuda;
-}
 
 CollapsedReduction collapse_call(const Reduction& reduction, const OpCall& call) {
   return collapse(call.inputs[0], call.outputs, reduction.axes, finds_index(reduction.kind));
@@ -109,13 +106,6 @@ ops::ReductionIteration make_iteration(const CollapsedReduction& collapsed, std:
   return it;
 }
 
-void check_grid(const OpRow& row, std::int64_t programs, const Target& target) {
-  if (is_cuda(target) && programs > std::numeric_limits<std::int32_t>::max())
-    throw_value_error(
-        fmt::format("op '{}': this config takes {} programs, but a GPU's grid holds {}; choose larger blocks", row.name,
-                    programs, std::numeric_limits<std::int32_t>::max()));
-}
-
 /// Positions inside a chunk are 32 bits wide, so enough elements to one output take more chunks than a grid holds.
 void check_chunks(const OpRow& row, const Reduction& reduction, const Split& split, const Target& target) {
   if (is_cuda(target) && std::max(split.pieces, split.groups) > kMostGridExtent)
@@ -151,7 +141,7 @@ KernelLaunch combine_launch(const OpRow& row, const OpCall& call, const Reducer&
   launch.arguments.add_value(scalars);
   add_outputs(call, launch);
   const std::int64_t programs = kept_programs(collapsed, block_n);
-  check_grid(row, programs, target);
+  check_grid(row.name, programs, target);
   launch.geometry.grid = {programs, 1, 1};
   launch.geometry.num_warps = static_cast<std::int32_t>(num_warps);
   launch.vector_width = 1;
@@ -166,7 +156,7 @@ LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config,
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
   const std::int64_t kept_block = rows ? block_m : block_n;
   const std::int64_t programs = kept_programs(collapsed, kept_block);
-  check_grid(row, programs, target);
+  check_grid(row.name, programs, target);
   const std::int64_t itemsize = itemsize_bytes(call.inputs[0].dtype);
   const Split split = split_of(collapsed, config, itemsize, target);
   check_chunks(row, reduction, split, target);

@@ -1,4 +1,5 @@
 #include "ops/reduction/tiling.hpp"
+#include "ops/grid.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -11,14 +12,6 @@ constexpr std::int64_t kLeastCudaChunkBytes = 16 * 1024;
 constexpr std::int64_t kLeastCpuChunkBytes = 128 * 1024;
 /// Positions inside a chunk are 32 bits wide.
 constexpr std::int64_t kMostChunkElements = std::int64_t{1} << 30;
-
-std::int64_t floor_power_of_two(std::int64_t value) {
-  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 1))));
-}
-
-bool is_cuda(const Target& target) {
-  return target.type == DeviceType::cuda;
-}
 
 }  // namespace
 

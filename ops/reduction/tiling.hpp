@@ -7,6 +7,7 @@
 
 #include "core/config.hpp"
 #include "core/target.hpp"
+#include "ops/grid.hpp"
 #include "ops/reduction/collapse.hpp"
 
 namespace kiln::reduction {
@@ -15,14 +16,6 @@ namespace kiln::reduction {
 inline constexpr std::int64_t kAccessBytes = 16;
 /// Most programs along axis 1 or 2 of a GPU's grid.
 inline constexpr std::int64_t kMostGridExtent = 65535;
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-/// 1 for anything below.
-inline std::int64_t ceil_power_of_two(std::int64_t value) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(value, 1))));
-}
 
 /// How many chunks along the two levels of the reduced dimensions: pieces of the tiled one, groups of outer indices.
 struct Split {

@@ -2,6 +2,7 @@
 
 #include <kiln/tl.hpp>
 
+#include "ops/kernel_place.hpp"
 #include "ops/scan/iteration.hpp"
 
 namespace kiln::ops {
@@ -24,25 +25,13 @@ struct ScanPlace {
 
 template <int BLOCK_LINES>
 KILN_DEVICE ScanPlace scan_place(const ScanIteration& iteration) {
-  // A GPU's grid has fewer than 2^31 programs, and divides 32-bit numbers four
-  // times as fast.
-#if defined(KILN_TARGET_CUDA)
-  using Index = unsigned int;
-#else
-  using Index = unsigned long long;
-#endif
-  Index rest = static_cast<Index>(tl::program_id(0));
-  const auto divide = [&rest](tl::int64_t extent) {
-    const Index divisor = static_cast<Index>(extent), quotient = rest / divisor, remainder = rest - quotient * divisor;
-    rest = quotient;
-    return static_cast<tl::int64_t>(remainder);
-  };
+  ProgramNumber rest = static_cast<ProgramNumber>(tl::program_id(0));
   ScanPlace place{};
-  place.chunk = divide(iteration.chunks);
-  place.first_line = divide(iteration.line_blocks) * BLOCK_LINES;
+  place.chunk = take_coordinate(rest, iteration.chunks);
+  place.first_line = take_coordinate(rest, iteration.line_blocks) * BLOCK_LINES;
   place.outer = static_cast<tl::int64_t>(rest);
   KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_outer_dims; ++dim) {
-    const tl::int64_t coordinate = divide(iteration.outer_extents[dim]);
+    const tl::int64_t coordinate = take_coordinate(rest, iteration.outer_extents[dim]);
     KILN_UNROLL for (int operand = 0; operand < kScanOperands; ++operand) place.offsets[operand] +=
         coordinate * iteration.outer_strides[operand][dim];
   }

@@ -9,6 +9,7 @@
 
 #include "core/errors.hpp"
 #include "ops/elementwise/iteration_plan.hpp"
+#include "ops/grid.hpp"
 #include "ops/scan/iteration.hpp"
 
 namespace kiln::scan {
@@ -32,16 +33,6 @@ constexpr ChunkRule kCpuChunks{7, 16, 32768};
 
 /// A null pointer for the kernel: without chunks none has one before it.
 constexpr std::uint64_t kNoPartials = 0;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-std::int64_t ceil_power_of_two(std::int64_t value) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value)));
-}
-bool is_cuda(const Target& target) {
-  return target.type == DeviceType::cuda;
-}
 
 /// The scanned dimension and the others, of which dims[0] is the tile's other one.
 struct Geometry {
@@ -144,10 +135,7 @@ struct Tiling {
 std::int64_t programs_of(const OpRow& row, const ops::ScanIteration& iteration, const Target& target) {
   std::int64_t programs = iteration.chunks * iteration.line_blocks;
   for (int dim = 0; dim < iteration.num_outer_dims; ++dim) programs *= iteration.outer_extents[dim];
-  if (is_cuda(target) && programs > std::numeric_limits<std::int32_t>::max())
-    throw_value_error(
-        fmt::format("op '{}': this config takes {} programs, but a GPU's grid holds {}; choose larger blocks", row.name,
-                    programs, std::numeric_limits<std::int32_t>::max()));
+  check_grid(row.name, programs, target);
   return programs;
 }
 

@@ -15,7 +15,7 @@ import sys
 import sources
 
 FOLDERS = ("core", "compiler", "runtime", "ops", "autotune", "registry", "cli")
-KERNEL_SIDE = re.compile(r"compiler/tl/.*|ops/.*/(kernel|functors)[^/]*\.hpp")
+KERNEL_SIDE = re.compile(r"compiler/tl/.*|ops/(.*/)?(kernel|functors)[^/]*\.hpp")
 
 
 def host_headers(root: pathlib.Path) -> list[pathlib.Path]:

@@ -24,7 +24,7 @@ BELOW = {
 # An op says what to compile; it does not compile.
 OPS_MAY_INCLUDE_OF_COMPILER = {"compiler/compile_request.hpp", "compiler/kernel_source.hpp"}
 # A kernel may include the parts of the tile language it uses in place of all of <kiln/tl.hpp>.
-KERNEL = re.compile(r"ops/.*/(kernel|functors)[^/]*\.hpp")
+KERNEL = re.compile(r"ops/(.*/)?(kernel|functors)[^/]*\.hpp")
 
 # Third-party headers, and the only files that may include them. Benchmarks measure Kiln against the bare driver and bare oneTBB.
 CONFINED = [
