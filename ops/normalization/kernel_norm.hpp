@@ -201,7 +201,8 @@ struct RunningSum {
   KILN_DEVICE void add(const Values& values) {
     if constexpr (kCompensated) {
       const Values corrected = values - lost, next = sum + corrected;
-      lost = (next - sum) - corrected;
+      const Values rounded = (next - sum) - corrected;
+      lost = tl::where(rounded == rounded, rounded, typename Values::value_type{});  // inf - inf is nothing lost
       sum = next;
     } else {
       sum = sum + values;

@@ -127,6 +127,7 @@ TEST(IndexingVariants, ProgramsOfRowsReadAFewKilobytes) {
     }
 }
 
+#ifdef KILN_HAS_CUDA
 TEST(IndexingKernels, CompileWithoutSpilling) {
   if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
   const auto check = [](const Planned& planned) {
@@ -149,6 +150,7 @@ TEST(IndexingKernels, CompileWithoutSpilling) {
     }
   }
 }
+#endif
 
 }  // namespace
 }  // namespace kiln
