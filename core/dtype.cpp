@@ -140,4 +140,19 @@ DType compute_dtype(DType dtype) noexcept {
   return is_floating(dtype) && itemsize_bytes(dtype) < 4 ? DType::f32 : dtype;
 }
 
+DType unsigned_dtype(std::int64_t itemsize_bytes) {
+  switch (itemsize_bytes) {
+    case 1:
+      return DType::u8;
+    case 2:
+      return DType::u16;
+    case 4:
+      return DType::u32;
+    case 8:
+      return DType::u64;
+    default:
+      throw InternalError("no unsigned integer has " + std::to_string(itemsize_bytes) + " bytes");
+  }
+}
+
 }  // namespace kiln

@@ -33,6 +33,8 @@ inline std::string_view name(DType dtype) noexcept {
 inline std::int64_t itemsize_bytes(DType dtype) noexcept {
   return info(dtype).itemsize_bytes;
 }
+/// The unsigned integer of so many bytes (1, 2, 4 or 8): what moves an element's bits whatever they mean.
+DType unsigned_dtype(std::int64_t itemsize_bytes);
 inline bool is_floating(DType dtype) noexcept {
   return info(dtype).category == DTypeCategory::floating;
 }

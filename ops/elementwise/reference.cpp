@@ -7,6 +7,7 @@
 #include "ops/elementwise/element.hpp"
 #include "ops/elementwise/launch.hpp"
 #include "ops/elementwise/promotion.hpp"
+#include "ops/tolerance.hpp"
 
 namespace kiln::elementwise {
 namespace {
@@ -106,20 +107,7 @@ Tolerance tolerance(const OpRow& row, DType out) {
       result = {32 * step, 16 * step};
       break;
   }
-  // Two results a hair apart may round to neighbours in a narrow output: one unit in the last place, or one subnormal
-  // step.
-  switch (out) {
-    case DType::f16:
-      return {result.relative + 0x1p-10, result.absolute + 0x1p-24};
-    case DType::bf16:
-      return {result.relative + 0x1p-7, result.absolute};
-    case DType::fp8e4m3:
-      return {result.relative + 0x1p-3, result.absolute + 0x1p-9};
-    case DType::fp8e5m2:
-      return {result.relative + 0x1p-2, result.absolute + 0x1p-16};
-    default:
-      return result;
-  }
+  return rounded_to(out, result);
 }
 
 }  // namespace kiln::elementwise

@@ -35,16 +35,7 @@ int dim_of(const OpCall& call) {
 
 /// Moving an element takes no more than its bits.
 DType bits_of(DType dtype) {
-  switch (itemsize_bytes(dtype)) {
-    case 1:
-      return DType::u8;
-    case 2:
-      return DType::u16;
-    case 4:
-      return DType::u32;
-    default:
-      return DType::u64;
-  }
+  return unsigned_dtype(itemsize_bytes(dtype));
 }
 
 /// The widest power of two from `least` to `most` whose blocks are at least nine tenths full over `extent`, else the

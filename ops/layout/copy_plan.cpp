@@ -28,17 +28,7 @@ bool casts(const Copy& copy) {
 
 /// What kernels move: the bits alone where dtypes agree.
 DType moved_dtype(const Copy& copy, DType dtype) {
-  if (casts(copy)) return dtype;
-  switch (itemsize_bytes(dtype)) {
-    case 1:
-      return DType::u8;
-    case 2:
-      return DType::u16;
-    case 4:
-      return DType::u32;
-    default:
-      return DType::u64;
-  }
+  return casts(copy) ? dtype : unsigned_dtype(itemsize_bytes(dtype));
 }
 
 /// A transposing tile: rows lie along the output's dense dimension, columns along the input's.

@@ -8,6 +8,7 @@
 #include "ops/layout/copy_config.hpp"
 #include "ops/layout/examples.hpp"
 #include "ops/layout/reference.hpp"
+#include "ops/tolerance.hpp"
 
 namespace kiln::layout {
 namespace {
@@ -55,18 +56,7 @@ Cost cost_of(const OpCall& call) {
 
 /// A cast to a narrow float may round halfway cases of a 64-bit input to the other neighbour.
 Tolerance tolerance_of(DType out) {
-  switch (out) {
-    case DType::f16:
-      return {0x1p-10, 0x1p-24};
-    case DType::bf16:
-      return {0x1p-7, 0};
-    case DType::fp8e4m3:
-      return {0x1p-3, 0x1p-9};
-    case DType::fp8e5m2:
-      return {0x1p-2, 0x1p-16};
-    default:
-      return {};
-  }
+  return rounded_to(out, {});
 }
 
 Variant variant_of(const CopyOp& op, CopyKind kind, const KernelSource& source) {

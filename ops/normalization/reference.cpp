@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/elementwise/element.hpp"
+#include "ops/tolerance.hpp"
 
 namespace kiln::normalization {
 namespace {
@@ -60,22 +61,6 @@ double in_compute_range(double value, DType dtype) {
   if (compute_dtype(dtype) == DType::f64) return value;
   return std::abs(value) > static_cast<double>(std::numeric_limits<float>::max()) ? std::copysign(kInfinity, value)
                                                                                   : value;
-}
-
-/// A unit in the last place of a narrow output, and its smallest step.
-Tolerance widened(Tolerance tolerance, DType out) {
-  switch (out) {
-    case DType::f16:
-      return {tolerance.relative + 0x1p-10, tolerance.absolute + 0x1p-24};
-    case DType::bf16:
-      return {tolerance.relative + 0x1p-7, tolerance.absolute};
-    case DType::fp8e4m3:
-      return {tolerance.relative + 0x1p-3, tolerance.absolute + 0x1p-9};
-    case DType::fp8e5m2:
-      return {tolerance.relative + 0x1p-2, tolerance.absolute + 0x1p-16};
-    default:
-      return tolerance;
-  }
 }
 
 }  // namespace
@@ -155,16 +140,16 @@ Tolerance softmax_tolerance(DType out) {
   // The argument of the exponential carries a rounding of its own, so the error grows with it; below the smallest
   // normal number a GPU gives 0. In f64 the sum's rounding leads: a million terms in 64 lanes, each rounded the same
   // way where narrow inputs have few values, are off by 2^-53 for each of a lane's terms.
-  return widened(out == DType::f64 ? Tolerance{4e-12, 1e-300} : Tolerance{2e-5, 1e-36}, out);
+  return rounded_to(out, out == DType::f64 ? Tolerance{4e-12, 1e-300} : Tolerance{2e-5, 1e-36});
 }
 
 Tolerance log_softmax_tolerance(DType out) {
-  return widened(out == DType::f64 ? Tolerance{1e-14, 4e-12} : Tolerance{1e-6, 4e-6}, out);
+  return rounded_to(out, out == DType::f64 ? Tolerance{1e-14, 4e-12} : Tolerance{1e-6, 4e-6});
 }
 
 Tolerance norm_tolerance(DType out) {
   // A result near 0 is what cancellation left of a row's spread; a weight may make it large again.
-  return widened(out == DType::f64 ? Tolerance{1e-10, 1e-12} : Tolerance{5e-4, 4e-5}, out);
+  return rounded_to(out, out == DType::f64 ? Tolerance{1e-10, 1e-12} : Tolerance{5e-4, 4e-5});
 }
 
 }  // namespace kiln::normalization

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/elementwise/element.hpp"
+#include "ops/tolerance.hpp"
 
 namespace kiln::reduction {
 namespace {
@@ -208,19 +209,7 @@ Tolerance tolerance(const OpRow& row, DType out) {
   Tolerance result{selects ? 0 : (row.kind == Kind::prod ? 4096 : 256) * step, selects ? 0 : 64 * step};
   if (row.kind == Kind::prod) result.absolute = out == DType::f64 ? 1e-300 : 1e-37;
   if (selects) return result;
-  // Two results a hair apart may round to neighbours in a narrow output.
-  switch (out) {
-    case DType::f16:
-      return {result.relative + 0x1p-10, result.absolute + 0x1p-24};
-    case DType::bf16:
-      return {result.relative + 0x1p-7, result.absolute};
-    case DType::fp8e4m3:
-      return {result.relative + 0x1p-3, result.absolute + 0x1p-9};
-    case DType::fp8e5m2:
-      return {result.relative + 0x1p-2, result.absolute + 0x1p-16};
-    default:
-      return result;
-  }
+  return rounded_to(out, result);
 }
 
 std::vector<InputRange> input_ranges(const OpRow& row) {

@@ -4,6 +4,7 @@
 
 #include "ops/elementwise/element.hpp"
 #include "ops/scan/scan_call.hpp"
+#include "ops/tolerance.hpp"
 
 namespace kiln::scan {
 namespace {
@@ -70,18 +71,7 @@ Tolerance tolerance(DType out) {
   // the sum may be small beside those.
   const double step = out == DType::f64 ? 0x1p-52 : 0x1p-23;
   const double relative = 512 * step, absolute = 512 * step;
-  switch (out) {
-    case DType::f16:
-      return {relative + 0x1p-10, absolute + 0x1p-24};
-    case DType::bf16:
-      return {relative + 0x1p-7, absolute};
-    case DType::fp8e4m3:
-      return {relative + 0x1p-3, absolute + 0x1p-9};
-    case DType::fp8e5m2:
-      return {relative + 0x1p-2, absolute + 0x1p-16};
-    default:
-      return {relative, absolute};
-  }
+  return rounded_to(out, {relative, absolute});
 }
 
 }  // namespace kiln::scan

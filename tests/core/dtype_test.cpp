@@ -152,5 +152,15 @@ TEST(ResultType, NeedsAnOperand) {
   EXPECT_THROW(result({}), UsageError);
 }
 
+TEST(UnsignedDtype, HasTheSizeAskedFor) {
+  for (const std::int64_t bytes : {1, 2, 4, 8}) {
+    const DType dtype = unsigned_dtype(bytes);
+    EXPECT_EQ(itemsize_bytes(dtype), bytes);
+    EXPECT_TRUE(is_integer(dtype));
+    EXPECT_FALSE(info(dtype).is_signed);
+  }
+  EXPECT_THROW(unsigned_dtype(3), InternalError);
+}
+
 }  // namespace
 }  // namespace kiln

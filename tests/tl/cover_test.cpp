@@ -6,11 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "tests/tl/text_kernel.hpp"
+#include "tests/tl/tile_test.hpp"
 
 namespace kiln {
 namespace {
 
+using kiln::testing::bits_tensor;
 using kiln::testing::TextKernel;
 
 constexpr const char* kKernels = R"(
@@ -38,27 +39,6 @@ KILN_KERNEL void double_kernel(T* x, int64_t offset, int64_t n) {
       at);
 }
 )";
-
-template <typename T>
-constexpr DType dtype_of() {
-  switch (sizeof(T)) {
-    case 1:
-      return DType::u8;
-    case 2:
-      return DType::u16;
-    case 4:
-      return DType::u32;
-    default:
-      return DType::u64;
-  }
-}
-
-template <typename T>
-Tensor make(const std::vector<T>& values) {
-  Tensor tensor = empty({static_cast<std::int64_t>(values.size())}, dtype_of<T>(), Device::cpu());
-  std::copy(values.begin(), values.end(), static_cast<T*>(tensor.data()));
-  return tensor;
-}
 
 struct Case {
   std::int64_t block_size, in_flight;
@@ -89,11 +69,14 @@ TYPED_TEST(CoverOf, EveryElementAndNoOther) {
           for (std::int64_t i = 0; i < n; ++i)
             expected[static_cast<std::size_t>(begin + i)] = static_cast<T>(x[static_cast<std::size_t>(from + i)] + 3);
         }
-      std::vector<Tensor> tensors{make(x), make(std::vector<T>(expected.size(), T(77))),
+      std::vector<Tensor> tensors{bits_tensor(x), bits_tensor(std::vector<T>(expected.size(), T(77))),
                                   empty({static_cast<std::int64_t>(runs.size())}, DType::i64, Device::cpu())};
       std::copy(runs.begin(), runs.end(), static_cast<std::int64_t*>(tensors[2].data()));
-      TextKernel{
-          "cover.hpp", kKernels, "cover_kernel", {dtype_of<T>(), config.block_size, config.in_flight}, config.num_warps}
+      TextKernel{"cover.hpp",
+                 kKernels,
+                 "cover_kernel",
+                 {unsigned_dtype(sizeof(T)), config.block_size, config.in_flight},
+                 config.num_warps}
           .run(device, {4, static_cast<std::int64_t>(runs.size() / 3), 1}, tensors);
       const T* const got = static_cast<const T*>(tensors[1].data());
       const auto [wrong, wanted] = std::mismatch(got, got + expected.size(), expected.begin());
@@ -110,11 +93,11 @@ TYPED_TEST(CoverOf, InPlaceTouchesEachElementOnce) {
       for (const std::int64_t offset : {0, 1}) {
         const std::int64_t n = 5 * config.block_size - 3;
         std::vector<T> x(static_cast<std::size_t>(offset + n), T(5));
-        std::vector<Tensor> tensors{make(x)};
+        std::vector<Tensor> tensors{bits_tensor(x)};
         TextKernel{"cover.hpp",
                    kKernels,
                    "double_kernel",
-                   {dtype_of<T>(), config.block_size, config.in_flight},
+                   {unsigned_dtype(sizeof(T)), config.block_size, config.in_flight},
                    config.num_warps}
             .run(device, {5, 1, 1}, tensors, {offset, n});
         std::fill(x.begin() + offset, x.end(), T(10));

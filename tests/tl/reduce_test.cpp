@@ -5,10 +5,12 @@
 #include <cmath>
 #include <random>
 
-#include "tests/tl/text_kernel.hpp"
+#include "tests/tl/tile_test.hpp"
 
 namespace kiln {
 namespace {
+
+using testing::tensor_of;
 
 const char* const kText = R"(
 #include <kiln/tl.hpp>
@@ -111,29 +113,7 @@ testing::TextKernel kernel(const std::string& name, std::vector<TemplateArgument
   return made;
 }
 
-template <typename T>
-Tensor tensor_of(DType dtype, const std::vector<T>& values) {
-  Tensor tensor = empty({static_cast<std::int64_t>(values.size())}, dtype, Device::cpu());
-  std::memcpy(tensor.data(), values.data(), values.size() * sizeof(T));
-  return tensor;
-}
-
-class Reduce : public ::testing::TestWithParam<Device> {
- protected:
-  /// The num_warps to try for a tile, `count` of them, others at each call: compiling for all takes minutes. A
-  /// program's warps mean nothing on the CPU.
-  std::vector<int> some_warps(int numel, int count = 1) {
-    if (!GetParam().is_cuda()) return {4};
-    std::vector<int> chosen;
-    while (static_cast<int>(chosen.size()) < count) {
-      const int num_warps = 1 << (calls_++ % 6);
-      if (numel <= 32 * 32 * num_warps) chosen.push_back(num_warps);
-    }
-    return chosen;
-  }
-  int calls_ = 0;
-  std::mt19937 random_{20261120};
-};
+class Reduce : public testing::TileTest {};
 
 TEST_P(Reduce, WholeNumbersOfEveryShape) {
   const int shapes[][2] = {{1, 1},   {1, 2},   {2, 1},   {4, 4},    {2, 8},   {16, 16},  {64, 2},

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/tl/cuda/transpose_places.hpp"
-#include "tests/tl/text_kernel.hpp"
+#include "tests/tl/tile_test.hpp"
 #ifdef KILN_HAS_CUDA
 #include "compiler/nvrtc_compiler.hpp"
 #endif
@@ -15,6 +15,7 @@
 namespace kiln {
 namespace {
 
+using kiln::testing::bits_tensor;
 using kiln::testing::TextKernel;
 
 constexpr const char* kKernels = R"(
@@ -48,27 +49,6 @@ KILN_KERNEL void copy_kernel(const T* x, T* out, int64_t x_offset, int64_t x_str
 )";
 
 template <typename T>
-constexpr DType dtype_of() {
-  switch (sizeof(T)) {
-    case 1:
-      return DType::u8;
-    case 2:
-      return DType::u16;
-    case 4:
-      return DType::u32;
-    default:
-      return DType::u64;
-  }
-}
-
-template <typename T>
-Tensor make(const std::vector<T>& values) {
-  Tensor tensor = empty({static_cast<std::int64_t>(values.size())}, dtype_of<T>(), Device::cpu());
-  std::copy(values.begin(), values.end(), tensor.data_as<T>());
-  return tensor;
-}
-
-template <typename T>
 class TransOf : public ::testing::Test {
  protected:
   std::vector<T> random_values(std::int64_t count) {
@@ -89,9 +69,9 @@ TYPED_TEST(TransOf, TilesOfAllShapes) {
     for (const auto& [m, n] : shapes)
       for (const int num_warps : {1, 4}) {
         const std::vector<T> x = this->random_values(m * n);
-        std::vector<Tensor> tensors{make(x), make(std::vector<T>(x.size(), T(77)))};
-        TextKernel{"trans.hpp", kKernels, "trans_kernel", {dtype_of<T>(), m, n}, num_warps}.run(device, {1, 1, 1},
-                                                                                                tensors);
+        std::vector<Tensor> tensors{bits_tensor(x), bits_tensor(std::vector<T>(x.size(), T(77)))};
+        TextKernel{"trans.hpp", kKernels, "trans_kernel", {unsigned_dtype(sizeof(T)), m, n}, num_warps}.run(
+            device, {1, 1, 1}, tensors);
         for (std::int64_t i = 0; i < m; ++i)
           for (std::int64_t j = 0; j < n; ++j)
             ASSERT_EQ(tensors[1].data_as<T>()[j * m + i], x[static_cast<std::size_t>(i * n + j)])
@@ -119,16 +99,17 @@ TYPED_TEST(TransOf, CopiesWithAnyAlignment) {
           const std::int64_t x_stride = c.n + c.x_padding, out_stride = c.m + c.out_padding, block = 64;
           const std::vector<T> x = this->random_values(c.x_offset + c.m * x_stride);
           std::vector<T> expected = this->random_values(c.out_offset + c.n * out_stride + 16);
-          std::vector<Tensor> tensors{make(x), make(expected)};
+          std::vector<Tensor> tensors{bits_tensor(x), bits_tensor(expected)};
           for (std::int64_t i = 0; i < c.m; ++i)
             for (std::int64_t j = 0; j < c.n; ++j)
               expected[static_cast<std::size_t>(c.out_offset + j * out_stride + i)] =
                   x[static_cast<std::size_t>(c.x_offset + i * x_stride + j)];
           const std::int64_t pad = seam_bytes / kSize, step = block - pad;
           const std::int64_t row_blocks = (c.m + std::max<std::int64_t>(pad - 1, 0) + step - 1) / step;
-          TextKernel{"copy.hpp", kKernels, "copy_kernel", {dtype_of<T>(), block, block, straddling, seam_bytes}}.run(
-              device, {row_blocks, (c.n + block - 1) / block, 1}, tensors,
-              {c.x_offset, x_stride, c.out_offset, out_stride, c.m, c.n});
+          TextKernel{
+              "copy.hpp", kKernels, "copy_kernel", {unsigned_dtype(sizeof(T)), block, block, straddling, seam_bytes}}
+              .run(device, {row_blocks, (c.n + block - 1) / block, 1}, tensors,
+                   {c.x_offset, x_stride, c.out_offset, out_stride, c.m, c.n});
           ASSERT_TRUE(std::equal(expected.begin(), expected.end(), tensors[1].data_as<T>()))
               << c.m << "x" << c.n << " padded " << c.x_padding << ", " << c.out_padding
               << (straddling ? ", straddling" : "") << ", seams at " << seam_bytes << " bytes on " << to_string(device);
@@ -142,7 +123,7 @@ TEST(Trans, SymbolicTilesAndValuesInOtherLayouts) {
   std::mt19937 random(7);
   for (std::uint32_t& value : x) value = static_cast<std::uint32_t>(random());
   for (const Device device : testing::devices_with_compilers()) {
-    std::vector<Tensor> tensors{make(x), make(std::vector<std::uint32_t>(x.size() + 5, 77))};
+    std::vector<Tensor> tensors{bits_tensor(x), bits_tensor(std::vector<std::uint32_t>(x.size() + 5, 77))};
     TextKernel{"trans.hpp", kKernels, "trans_symbols_kernel", {DType::u32, std::int64_t{16}, std::int64_t{32}}}.run(
         device, {1, 1, 1}, tensors, {kM, kN});
     const std::uint32_t* out = tensors[1].data_as<std::uint32_t>();
