@@ -28,9 +28,19 @@ inline constexpr bool is_symbolic_mask<PartialMask<A>> = true;
 /// one of them (more keep more of memory's latency busy and take longer to compile).
 template <int kN, int kInFlight, typename Body, typename... T>
 KILN_DEVICE void cover(int64_t block, int64_t n, Body body, [[maybe_unused]] T*... arrays) {
-  const int64_t first = block * kN;
 #if defined(KILN_TARGET_CUDA)
-  if (__builtin_expect(n - first < kN || (misaligned_bits<kN>(arrays) | ...) != 0, 0)) {
+  // What stands before the first load is short, and none of it waits for what could have been asked for earlier: the
+  // thread's number, which takes long to read, is read before the branch, and the test is one branch (`|`, not `||`) on
+  // numbers that are there early. opaque() keeps what the other path needs out of it.
+  asm volatile("" ::"r"(threadIdx.x));
+  constexpr int kShift = [] {
+    int shift = 0;
+    while (1 << shift < kN) ++shift;
+    return shift;
+  }();
+  if (__builtin_expect((block >= (n >> kShift)) | ((misaligned_bits<kN>(arrays) | ...) != 0), 0)) {
+    n = opaque(n);
+    const int64_t first = block * kN;
     // Neighbouring threads on neighbouring elements: row t, column c of the tile is element c * kNumThreads + t.
     constexpr int kColumns = smaller(smaller(kInFlight, larger(1, kVectorWidth / 4)), larger(1, kN / kNumThreads));
     constexpr int kStep = kColumns * kNumThreads;
@@ -41,9 +51,9 @@ KILN_DEVICE void cover(int64_t block, int64_t n, Body body, [[maybe_unused]] T*.
     }
     return;
   }
-  body(first + arange<kN>(), DirectAccess{});
+  body(block * kN + arange<kN>(), DirectAccess{});
 #else
-  const auto offsets = first + arange<kN>();
+  const auto offsets = block * kN + arange<kN>();
   body(offsets, offsets < n);
 #endif
 }

@@ -43,11 +43,24 @@ struct Packing {
 
   packet packets[kCount];
 
+  template <typename U>
+  using packet_of = conditional_t<is_same<U, T>, packet, const packet>;
+
   /// Where packet i is when element (row, column) is at first + row * pitch + column.
   template <typename U>
   KILN_DEVICE static auto address(U* first, int64_t pitch, int i) {
-    return reinterpret_cast<conditional_t<is_same<U, T>, packet, const packet>*>(
-        first + (L::row(i * kElements) * pitch + L::column(i * kElements)));
+    return reinterpret_cast<packet_of<U>*>(first + (L::row(i * kElements) * pitch + L::column(i * kElements)));
+  }
+  /// The same of a tile of one row. What the thread adds is bytes without a sign, which is one instruction for each
+  /// half of an address; what the packet adds is part of the access. (In kernels with more in hand it costs registers.)
+  template <typename U>
+  KILN_DEVICE static auto row_address(U* first, int i) {
+    static_assert(S::kRows == 1, "DirectAccess is for tiles of one row");
+    const int column = L::column(0);
+    U* const run = first + (L::column(i * kElements) - column);
+    using Byte = conditional_t<is_same<U, T>, char, const char>;
+    return reinterpret_cast<packet_of<U>*>(reinterpret_cast<Byte*>(run) +
+                                           static_cast<uint32_t>(column * static_cast<int>(sizeof(T))));
   }
   KILN_DEVICE void from(const T* registers) {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) memcpy(&packets[i], &registers[i * kElements], kBytes);
@@ -63,6 +76,13 @@ struct Packing {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) * address(first, pitch, i) = packets[i];
   }
 
+  KILN_DEVICE void load_row(const T* first) {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) packets[i] = *row_address(first, i);
+  }
+  KILN_DEVICE void store_row(T* first) const {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) * row_address(first, i) = packets[i];
+  }
+
   /// Whether every packet starts at a multiple of its size: one test per tile, the same in all threads.
   KILN_DEVICE static bool aligned(const T* first, const A& offsets) {
     const uint64_t row_bytes =
@@ -76,6 +96,12 @@ template <int kN, typename T>
 KILN_DEVICE uint64_t misaligned_bits(T* address) {
   using P = Packing<T, Shape<kN>, decltype(arange<kN>())>;
   return reinterpret_cast<uint64_t>(address) & (P::kBytes - 1);
+}
+
+/// `value`, of which the optimiser knows nothing else.
+KILN_DEVICE int64_t opaque(int64_t value) {
+  asm volatile("" : "+l"(value));
+  return value;
 }
 
 template <AffineTile A>
@@ -182,7 +208,7 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
     P values;
     const int64_t pitch = static_cast<int64_t>(offsets.row_stride);
     if constexpr (is_direct_mask<M>)
-      values.load(first, pitch);
+      values.load_row(first);
     else if (__builtin_expect(mask.all() && P::aligned(first, offsets), 1))
       values.load(first, pitch);
     else
@@ -210,7 +236,7 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
     packed.from(values.registers);
     const int64_t pitch = static_cast<int64_t>(offsets.row_stride);
     if constexpr (is_direct_mask<M>)
-      packed.store(first, pitch);
+      packed.store_row(first);
     else if (__builtin_expect(mask.all() && P::aligned(first, offsets), 1))
       packed.store(first, pitch);
     else
