@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/tensor_map.hpp"
+
 namespace kiln {
 
 /// Most kernel parameters: the hot path keeps pointers in arrays of this size, those of the call's tensors and then
@@ -21,6 +23,9 @@ struct LaunchGeometry {
   std::array<std::int64_t, 3> grid{1, 1, 1};  ///< programs along each axis; axis 0 runs fastest
   std::int32_t num_warps = 4;                 ///< ignored on the CPU
   std::int32_t shared_bytes = 0;              ///< dynamic shared memory; ignored on the CPU
+  /// The kernel may start while the one before it on the stream still runs (programmatic dependent launch, sm_90 or
+  /// newer): it runs griddepcontrol.wait before it touches any memory of the call. Ignored on the CPU.
+  bool overlaps_previous = false;
 };
 
 /// A kernel's parameters with everything but the tensors' addresses filled in. Built once per plan.
@@ -36,11 +41,21 @@ class ArgumentTemplate {
     static_assert(std::is_trivially_copyable_v<T>);
     add_bytes(&value, sizeof(T), alignof(T));
   }
+  /// A `__grid_constant__ const` parameter of 128 bytes, aligned to 64: the tensor map itself. InternalError for a map
+  /// that the hardware does not take. CUDA only.
+  void add_tensor_map(const TensorMap& map);
+
+  struct TensorMapSlot {
+    int parameter_index;
+    int pointer_index;  ///< where `data`, as bind takes it, holds the memory's address
+    TensorMap map;
+  };
+  std::span<const TensorMapSlot> tensor_maps() const noexcept { return tensor_maps_; }
   int size() const noexcept { return static_cast<int>(slots_.size()); }
 
-  /// Fills `parameters[i]` with the address of parameter i. `data[t]` holds the pointer of tensor t and
-  /// `data[kMaxTensors
-  /// + w]` that of workspace w; it must outlive the launch call.
+  /// Fills `parameters[i]` with the address of parameter i, tensor maps aside, which are the runtime's to encode
+  /// (runtime/tensor_map.hpp). `data[t]` holds the pointer of tensor t and `data[kMaxTensors + w]` that of workspace w;
+  /// it must outlive the launch call.
   void bind(void** data, void** parameters) const noexcept {
     for (std::size_t i = 0; i < slots_.size(); ++i)
       parameters[i] = slots_[i].pointer_index >= 0 ? static_cast<void*>(&data[slots_[i].pointer_index])
@@ -49,13 +64,14 @@ class ArgumentTemplate {
 
  private:
   struct Slot {
-    std::int32_t pointer_index;  ///< -1: a value
+    std::int32_t pointer_index;  ///< -1: a value, or a tensor map
     std::int32_t value_offset;
   };
-  void add_pointer(int pointer_index);
+  void add_slot(Slot slot);
   void add_bytes(const void* bytes, std::size_t size, std::size_t alignment);
   std::vector<Slot> slots_;
   std::vector<std::byte> values_;
+  std::vector<TensorMapSlot> tensor_maps_;
 };
 
 }  // namespace kiln

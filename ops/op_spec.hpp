@@ -32,7 +32,8 @@ struct OpCall {
 
 /// One kernel of a plan.
 struct KernelLaunch {
-  std::string kernel;  ///< qualified template name; empty: the variant's
+  KernelSource source;  ///< without a path: the variant's
+  std::string kernel;   ///< qualified template name; empty: the variant's
   std::vector<TemplateArgument> template_arguments;
   LaunchGeometry geometry;
   std::int32_t vector_width = 0;  ///< see CompileRequest

@@ -81,6 +81,7 @@ MemoryExtent memory_extent(const TensorView& view) {
   }
   if (__builtin_add_overflow(extent.end_bytes, itemsize, &extent.end_bytes))
     throw_value_error("a tensor spans more bytes than int64 can count: " + describe(view));
+  extent.alignment_bytes = itemsize;
   return extent;
 }
 
@@ -149,12 +150,15 @@ void check_memory(const OpSpec& spec, std::span<const TensorView* const> tensors
       throw_value_error("op '" + spec.name + "': " + tensor_label(spec, i, outputs) +
                         " has a null data pointer, but is not empty: " + describe(*tensors[i]));
     // A GPU would answer with a fault that costs the process its whole context.
-    const auto itemsize = static_cast<std::uint64_t>(itemsize_bytes(tensors[i]->dtype));
-    if (const std::uint64_t beyond = address_of(*tensors[i]) & (itemsize - 1); beyond != 0)
+    const auto alignment = static_cast<std::uint64_t>(extents[i].alignment_bytes);
+    if (const std::uint64_t beyond = address_of(*tensors[i]) & (alignment - 1); beyond != 0) [[unlikely]]
       throw_value_error("op '" + spec.name + "': the data pointer of " + tensor_label(spec, i, outputs) + " is " +
                         std::to_string(beyond) + (beyond == 1 ? " byte" : " bytes") + " past a multiple of " +
-                        std::to_string(itemsize) +
-                        ", the size of its elements; copy it to aligned memory: " + describe(*tensors[i]));
+                        std::to_string(alignment) +
+                        (extents[i].alignment_bytes == itemsize_bytes(tensors[i]->dtype)
+                             ? ", the size of its elements; copy it to aligned memory: "
+                             : ", where the op was resolved for one; resolve it for this tensor: ") +
+                        describe(*tensors[i]));
   }
   for (std::size_t out = 0; out < outputs; ++out)
     for (std::size_t other = out + 1; other < tensors.size(); ++other) {

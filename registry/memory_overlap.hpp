@@ -12,6 +12,7 @@ namespace kiln {
 struct MemoryExtent {
   std::int64_t begin_bytes = 0;
   std::int64_t end_bytes = 0;
+  std::int64_t alignment_bytes = 1;  ///< of the data pointer: an element's size, or more where the plan needs it
   bool empty() const noexcept { return begin_bytes == end_bytes; }
 };
 /// UsageError(value) when the view would span more than int64 counts.
@@ -28,7 +29,7 @@ bool provably_disjoint(const TensorView& a, const TensorView& b) noexcept;
 /// tell.
 bool may_overlap_itself(const TensorView& view) noexcept;
 
-/// UsageError(value) for a null pointer of a non-empty tensor or one that no element of its dtype may have, and for an
+/// UsageError(value) for a null pointer of a non-empty tensor or one that is not aligned as its extent says, and for an
 /// output that shares memory with another tensor in a way the op does not allow. `tensors`: outputs first,
 /// `num_outputs` of them, then inputs; `extents` in the same order.
 void check_memory(const OpSpec& spec, std::span<const TensorView* const> tensors, int num_outputs,

@@ -41,8 +41,12 @@ void check_limits(const OpSpec& spec, const Choice& choice) {
   if (choice.plan.launches.empty()) throw InternalError(variant + "launches nothing");
 }
 
-/// Compiles and loads one kernel, or finds it loaded.
-Plan::Step make_step(const Choice& choice, std::size_t index, Device device, PlanReport::Kernel& report) {
+/// Pointers of a call as ArgumentTemplate::bind takes them, outputs first.
+using CallPointers = std::array<void*, kMaxArguments>;
+
+/// Compiles and loads one kernel, or finds it loaded. `data` are the pointers of the call the plan is made for.
+Plan::Step make_step(const Choice& choice, std::size_t index, Device device, const CallPointers& data,
+                     PlanReport::Kernel& report) {
   const CompileRequest& request = choice.requests[index];
   const KernelLaunch& launch = choice.plan.launches[index];
   report.name = instance_name(request);
@@ -57,7 +61,16 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, Pla
     return kernel;
   });
   report.artifact_key = loaded->artifact_key;
-  return {std::move(loaded), launch.geometry, launch.arguments};
+  return {std::move(loaded), launch.geometry, launch.arguments,
+          TensorMapSet(launch.arguments.tensor_maps(), data.data(), device)};
+}
+
+/// Apart, so that the room for tensor maps is on the stack of those launches only that have them.
+[[gnu::noinline]] void launch_with_tensor_maps(const Plan::Step& step, void* const* data, void** parameters,
+                                               Stream stream) {
+  TensorMapSet::Storage storage;
+  step.tensor_maps.bind(data, storage, parameters);
+  step.loaded->kernel->launch(step.geometry, parameters, stream);
 }
 
 }  // namespace
@@ -83,7 +96,7 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
   for (const KernelLaunch& launch : choice.plan.launches)
     choice.requests.push_back({.op = spec.name,
                                .configuration = to_string(choice.config),
-                               .source = serving->source,
+                               .source = launch.source.path.empty() ? serving->source : launch.source,
                                .kernel = launch.kernel.empty() ? serving->kernel : launch.kernel,
                                .template_arguments = launch.template_arguments,
                                .num_parameters = launch.arguments.size(),
@@ -130,8 +143,15 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
   plan->report.variant = choice.variant->name;
   plan->report.config = choice.config;
   plan->report.config_source = choice.config_given ? "given" : "default";
-  for (std::size_t i = 0; i < choice.plan.launches.size(); ++i)
-    plan->steps.push_back(make_step(choice, i, device, plan->report.kernels.emplace_back()));
+  CallPointers data{};
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) data[i] = call.outputs[i].data;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) data[call.outputs.size() + i] = call.inputs[i].data;
+  for (std::size_t i = 0; i < choice.plan.launches.size(); ++i) {
+    plan->steps.push_back(make_step(choice, i, device, data, plan->report.kernels.emplace_back()));
+    for (const auto& slot : choice.plan.launches[i].arguments.tensor_maps())
+      if (slot.pointer_index < kMaxTensors)
+        plan->extents.at(static_cast<std::size_t>(slot.pointer_index)).alignment_bytes = kTensorMapAlignmentBytes;
+  }
   for (const std::int64_t bytes : choice.plan.workspace_bytes) {
     plan->workspace_offsets_bytes.push_back(plan->workspace_bytes);
     plan->workspace_bytes +=
@@ -142,7 +162,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
 
 void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
   if (plan.steps.empty()) return;
-  std::array<void*, kMaxArguments> data;
+  CallPointers data;
   std::array<void*, kMaxArguments> parameters;
   for (std::size_t i = 0; i < tensors.size(); ++i) data[i] = tensors[i]->data;
   std::optional<Tensor> workspace;  // freed on the stream, after the last step
@@ -154,6 +174,10 @@ void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream
   }
   for (const Plan::Step& step : plan.steps) {
     step.arguments.bind(data.data(), parameters.data());
+    if (!step.tensor_maps.empty()) [[unlikely]] {
+      launch_with_tensor_maps(step, data.data(), parameters.data(), stream);
+      continue;
+    }
     step.loaded->kernel->launch(step.geometry, parameters.data(), stream);
   }
 }

@@ -10,11 +10,13 @@
 #include "registry/dispatch.hpp"
 #include "registry/kernel_cache.hpp"
 #include "registry/memory_overlap.hpp"
+#include "runtime/tensor_map.hpp"
 
 namespace kiln {
 
-/// One call with everything decided but the addresses. Immutable and shared among threads. Plans do not depend on the
-/// alignment of the data: kernels look at that themselves, so a plan serves every set of pointers.
+/// One call with everything decided but the addresses. Immutable and shared among threads. A plan serves every set of
+/// pointers, since kernels look at alignment themselves, but for tensors with a tensor map: their data is aligned to
+/// kTensorMapAlignmentBytes, as `extents` says.
 struct Plan {
   struct TensorSlot {
     DType dtype = DType::f32;
@@ -30,6 +32,7 @@ struct Plan {
     std::shared_ptr<const LoadedKernel> loaded;
     LaunchGeometry geometry;
     ArgumentTemplate arguments;
+    TensorMapSet tensor_maps;  ///< of `arguments`
   };
   std::vector<Step> steps;  ///< run in order; none when every output is empty
   std::vector<std::int64_t> workspace_offsets_bytes;

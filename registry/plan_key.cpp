@@ -5,6 +5,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "core/tensor_map.hpp"
+
 namespace kiln {
 namespace {
 
@@ -33,8 +35,9 @@ void PlanKey::add_text(std::string_view text) {
 }
 
 void PlanKey::add_tensor(const TensorView& view) {
-  add(static_cast<std::uint64_t>(view.dtype) | static_cast<std::uint64_t>(view.device.type) << 8 |
-      static_cast<std::uint64_t>(view.shape.size()) << 16 | static_cast<std::uint64_t>(view.strides.size()) << 24 |
+  add(static_cast<std::uint64_t>(view.dtype) | static_cast<std::uint64_t>(takes_tensor_map(view.data)) << 7 |
+      static_cast<std::uint64_t>(view.device.type) << 8 | static_cast<std::uint64_t>(view.shape.size()) << 16 |
+      static_cast<std::uint64_t>(view.strides.size()) << 24 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(view.device.index)) << 32);
   for (const std::int64_t extent : view.shape) add(static_cast<std::uint64_t>(extent));
   for (const std::int64_t stride : view.strides) add(static_cast<std::uint64_t>(stride));

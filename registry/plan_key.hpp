@@ -13,9 +13,9 @@
 
 namespace kiln {
 
-/// Everything a plan depends on, as words: op, dtypes, devices, shapes, strides, attributes, config; never addresses.
-/// Built on the stack for every dispatch; equal words mean the same plan. Doubles go in by their bits, so -0.0 and 0.0
-/// (or a NaN) are keys of their own.
+/// Everything a plan depends on, as words: op, dtypes, devices, shapes, strides, attributes, config; of addresses only
+/// whether a tensor map can start there (core/tensor_map.hpp). Built on the stack for every dispatch; equal words mean
+/// the same plan. Doubles go in by their bits, so -0.0 and 0.0 (or a NaN) are keys of their own.
 class PlanKey {
  public:
   PlanKey() noexcept {}  // not defaulted: the inline words stay uninitialised

@@ -3,8 +3,11 @@
 #include <cuda.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "core/errors.hpp"
 
@@ -59,7 +62,9 @@ namespace {
   FUNCTION(cuKernelGetFunction)               \
   FUNCTION(cuKernelGetAttribute)              \
   FUNCTION(cuKernelSetAttribute)              \
-  FUNCTION(cuLaunchKernelEx)
+  FUNCTION(cuLaunchKernelEx)                  \
+  FUNCTION(cuTensorMapEncodeTiled)            \
+  FUNCTION(cuTensorMapReplaceAddress)
 
 /// What libcuda offers, or why it cannot be used.
 struct Driver {
@@ -190,6 +195,41 @@ int kernel_attribute(const Driver& driver, CUkernel kernel, CUdevice device, CUf
   int value = 0;
   check(driver, driver.cuKernelGetAttribute(&value, attribute, kernel, device), "cuKernelGetAttribute");
   return value;
+}
+
+/// Programs along one axis of the clusters that a kernel was compiled for; 1 without clusters, and where neither driver
+/// nor device knows them.
+std::int32_t cluster_extent(const Driver& driver, CUkernel kernel, CUdevice device, CUfunction_attribute axis) {
+  int extent = 0;
+  const CUresult result = driver.cuKernelGetAttribute(&extent, axis, kernel, device);
+  return result == CUDA_SUCCESS && extent > 0 ? extent : 1;
+}
+
+CUtensorMapDataType tensor_map_type(const TensorMap& map) {
+  if (map.rounds_to_tf32) return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
+  switch (map.dtype) {
+    case DType::f64:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
+    case DType::f32:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case DType::f16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::bf16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    default:
+      break;
+  }
+  // Of integers only the size matters: bits move as they are.
+  switch (itemsize_bytes(map.dtype)) {
+    case 8:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT64;
+    case 4:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT32;
+    case 2:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT16;
+    default:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+  }
 }
 
 }  // namespace
@@ -425,6 +465,9 @@ LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const 
   loaded.static_shared_bytes = kernel_attribute(driver, kernel, device, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   loaded.local_bytes = kernel_attribute(driver, kernel, device, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
   loaded.max_threads_per_block = kernel_attribute(driver, kernel, device, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  loaded.cluster = {cluster_extent(driver, kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
+                    cluster_extent(driver, kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
+                    cluster_extent(driver, kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
   return loaded;
 }
 
@@ -448,8 +491,14 @@ void launch(void* kernel, const LaunchShape& shape, void* const* parameters, voi
   config.blockDimZ = 1;
   config.sharedMemBytes = shape.shared_bytes;
   config.hStream = stream_of(stream);
-  config.attrs = nullptr;
+  CUlaunchAttribute overlap;
+  config.attrs = &overlap;
   config.numAttrs = 0;
+  if (shape.overlaps_previous) {
+    overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    overlap.value.programmaticStreamSerializationAllowed = 1;
+    config.numAttrs = 1;
+  }
   // The driver takes a CUkernel in place of a CUfunction and finds the function of the stream's context.
   const CUresult result =
       driver.cuLaunchKernelEx(&config, static_cast<CUfunction>(kernel), const_cast<void**>(parameters), nullptr);
@@ -457,6 +506,38 @@ void launch(void* kernel, const LaunchShape& shape, void* const* parameters, voi
     fail(driver, result,
          fmt::format("cuLaunchKernelEx (kernel {}, grid {}x{}x{}, {} threads, {} bytes of shared memory)", name,
                      shape.grid_x, shape.grid_y, shape.grid_z, shape.threads, shape.shared_bytes));
+}
+
+void encode_tensor_map(void* encoded, const TensorMap& map, void* address) {
+  static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) <= 128);
+  // Both enumerations count as the driver's do.
+  static_assert(static_cast<int>(TensorMapSwizzle::b128) == CU_TENSOR_MAP_SWIZZLE_128B &&
+                static_cast<int>(TensorMapPromotion::b256) == CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+  const Driver& driver = usable_driver();
+  std::array<cuuint64_t, kMaxTensorMapRank> extents{};
+  std::array<cuuint64_t, kMaxTensorMapRank - 1> strides_bytes{};
+  std::array<cuuint32_t, kMaxTensorMapRank> box{}, element_strides{};
+  std::copy(map.extents.begin(), map.extents.end(), extents.begin());
+  std::copy(map.strides_bytes.begin(), map.strides_bytes.end(), strides_bytes.begin());
+  std::copy(map.box.begin(), map.box.end(), box.begin());
+  element_strides.fill(1);
+  const CUresult result = driver.cuTensorMapEncodeTiled(
+      static_cast<CUtensorMap*>(encoded), tensor_map_type(map), static_cast<cuuint32_t>(map.rank), address,
+      extents.data(), strides_bytes.data(), box.data(), element_strides.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+      static_cast<CUtensorMapSwizzle>(map.swizzle), static_cast<CUtensorMapL2promotion>(map.l2_promotion),
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    fail(driver, result,
+         fmt::format("cuTensorMapEncodeTiled ({}, address {}, extents {}, strides {}, box {})", name(map.dtype),
+                     address, fmt::join(std::span(extents).first(static_cast<std::size_t>(map.rank)), "x"),
+                     fmt::join(std::span(strides_bytes).first(static_cast<std::size_t>(map.rank - 1)), ", "),
+                     fmt::join(std::span(box).first(static_cast<std::size_t>(map.rank)), "x")));
+}
+
+void replace_address(void* encoded, void* address) {
+  const Driver& driver = any_driver();  // an encoded map is proof that the driver works
+  check(driver, driver.cuTensorMapReplaceAddress(static_cast<CUtensorMap*>(encoded), address),
+        "cuTensorMapReplaceAddress");
 }
 
 void begin_capture(void* stream) {

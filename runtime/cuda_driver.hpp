@@ -1,9 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "core/tensor_map.hpp"
 
 /// The part of the CUDA driver API that Kiln uses, over a libcuda that is opened on first use. Handles are the driver's
 /// own, seen as void*, so that cuda.h stops at cuda_driver.cpp. Functions throw DeviceError unless they are noexcept;
@@ -84,6 +87,7 @@ struct LoadedKernel {
   std::int32_t static_shared_bytes = 0;
   std::int32_t local_bytes = 0;
   std::int32_t max_threads_per_block = 0;
+  std::array<std::int32_t, 3> cluster{1, 1, 1};  ///< programs of a cluster along each axis
 };
 /// Loads a cubin, or PTX with its terminating zero, into the current context, which is that of `ordinal`. `name` is for
 /// messages. The code is never unloaded: a graph that captured a launch may be replayed at any time, and nothing tells
@@ -97,8 +101,15 @@ struct LaunchShape {
   unsigned grid_x, grid_y, grid_z;
   unsigned threads;
   unsigned shared_bytes;
+  bool overlaps_previous;
 };
 void launch(void* kernel, const LaunchShape& shape, void* const* parameters, void* stream, const std::string& name);
+
+// Tensor maps. `encoded` is 128 bytes, aligned to 128; `address`, a multiple of kTensorMapAlignmentBytes, is where the
+// map starts.
+/// `map` has no tensor_map_problem.
+void encode_tensor_map(void* encoded, const TensorMap& map, void* address);
+void replace_address(void* encoded, void* address);
 
 // Graphs.
 void begin_capture(void* stream);

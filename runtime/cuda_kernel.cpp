@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <limits>
@@ -50,6 +51,7 @@ class CudaKernel final : public Kernel {
         load_kernel(artifact.code, artifact.kind == ArtifactKind::ptx, artifact.entry.c_str(), device.index, name_);
     max_dynamic_shared_bytes_ = device_info(device).shared_bytes_per_block - loaded_.static_shared_bytes;
     allowed_shared_bytes_ = kUnaskedSharedBytes - loaded_.static_shared_bytes;
+    has_clusters_ = loaded_.cluster != std::array<std::int32_t, 3>{1, 1, 1};
   }
 
   void launch(const LaunchGeometry& geometry, void* const* parameters, Stream stream) const override {
@@ -62,18 +64,20 @@ class CudaKernel final : public Kernel {
     if (!is_legal) [[unlikely]]
       refuse(geometry, stream);
     if (x == 0 || y == 0 || z == 0) return;
+    if (has_clusters_) require_whole_clusters(geometry);
     const CurrentContext current(context_, device_.index);
     if (geometry.shared_bytes > allowed_shared_bytes_.load(std::memory_order_relaxed)) [[unlikely]]
       allow_all_shared_memory();
-    cuda::launch(
-        loaded_.kernel,
-        {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z),
-         static_cast<unsigned>(geometry.num_warps * kThreadsPerWarp), static_cast<unsigned>(geometry.shared_bytes)},
-        parameters, stream.handle, name_);
+    cuda::launch(loaded_.kernel,
+                 {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z),
+                  static_cast<unsigned>(geometry.num_warps * kThreadsPerWarp),
+                  static_cast<unsigned>(geometry.shared_bytes), geometry.overlaps_previous},
+                 parameters, stream.handle, name_);
   }
 
   KernelResources resources() const override {
-    return {loaded_.registers, loaded_.static_shared_bytes, loaded_.local_bytes, loaded_.max_threads_per_block};
+    return {loaded_.registers, loaded_.static_shared_bytes, loaded_.local_bytes, loaded_.max_threads_per_block,
+            loaded_.cluster};
   }
 
  private:
@@ -94,6 +98,16 @@ class CudaKernel final : public Kernel {
                     name_, geometry.grid[0], geometry.grid[1], geometry.grid[2], kMaxGridX, kMaxGridYZ));
   }
 
+  void require_whole_clusters(const LaunchGeometry& geometry) const {
+    const auto [x, y, z] = loaded_.cluster;
+    if (geometry.grid[0] % x == 0 && geometry.grid[1] % y == 0 && geometry.grid[2] % z == 0) [[likely]]
+      return;
+    throw_value_error(fmt::format(
+        "kernel {} was launched on a grid of {} x {} x {} programs; it runs in clusters of {} x {} x {}, and "
+        "each extent of the grid must be a multiple of the cluster's",
+        name_, geometry.grid[0], geometry.grid[1], geometry.grid[2], x, y, z));
+  }
+
   /// On first need and not at load: kernels that use little keep whatever split of shared memory and L1 the driver
   /// prefers for them.
   void allow_all_shared_memory() const {
@@ -107,6 +121,7 @@ class CudaKernel final : public Kernel {
   Device device_;
   void* context_;
   LoadedKernel loaded_;
+  bool has_clusters_ = false;
   std::int32_t max_dynamic_shared_bytes_ = 0;
   mutable std::atomic<std::int32_t> allowed_shared_bytes_ = 0;
 };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,12 +11,13 @@
 
 namespace kiln {
 
-/// Registers, shared memory and spills of a loaded kernel; zeros on the CPU.
+/// Registers, shared memory, spills and clusters of a loaded kernel; as initialised on the CPU.
 struct KernelResources {
   std::int32_t registers = 0;
   std::int32_t static_shared_bytes = 0;
   std::int32_t local_bytes = 0;  ///< stack and spills, per thread
   std::int32_t max_threads_per_block = 0;
+  std::array<std::int32_t, 3> cluster{1, 1, 1};  ///< programs of a cluster along each axis; grids are multiples of it
 };
 
 /// A callable kernel on one device. Launching is thread-safe.

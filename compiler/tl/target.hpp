@@ -29,8 +29,6 @@ namespace kiln::tl {
 inline constexpr int kNumWarps = KILN_NUM_WARPS;
 inline constexpr int kNumThreads = 32 * KILN_NUM_WARPS;
 inline constexpr int kVectorWidth = KILN_VECTOR_WIDTH;
-static_assert((kNumWarps & (kNumWarps - 1)) == 0 && (kVectorWidth & (kVectorWidth - 1)) == 0,
-              "num_warps and the vector width are powers of two, so that tiles divide evenly among threads");
 #endif
 
 using int8_t = signed char;

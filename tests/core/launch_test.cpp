@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "core/errors.hpp"
 
 namespace kiln {
@@ -51,6 +53,62 @@ TEST(ArgumentTemplate, WorkspacesComeAfterTheTensors) {
   arguments.bind(data, parameters);
   EXPECT_EQ(read<void*>(parameters[0]), &workspace);
   EXPECT_EQ(read<void*>(parameters[1]), &tensor);
+}
+
+TensorMap line_of(int tensor_index) {
+  TensorMap map;
+  map.tensor_index = tensor_index;
+  map.rank = 1;
+  map.extents = {1000};
+  map.box = {16};
+  return map;
+}
+
+TEST(ArgumentTemplate, TensorMapsTakeTheirPlaceAmongTheParameters) {
+  ArgumentTemplate arguments;
+  arguments.add_value(std::int32_t{5});
+  arguments.add_tensor_map(line_of(2));
+  arguments.add_tensor(0);
+  TensorMap over_workspace = line_of(0);
+  over_workspace.workspace_index = 1;
+  arguments.add_tensor_map(over_workspace);
+  arguments.add_value(2.5f);
+  ASSERT_EQ(arguments.size(), 5);
+  ASSERT_EQ(arguments.tensor_maps().size(), 2u);
+  EXPECT_EQ(arguments.tensor_maps()[0].parameter_index, 1);
+  EXPECT_EQ(arguments.tensor_maps()[0].pointer_index, 2);
+  EXPECT_EQ(arguments.tensor_maps()[0].map.extents[0], 1000);
+  EXPECT_EQ(arguments.tensor_maps()[1].parameter_index, 3);
+  EXPECT_EQ(arguments.tensor_maps()[1].pointer_index, kMaxTensors + 1);
+
+  int tensor = 0;
+  void* data[kMaxArguments] = {&tensor};
+  void* parameters[5] = {};
+  arguments.bind(data, parameters);
+  EXPECT_EQ(read<std::int32_t>(parameters[0]), 5);
+  EXPECT_EQ(read<void*>(parameters[2]), &tensor);
+  EXPECT_EQ(read<float>(parameters[4]), 2.5f);
+}
+
+TEST(ArgumentTemplate, RefusesTensorMapsThatCannotBeEncoded) {
+  ArgumentTemplate arguments;
+  TensorMap bad = line_of(1);
+  bad.box[0] = 8;
+  try {
+    arguments.add_tensor_map(bad);
+    FAIL() << "no error";
+  } catch (const InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find("tensor 1 cannot be encoded: box[0]"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(arguments.add_tensor_map(line_of(-1)), InternalError);
+  EXPECT_THROW(arguments.add_tensor_map(line_of(kMaxTensors)), InternalError);
+  bad = line_of(0);
+  bad.workspace_index = kMaxWorkspaces;
+  EXPECT_THROW(arguments.add_tensor_map(bad), InternalError);
+  EXPECT_EQ(arguments.size(), 0);
+  for (int i = 0; i < kMaxTensorMaps; ++i) arguments.add_tensor_map(line_of(0));
+  EXPECT_THROW(arguments.add_tensor_map(line_of(0)), InternalError);
+  EXPECT_EQ(arguments.size(), kMaxTensorMaps);
 }
 
 TEST(ArgumentTemplate, CopiesOwnTheirValues) {

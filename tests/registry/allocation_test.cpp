@@ -7,6 +7,7 @@
 #include <new>
 
 #include "registry/dispatch.hpp"
+#include "runtime/tensor_map.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace {
@@ -115,6 +116,29 @@ TEST(AllocationTest, WarmCallsAllocateNothing) {
     synchronize(stream);
     EXPECT_EQ(testing::read_f32(outputs[0]), std::vector<float>(kElements, 5.0f));
   }
+}
+
+TEST(AllocationTest, TensorMapsAreMovedWithoutAllocation) {
+  if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
+  const Device device = Device::cuda(0);
+  if (device_info(device).target.arch < "sm_90") GTEST_SKIP() << device_info(device).target.arch << " has no TMA";
+  TensorMap line;
+  line.dtype = DType::f32;
+  line.rank = 1;
+  line.extents = {32};
+  line.box = {32};
+  ArgumentTemplate arguments;
+  arguments.add_tensor_map(line);
+  const Tensor x = empty({64}, DType::f32, device);
+  void* data[kMaxArguments] = {x.data()};
+  void* elsewhere[kMaxArguments] = {x.data_as<float>() + 32};
+  void* parameters[kMaxArguments];
+  TensorMapSet::Storage storage;
+  const TensorMapSet maps(arguments.tensor_maps(), data, device);
+  EXPECT_EQ(allocations_of([&] {
+              for (int i = 0; i < 1000; ++i) maps.bind(i % 2 == 0 ? data : elsewhere, storage, parameters);
+            }),
+            0);
 }
 
 }  // namespace

@@ -62,12 +62,21 @@ TEST(PlanKeyTest, TellsApartEverythingThatAPlanDependsOn) {
   EXPECT_EQ(words_of("add", {x}, {}, {{"alpha", std::nan("")}}), words_of("add", {x}, {}, {{"alpha", std::nan("")}}));
 }
 
-TEST(PlanKeyTest, IgnoresAddresses) {
-  float data[12];
+TEST(PlanKeyTest, KnowsOfAddressesOnlyWhetherATensorMapCanStartThere) {
+  alignas(16) float data[24] = {};
   TensorView x = view({4, 3}, {3, 1});
-  const Words without = words_of("add", {x});
-  x.data = data;
-  EXPECT_EQ(words_of("add", {x}), without);
+  const Words aligned = words_of("add", {x});
+  for (const int offset : {0, 4, 8}) {
+    x.data = data + offset;
+    EXPECT_EQ(words_of("add", {x}), aligned) << offset;
+  }
+  x.data = data + 1;
+  const Words unaligned = words_of("add", {x});
+  EXPECT_NE(unaligned, aligned);
+  for (const int offset : {2, 3, 5}) {
+    x.data = data + offset;
+    EXPECT_EQ(words_of("add", {x}), unaligned) << offset;
+  }
 }
 
 TEST(PlanKeyTest, HoldsCallsTooLongForTheStack) {

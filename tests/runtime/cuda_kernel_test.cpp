@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
@@ -60,6 +61,43 @@ __global__ void grid_probe(T* out, int shared_elements) {
 }
 }  // namespace test
 )";
+// Its two programs of a cluster each write the other's rank.
+constexpr const char* kClusterProbe = R"(
+namespace test {
+template <typename T, int BLOCK_SIZE>
+__global__ void __cluster_dims__(2, 1, 1) cluster_probe(T* out) {
+  unsigned rank = 0;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  if (threadIdx.x == blockDim.x - 1) out[blockIdx.x ^ 1u] = static_cast<T>(1000 * blockDim.x + rank);
+}
+}  // namespace test
+)";
+// Writes 1, lets the next kernel start, and only then, after a while, 2.
+constexpr const char* kSlowWriter = R"(
+namespace test {
+template <typename T, int BLOCK_SIZE>
+__global__ void slow_writer(volatile T* out) {
+  if (threadIdx.x != 0) return;
+  *out = 1;
+  __threadfence();
+  asm volatile("griddepcontrol.launch_dependents;");
+  for (int i = 0; i < 200; ++i) __nanosleep(10000);
+  *out = 2;
+}
+}  // namespace test
+)";
+// What the writer had written when this kernel started, and when that one was done.
+constexpr const char* kReader = R"(
+namespace test {
+template <typename T, int BLOCK_SIZE>
+__global__ void reader(const volatile T* in, T* out) {
+  if (threadIdx.x != 0) return;
+  out[0] = *in;
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  out[1] = *in;
+}
+}  // namespace test
+)";
 constexpr const char* kFault = R"(
 namespace test {
 template <typename T, int BLOCK_SIZE>
@@ -102,6 +140,7 @@ class CudaKernel : public testing::Test {
   }
   const Device device_ = Device::cuda(0);
   const Target& target() const { return device_info(device_).target; }
+  bool is_at_least_sm90() const { return cuda::runs_on(ArtifactKind::ptx, "sm_90", target().arch); }
 };
 
 constexpr std::int64_t kElements = 100'003;
@@ -220,6 +259,60 @@ TEST_F(CudaKernel, RefusesGeometryThatTheDeviceDoesNotTake) {
   }
   kernel->launch({.grid = {0, 1, 1}}, parameters, stream);
   synchronize(stream);
+}
+
+TEST_F(CudaKernel, RunsInAnyNumberOfWarps) {
+  const auto kernel = load_kernel(compile("grid_probe", kGridProbe, target()), device_);
+  const Tensor out = empty({1}, DType::i32, device_);
+  void* pointer = out.data();
+  std::int32_t elements = 1;
+  void* parameters[] = {&pointer, &elements};
+  for (const std::int32_t num_warps : {1, 3, 12, 32}) {
+    kernel->launch({.num_warps = num_warps, .shared_bytes = 4}, parameters, Stream::default_of(device_));
+    synchronize(Stream::default_of(device_));
+    EXPECT_EQ(to_device(out, Device::cpu()).data_as<std::int32_t>()[0], num_warps * 32 * 1000000);
+  }
+}
+
+TEST_F(CudaKernel, RunsInClustersOverGridsThatAreMultiplesOfThem) {
+  if (!is_at_least_sm90()) GTEST_SKIP() << target().arch << " has no clusters";
+  const auto kernel = load_kernel(compile("cluster_probe", kClusterProbe, target()), device_);
+  EXPECT_EQ(kernel->resources().cluster, (std::array<std::int32_t, 3>{2, 1, 1}));
+  const Tensor out = empty({6}, DType::i32, device_);
+  void* pointer = out.data();
+  void* parameters[] = {&pointer};
+  kernel->launch({.grid = {6, 1, 1}, .num_warps = 12}, parameters, Stream::default_of(device_));
+  synchronize(Stream::default_of(device_));
+  const Tensor host = to_device(out, Device::cpu());
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(host.data_as<std::int32_t>()[i], 384000 + (i + 1) % 2);
+  try {
+    kernel->launch({.grid = {7, 1, 1}}, parameters, Stream::default_of(device_));
+    ADD_FAILURE() << "a grid of 7 programs was launched in clusters of 2";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("grid of 7 x 1 x 1 programs"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("clusters of 2 x 1 x 1"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(load_kernel(compile("vector_add", kVectorAdd, target()), device_)->resources().cluster,
+            (std::array<std::int32_t, 3>{1, 1, 1}));
+}
+
+TEST_F(CudaKernel, MayStartWhileTheOneBeforeItRuns) {
+  if (!is_at_least_sm90()) GTEST_SKIP() << target().arch << " has no programmatic dependent launch";
+  const auto writer = load_kernel(compile("slow_writer", kSlowWriter, target()), device_);
+  const auto reader = load_kernel(compile("reader", kReader, target()), device_);
+  const Tensor state = empty({1}, DType::i32, device_), seen = empty({2}, DType::i32, device_);
+  void* pointers[] = {state.data(), seen.data()};
+  void* parameters[] = {&pointers[0], &pointers[1]};
+  const OwnedStream stream(device_);
+  for (const bool overlaps : {false, true}) {
+    memset_bytes(state, 0, stream);
+    writer->launch({}, parameters, stream);
+    reader->launch({.overlaps_previous = overlaps}, parameters, stream);
+    synchronize(stream);
+    const Tensor host = to_device(seen, Device::cpu());
+    EXPECT_EQ(host.data_as<std::int32_t>()[0], overlaps ? 1 : 2);
+    EXPECT_EQ(host.data_as<std::int32_t>()[1], 2);
+  }
 }
 
 TEST_F(CudaKernel, RefusesCodeForAnotherArchitecture) {

@@ -21,10 +21,10 @@ BELOW = {
     "cli": {"core", "compiler", "runtime", "ops", "autotune", "registry"},
     "python": {"core", "compiler", "runtime", "ops", "autotune", "registry"},
 }
-# An op says what to compile; it does not compile.
-OPS_MAY_INCLUDE_OF_COMPILER = {"compiler/compile_request.hpp", "compiler/kernel_source.hpp"}
+# An op says what to compile; it does not compile. Of the tile language it may know how much shared memory a pipeline takes.
+OPS_MAY_INCLUDE_OF_COMPILER = {"compiler/compile_request.hpp", "compiler/kernel_source.hpp", "compiler/tl/cuda/pipeline_places.hpp"}
 # A kernel may include the parts of the tile language it uses in place of all of <kiln/tl.hpp>.
-KERNEL = re.compile(r"ops/(.*/)?(kernel|functors)[^/]*\.hpp")
+KERNEL = re.compile(r"ops/(.*/)?(kernel|functors)[^/]*\.(hpp|cuh)")
 
 # Third-party headers, and the only files that may include them. Benchmarks measure Kiln against the bare driver and bare oneTBB.
 CONFINED = [

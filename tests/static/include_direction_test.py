@@ -57,7 +57,8 @@ class IncludeDirection(unittest.TestCase):
 
     def test_only_kernels_include_the_tile_language(self):
         tile_language = {"compiler/tl/math.hpp": ""}
-        self.assertEqual(self.problems({"ops/a/kernel.hpp": '#include "compiler/tl/math.hpp"\n', **tile_language}), [])
+        for kernel in ("kernel.hpp", "kernel_sm90.cuh"):
+            self.assertEqual(self.problems({f"ops/a/{kernel}": '#include "compiler/tl/math.hpp"\n', **tile_language}), [])
         self.assert_problem({"ops/a/launch.cpp": '#include "compiler/tl/math.hpp"\n', **tile_language}, "ops/a/launch.cpp")
 
     def test_third_party_headers(self):

@@ -16,6 +16,10 @@ constexpr int larger(int a, int b) {
 /// times over.
 template <typename ShapeT>
 struct Blocked {
+  // Not of every kernel: one that has no tile may run in 12 warps. The shape makes it wait for a tile.
+  static_assert(ShapeT::kNumel > 0 && (kNumWarps & (kNumWarps - 1)) == 0 && (kVectorWidth & (kVectorWidth - 1)) == 0,
+                "num_warps and the vector width are powers of two where there are tiles, which divide evenly among "
+                "threads");
   static constexpr int kRegisters = larger(1, ShapeT::kNumel / kNumThreads);
   static constexpr int kVector = smaller(smaller(kVectorWidth, kRegisters), ShapeT::kColumns);
   static constexpr int kRuns = kRegisters / kVector;
