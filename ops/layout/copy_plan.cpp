@@ -181,12 +181,15 @@ std::string kernel_name(CopyKind kind) {
 }
 
 KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy, const Config& config,
-                         const Target& target, int out_tensor, int in_tensor) {
+                         const Target& target, CopyDestination destination, int in_tensor) {
   const DType to = moved_dtype(copy, copy.out_dtype), from = moved_dtype(copy, copy.in_dtype);
   KernelLaunch launch;
   launch.kernel = kernel_name(kind);
   launch.template_arguments = {to, from};
-  launch.arguments.add_tensor(out_tensor);
+  if (destination.tensor >= 0)
+    launch.arguments.add_tensor(destination.tensor);
+  else
+    launch.arguments.add_workspace(destination.workspace);
   launch.arguments.add_tensor(in_tensor);
   if (const std::int64_t* num_warps = config.find("num_warps"))
     launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);

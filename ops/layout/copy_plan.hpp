@@ -45,9 +45,15 @@ ops::CopyIteration copy_iteration(const Copy& copy, std::int64_t block_rows, std
 std::int64_t vector_width(const Copy& copy, const ops::CopyIteration& iteration, std::int64_t block_rows,
                           std::int64_t block_columns);
 
-/// The launch that copies tensor `in_tensor` of the call to tensor `out_tensor`. UsageError(value) where `op` would
+/// Where a copy goes: a tensor of the call, or else a workspace of the plan.
+struct CopyDestination {
+  int tensor = -1;
+  int workspace = -1;
+};
+
+/// The launch that copies tensor `in_tensor` of the call. UsageError(value) where `op` would
 /// need more programs than a GPU's grid has.
 KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy, const Config& config,
-                         const Target& target, int out_tensor, int in_tensor);
+                         const Target& target, CopyDestination destination, int in_tensor);
 
 }  // namespace kiln::layout

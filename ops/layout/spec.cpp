@@ -77,7 +77,7 @@ Variant variant_of(const CopyOp& op, CopyKind kind, const KernelSource& source) 
   };
   variant.plan = [copy, kind, name = op.name](const OpCall& call, const Config& config, const Target& target) {
     LaunchPlan plan;
-    plan.launches.push_back(make_launch(kind, name, copy(call), config, target, 0, 1));
+    plan.launches.push_back(make_launch(kind, name, copy(call), config, target, {.tensor = 0}, 1));
     return plan;
   };
   return variant;
@@ -133,8 +133,8 @@ OpSpec concat_spec(const KernelSource& source) {
       const Slice slice = slice_of(call.outputs[0], call.inputs[i], parts, i);
       const Copy copy = make_copy(slice.view, call.inputs[i], slice.offset);
       const CopyKind kind = kind_of(copy, target.type);
-      plan.launches.push_back(
-          make_launch(kind, "concat", copy, default_config(kind, copy, target), target, 0, 1 + static_cast<int>(i)));
+      plan.launches.push_back(make_launch(kind, "concat", copy, default_config(kind, copy, target), target,
+                                          {.tensor = 0}, 1 + static_cast<int>(i)));
     }
     return plan;
   };

@@ -106,7 +106,7 @@ KernelLaunch launch_of(const TensorView& out, const TensorView& in) {
   const CopyKind chosen = layout::kind_of(copy, DeviceType::cuda);
   const Config config = layout::default_config(chosen, copy, target);
   layout::config_space(chosen, target).validate(config);
-  return layout::make_launch(chosen, "copy", copy, config, target, 0, 1);
+  return layout::make_launch(chosen, "copy", copy, config, target, {.tensor = 0}, 1);
 }
 
 std::vector<std::string> spelled(const KernelLaunch& launch) {
@@ -120,12 +120,14 @@ TEST(LayoutPlan, TransposesByWordsWhateverTheAlignment) {
     return launch_of(shaped(dtype, {columns, rows}), strided(dtype, {columns, rows}, {1, columns}));
   };
   EXPECT_THAT(spelled(transposed(DType::f32, 16384, 16384)),
-              ElementsAre("kiln::tl::uint32_t", "64", "64", "false", "0"));
-  EXPECT_EQ(transposed(DType::f32, 16384, 16384).geometry.grid[0], 256 * 256);
+              ElementsAre("kiln::tl::uint32_t", "64", "128", "false", "0"));
+  EXPECT_EQ(transposed(DType::f32, 16384, 16384).geometry.grid[0], 256 * 128);
+  EXPECT_EQ(transposed(DType::f32, 16384, 16384).geometry.num_warps, 16);
+  EXPECT_THAT(spelled(transposed(DType::f32, 1024, 1024)), ElementsAre("kiln::tl::uint32_t", "64", "64", "false", "0"));
   EXPECT_THAT(spelled(transposed(DType::bf16, 16384, 16384)),
-              ElementsAre("kiln::tl::uint16_t", "128", "64", "false", "0"));
+              ElementsAre("kiln::tl::uint16_t", "128", "128", "false", "0"));
   EXPECT_THAT(spelled(transposed(DType::i8, 16384, 16384)),
-              ElementsAre("kiln::tl::uint8_t", "128", "128", "false", "0"));
+              ElementsAre("kiln::tl::uint8_t", "128", "256", "false", "0"));
   // Rows of 9973 straddle words; of rows of 10007 each tile writes a sector of 32 bytes less than it reads.
   EXPECT_THAT(spelled(transposed(DType::i8, 10007, 9973)),
               ElementsAre("kiln::tl::uint8_t", "128", "128", "true", "32"));
@@ -133,7 +135,9 @@ TEST(LayoutPlan, TransposesByWordsWhateverTheAlignment) {
   EXPECT_THAT(spelled(transposed(DType::f32, 10007, 9973)),
               ElementsAre("kiln::tl::uint32_t", "64", "128", "false", "32"));
   EXPECT_THAT(spelled(transposed(DType::bf16, 10016, 9974)),
-              ElementsAre("kiln::tl::uint16_t", "128", "64", "false", "0"));
+              ElementsAre("kiln::tl::uint16_t", "128", "128", "false", "0"));
+  EXPECT_THAT(spelled(transposed(DType::bf16, 10016, 9973)),
+              ElementsAre("kiln::tl::uint16_t", "128", "64", "true", "0"));
   // A row of one tile.
   EXPECT_THAT(spelled(transposed(DType::bf16, 30, 9974)),
               ElementsAre("kiln::tl::uint16_t", "64", "128", "false", "32"));

@@ -89,14 +89,19 @@ TYPED_TEST(TransOf, CopiesWithAnyAlignment) {
   };
   const std::vector<Case> cases = {{64, 128, 0, 0, 0, 0}, {1, 1, 3, 0, 1, 0},     {70, 3, 1, 2, 3, 1},
                                    {67, 129, 0, 0, 0, 0}, {100, 100, 0, 4, 0, 4}, {127, 65, 1, 3, 5, 16},
-                                   {150, 64, 0, 1, 0, 3}, {125, 200, 3, 1, 2, 2}};
+                                   {150, 64, 0, 1, 0, 3}, {325, 300, 3, 1, 2, 2}};
+  struct Kind {
+    std::int64_t seam_bytes, block;
+  };
+  // A narrow type's tile of 128 x 128 is more than one strip and more than four packets for each thread.
+  const std::int64_t wide_block = kSize <= 2 ? 128 : 64;
   for (const Device device : testing::devices_with_compilers())
-    for (const std::int64_t seam_bytes : {0, 16, 32})
+    for (const auto& [seam_bytes, block] : {Kind{0, 64}, Kind{16, 64}, Kind{32, wide_block}})
       for (const bool straddling : {false, true}) {
         if (straddling && kSize >= 4) continue;
         if ((straddling || seam_bytes > 0) && !device.is_cuda()) continue;
         for (const Case& c : cases) {
-          const std::int64_t x_stride = c.n + c.x_padding, out_stride = c.m + c.out_padding, block = 64;
+          const std::int64_t x_stride = c.n + c.x_padding, out_stride = c.m + c.out_padding;
           const std::vector<T> x = this->random_values(c.x_offset + c.m * x_stride);
           std::vector<T> expected = this->random_values(c.out_offset + c.n * out_stride + 16);
           std::vector<Tensor> tensors{bits_tensor(x), bits_tensor(expected)};
@@ -182,6 +187,10 @@ void expect_no_conflicts() {
     for (int row = 0; row < kRows; ++row) offsets.insert(Places::element_offset(column, row));
   EXPECT_EQ(offsets.size(), static_cast<std::size_t>(kRows * kColumns)) << "two elements share a place";
   EXPECT_EQ(*offsets.rbegin(), Places::kBytes - kElementBytes);
+  for (int step = 1; step < kColumns; step *= 2)
+    for (int column = 0; column < step; ++column)
+      ASSERT_EQ(Places::moved(Places::chunk_offset(column, 1), step), Places::chunk_offset(column + step, 1))
+          << "column " << column << " and " << step << " on";
 
   for (int strip = 0; strip < Places::kStrips; strip += 8)
     for (int column = 0; column < Places::kPerWord; ++column)

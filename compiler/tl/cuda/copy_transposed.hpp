@@ -53,17 +53,22 @@ struct TransposingCopy {
     KILN_NO_UNROLL for (int i = static_cast<int>(threadIdx.x); i < kCount; i += kNumThreads) body(i);
   }
 
-  /// The word at `address`. Where rows start at any byte it is put together out of the two that it straddles.
+  /// Bytes that `address` is past a multiple of a word.
+  KILN_DEVICE static unsigned int past_word(const T* address) {
+    return static_cast<unsigned int>(reinterpret_cast<uint64_t>(address)) & 3;
+  }
+  /// The first of the words that one at `address` straddles. Subtracted rather than masked: the compiler still sees
+  /// that the pointer is one to global memory.
+  KILN_DEVICE static const Word* word_before(const T* address, unsigned int past) {
+    return reinterpret_cast<const Word*>(reinterpret_cast<const unsigned char*>(address) - past);
+  }
+  /// The word `past` bytes after `from`: where rows start at any byte it is put together out of two.
   template <bool kAnyAlignment, typename Read>
-  KILN_DEVICE static Word word_at(const T* address, Read read) {
-    if constexpr (kAnyAlignment) {
-      // Subtracted rather than masked: the compiler still sees that the pointer is one to global memory.
-      const unsigned int past = static_cast<unsigned int>(reinterpret_cast<uint64_t>(address)) & 3;
-      const Word* const pair = reinterpret_cast<const Word*>(reinterpret_cast<const unsigned char*>(address) - past);
-      return __funnelshift_r(read(pair), read(pair + 1), 8 * past);
-    } else {
-      return read(reinterpret_cast<const Word*>(address));
-    }
+  KILN_DEVICE static Word word_at(const Word* from, unsigned int past, Read read) {
+    if constexpr (kAnyAlignment)
+      return __funnelshift_r(read(from), read(from + 1), 8 * past);
+    else
+      return read(from);
   }
 
   /// A tile with nothing missing.
@@ -73,10 +78,16 @@ struct TransposingCopy {
     const int group = Deal::first_outer(), word = Deal::first_inner();
     typename Strips::Strip strips[Deal::kCount];
     first += group * kPerChunk * stride + word * kPerWord;
-    KILN_UNROLL for (int i = 0; i < Deal::kCount; ++i) {
-      const T* address = first + (Deal::outer_step(i) * kPerChunk * stride + Deal::inner_step(i) * kPerWord);
-      KILN_UNROLL for (int k = 0; k < kPerChunk; ++k, address += stride) strips[i][k] =
-          word_at<kStraddling>(address, [](const Word* from) { return *from; });
+    // Rows kPerWord apart, and so those of all groups, start equally far past a word. Bringing rows to shared memory as
+    // they lie (cp.async of 16 bytes) was the alternative: no faster on an H200, and more code.
+    unsigned int past[kPerWord];
+    KILN_UNROLL for (int k = 0; k < kPerWord; ++k) past[k] = kStraddling ? past_word(first + k * stride) : 0;
+    KILN_UNROLL for (int k = 0; k < kPerChunk; ++k) {
+      const Word* const row = word_before(first + k * stride, past[k % kPerWord]);
+      KILN_UNROLL for (int i = 0; i < Deal::kCount; ++i) {
+        const Word* const from = row + (Deal::outer_step(i) * kPerChunk / kPerWord * stride + Deal::inner_step(i));
+        strips[i][k] = word_at<kStraddling>(from, past[k % kPerWord], [](const Word* word) { return *word; });
+      }
     }
     KILN_UNROLL for (int i = 0; i < Deal::kCount; ++i)
         Strips::put(shared, group + Deal::outer_step(i), word + Deal::inner_step(i), strips[i]);
@@ -95,7 +106,9 @@ struct TransposingCopy {
       const T* address = first + (group * kPerChunk * stride + word * kPerWord);
       KILN_UNROLL for (int k = 0; k < kPerChunk; ++k, address += stride) {
         const bool wanted = group * kPerChunk + k < copy.end_row;
-        strip[k] = word_at<kAnyAlignment>(address, [&](const Word* from) { return load_if(wanted, from, Word{}); });
+        const unsigned int past = kAnyAlignment ? past_word(address) : 0;
+        strip[k] = word_at<kAnyAlignment>(word_before(address, past), past,
+                                          [&](const Word* from) { return load_if(wanted, from, Word{}); });
       }
       Strips::put(copy.shared, group, word, strip);
     });
@@ -127,33 +140,39 @@ struct TransposingCopy {
           __funnelshift_r(words[i], words[i + 1], 8 * (static_cast<unsigned int>(past) & 3));
     return {words[0], words[1], words[2], words[3]};
   }
-  /// 16 bytes of a column, from byte `from` on.
-  KILN_DEVICE uint4 packet(int column, int from) const {
+  /// 16 bytes of the column that is `step` after `column` (see Places::moved), from byte `from` on.
+  KILN_DEVICE uint4 packet(int column, int step, int from) const {
     const unsigned int first = static_cast<unsigned int>(from) / 16;
     const auto chunk = [&](unsigned int index) {
-      return *reinterpret_cast<const uint4*>(shared + Places::chunk_offset(column, static_cast<int>(index)));
+      return *reinterpret_cast<const uint4*>(
+          shared + Places::moved(Places::chunk_offset(column, static_cast<int>(index)), step));
     };
     if constexpr (kPad == 0)
       return chunk(first);
     else
       return straddled(chunk(first), chunk((first + 1) % Places::kChunksPerColumn), from & 15);
   }
-  /// Packet `index` of the window of the output's row `row`, of which row start_row of the tile is at `row`.
-  KILN_DEVICE void store_packet(T* row, int misplaced, int column, int index, int from) const {
-    reinterpret_cast<uint4*>(reinterpret_cast<unsigned char*>(row) - misplaced)[index] = packet(column, from);
+  /// Writes packet `index` of the window of the output's row `row`, of which row start_row of the tile is at `row`.
+  KILN_DEVICE static void put_packet(T* row, int misplaced, int index, const uint4& packet) {
+    reinterpret_cast<uint4*>(reinterpret_cast<unsigned char*>(row) - misplaced)[index] = packet;
   }
 
   /// A tile with nothing missing.
   KILN_DEVICE void store_full(T* first, int64_t stride) const {
     using Deal = Dealt<kColumns, kDealtPackets>;
     static_assert(kNumThreads >= kDealtPackets, "a thread stores one packet of each of its columns");
+    // A thread's first so many columns may each start elsewhere; each of the others starts as the one so many before
+    // it.
+    constexpr int kPhases = larger(1, kSeamBytes / (Deal::kDown * kSize));
     const int column = Deal::first_outer(), index = Deal::first_inner();
     if (!Deal::any() || index >= kPackets) return;
     first += column * stride;
+    int misplaced[kPhases];
+    KILN_UNROLL for (int i = 0; i < kPhases; ++i) misplaced[i] = misplaced_bytes(first + Deal::outer_step(i) * stride);
     KILN_UNROLL for (int i = 0; i < Deal::kCount; ++i) {
-      T* const row = first + Deal::outer_step(i) * stride;
-      const int misplaced = misplaced_bytes(row);
-      store_packet(row, misplaced, column + Deal::outer_step(i), index, kSeamBytes - misplaced + index * 16);
+      const int before = misplaced[i % kPhases];
+      put_packet(first + Deal::outer_step(i) * stride, before, index,
+                 packet(column, Deal::outer_step(i), kSeamBytes - before + index * 16));
     }
   }
 
@@ -167,7 +186,7 @@ struct TransposingCopy {
         const int misplaced = misplaced_bytes(row);
         const int begin = copy.start_row - misplaced / kSize + index * kPerChunk;
         if (begin >= 0 && begin + kPerChunk <= copy.end_row) {
-          copy.store_packet(row, misplaced, column, index, begin * kSize);
+          put_packet(row, misplaced, index, copy.packet(column, 0, begin * kSize));
         } else {
           KILN_NO_UNROLL for (int k = 0; k < kPerChunk; ++k) if (begin + k >= 0 && begin + k < copy.end_row)
               row[begin + k - copy.start_row] = copy.element(column, begin + k);

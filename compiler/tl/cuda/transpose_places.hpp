@@ -30,12 +30,19 @@ struct TransposePlaces {
   static constexpr int kColumnBytes = kRows * kElementBytes;
   static constexpr int kBytes = kColumns * kColumnBytes;
 
+  /// The number that a column's chunks are reordered by. Columns shorter than the 128 bytes of all banks lie several
+  /// side by side.
+  static constexpr int order(int column) {
+    constexpr int kOrders = kChunksPerColumn < 8 ? kChunksPerColumn : 8;
+    return static_cast<int>(static_cast<unsigned int>(column) / (kPerWord * (8 / kOrders)) % kOrders);
+  }
   /// Byte offset of chunk `chunk` (rows chunk * kPerChunk and on) of a column.
   static constexpr int chunk_offset(int column, int chunk) {
-    // Columns shorter than the 128 bytes of all banks: several of them lie side by side.
-    constexpr int kOrders = kChunksPerColumn < 8 ? kChunksPerColumn : 8;
-    const unsigned int order = static_cast<unsigned int>(column) / (kPerWord * (8 / kOrders)) % kOrders;
-    return column * kColumnBytes + static_cast<int>(static_cast<unsigned int>(chunk) ^ order) * 16;
+    return column * kColumnBytes + (chunk ^ order(column)) * 16;
+  }
+  /// Byte offset of the same chunk of column + step, where the two have no bit in common: cheap where step is known.
+  static constexpr int moved(int offset_bytes, int step) {
+    return (offset_bytes ^ order(step) * 16) + step * kColumnBytes;
   }
   /// Byte offset of row `row` of a column, for accesses that stay within a chunk.
   static constexpr int element_offset(int column, int row) {

@@ -5,34 +5,32 @@
 
 namespace kiln::tl {
 
-/// kOuter x kInner items dealt to threads, neighbouring threads on neighbouring inner indices: the calling thread's
-/// item i. Split so that what i adds is known to the compiler.
-template <int kOuter, int kInner>
+/// kOuter x kInner items dealt to threads, kAcross neighbouring threads on neighbouring inner indices: the calling
+/// thread's item i. A thread takes the items of its outer indices before it goes on to others, and what i adds is known
+/// to the compiler.
+template <int kOuter, int kInner, int kAcross = smaller(kInner, kNumThreads)>
 struct Dealt {
-  static constexpr int kCount = larger(1, kOuter* kInner / kNumThreads);
-  static constexpr bool kAllThreads = kOuter * kInner >= kNumThreads;
+  static constexpr int kDown = kNumThreads / kAcross;
+  static constexpr int kInnerCount = kInner / kAcross;
+  static constexpr int kCount = larger(1, kOuter / kDown) * kInnerCount;
+  static constexpr bool kAllThreads = kOuter >= kDown;
 
-  KILN_DEVICE static constexpr int outer_step(int i) {
-    return kNumThreads >= kInner ? i * (kNumThreads / kInner) : i / (kInner / kNumThreads);
-  }
-  KILN_DEVICE static constexpr int inner_step(int i) {
-    return kNumThreads >= kInner ? 0 : i % (kInner / kNumThreads) * kNumThreads;
-  }
-  KILN_DEVICE static int first_outer() {
-    return kNumThreads >= kInner ? static_cast<int>(threadIdx.x / static_cast<unsigned int>(kInner)) : 0;
-  }
-  KILN_DEVICE static int first_inner() {
-    return static_cast<int>(kNumThreads >= kInner ? threadIdx.x % static_cast<unsigned int>(kInner) : threadIdx.x);
-  }
+  KILN_DEVICE static constexpr int outer_step(int i) { return i / kInnerCount * kDown; }
+  KILN_DEVICE static constexpr int inner_step(int i) { return i % kInnerCount * kAcross; }
+  KILN_DEVICE static int first_outer() { return static_cast<int>(threadIdx.x / static_cast<unsigned int>(kAcross)); }
+  KILN_DEVICE static int first_inner() { return static_cast<int>(threadIdx.x % static_cast<unsigned int>(kAcross)); }
   /// Where there are fewer items than threads, whether this thread has one.
-  KILN_DEVICE static bool any() { return kAllThreads || threadIdx.x < static_cast<unsigned int>(kOuter * kInner); }
+  KILN_DEVICE static bool any() { return kAllThreads || first_outer() < kOuter; }
 };
 
 /// The strips of a tile that is being transposed (TransposePlaces), dealt to threads: words in, chunks out.
 template <Number T, int kRows, int kColumns>
 struct TransposeStrips {
   using Places = TransposePlaces<sizeof(T), kRows, kColumns>;
-  using Deal = Dealt<kRows / Places::kPerChunk, Places::kWordsPerRow>;
+  static constexpr int kGroups = kRows / Places::kPerChunk;
+  /// A warp reads 128 bytes of a row, and a thread more words of the rows that it has, whose addresses it then knows.
+  static constexpr int kAcross = smaller(smaller(Places::kWordsPerRow, kNumThreads), larger(32, kNumThreads / kGroups));
+  using Deal = Dealt<kGroups, Places::kWordsPerRow, kAcross>;
   using Word = conditional_t<sizeof(T) == 8, unsigned long long, unsigned int>;
   using Strip = Word[Places::kPerChunk];
 
