@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,6 @@
 #include <llvm/Demangle/Demangle.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/ReplaceConstant.h>
 #include <llvm/MC/MCSubtargetInfo.h>
@@ -39,11 +39,15 @@
 #include <llvm/Transforms/Vectorize/SLPVectorizer.h>
 #include <llvm/Transforms/Vectorize/VectorCombine.h>
 
+#include "compiler/llvm_copies.hpp"
+
 namespace kiln {
 namespace {
 
 /// Where the tile language keeps the program id; see replace_program_global.
 constexpr const char* kProgramGlobal = "kiln_program";
+/// Where the tile language asks how wide vector registers are; see set_vector_bytes.
+constexpr const char* kVectorBytesGlobal = "kiln_vector_bytes";
 /// Functions of such names are what loads the object's own.
 constexpr const char* kHostPrefix = "kiln_host_";
 
@@ -67,8 +71,21 @@ void set_target_attributes(llvm::Module& module, std::string_view features, llvm
   for (llvm::Function& function : module) {
     function.addFnAttr("target-features", features);
     function.addFnAttr("tune-cpu", tune_cpu);
+    // Tiles make frames of many pages: past the end of a stack that is too small they would be in foreign memory.
+    function.addFnAttr("probe-stack", "inline-asm");
     if (has_feature(features, "+avx512f")) function.addFnAttr("prefer-vector-width", "512");
   }
+}
+
+/// Kernels are parsed for any CPU (a precompiled header serves all of them), so what depends on the registers' width
+/// is a branch on a variable until here, where it becomes a constant.
+void set_vector_bytes(llvm::Module& module, std::string_view features) {
+  llvm::GlobalVariable* const bytes = module.getGlobalVariable(kVectorBytesGlobal);
+  if (bytes == nullptr) return;
+  const unsigned width = has_feature(features, "+avx512f") ? 64 : has_feature(features, "+avx") ? 32 : 16;
+  bytes->setInitializer(llvm::ConstantInt::get(bytes->getValueType(), width));
+  bytes->setConstant(true);
+  bytes->setLinkage(llvm::GlobalValue::InternalLinkage);
 }
 
 /// Everything but the entry becomes private to the module and is inlined into it, whatever the inliner would have
@@ -82,6 +99,17 @@ void force_inlining(llvm::Module& module, llvm::StringRef entry) {
     function.setVisibility(llvm::GlobalValue::DefaultVisibility);
     if (!function.hasFnAttribute(llvm::Attribute::NoInline)) function.addFnAttr(llvm::Attribute::AlwaysInline);
   }
+}
+
+/// Tiles that do not fit registers begin at a line of the cache, which vectors then do not straddle.
+void align_tiles(llvm::Function& entry) {
+  const llvm::Align line(64);
+  constexpr std::uint64_t kTileBytes = 1024;
+  const llvm::DataLayout& layout = entry.getDataLayout();
+  for (llvm::Instruction& instruction : entry.getEntryBlock())
+    if (auto* local = llvm::dyn_cast<llvm::AllocaInst>(&instruction))
+      if (const auto bytes = local->getAllocationSize(layout); bytes && bytes->getFixedValue() >= kTileBytes)
+        local->setAlignment(std::max(local->getAlign(), line));
 }
 
 /// The tile language writes the program id to a global; a global would be shared between threads and would stay in
@@ -130,78 +158,11 @@ bool check_calls(const llvm::Module& module, llvm::raw_ostream& log) {
   return is_complete;
 }
 
-/// The one copy that fills `local` whole, if nothing else writes it and its address goes nowhere; otherwise null.
-llvm::MemCpyInst* only_write(llvm::AllocaInst& local, const llvm::DataLayout& layout) {
-  llvm::MemCpyInst* write = nullptr;
-  llvm::SmallVector<llvm::Instruction*, 8> pointers{&local};
-  while (!pointers.empty()) {
-    llvm::Instruction* pointer = pointers.pop_back_val();
-    for (llvm::User* user : pointer->users()) {
-      auto* instruction = llvm::cast<llvm::Instruction>(user);
-      if (llvm::isa<llvm::GetElementPtrInst>(instruction)) {
-        pointers.push_back(instruction);
-      } else if (auto* copy = llvm::dyn_cast<llvm::MemCpyInst>(instruction)) {
-        if (copy->isVolatile()) return nullptr;
-        if (copy->getRawDest() != pointer) continue;  // a read
-        const auto* bytes = llvm::dyn_cast<llvm::ConstantInt>(copy->getLength());
-        const bool is_whole = pointer == &local && bytes != nullptr &&
-                              local.getAllocationSize(layout) == bytes->getValue().getZExtValue();
-        if (write != nullptr || !is_whole) return nullptr;
-        write = copy;
-      } else if (const auto* load = llvm::dyn_cast<llvm::LoadInst>(instruction)) {
-        if (!load->isSimple()) return nullptr;
-      } else if (!instruction->isLifetimeStartOrEnd()) {
-        return nullptr;
-      }
-    }
-  }
-  return write;
-}
-
-/// A kernel takes its structs by value, so each program of the entry's loop has a copy of its own: half a kilobyte for
-/// a strided kernel's iteration, which took longer than a tile's work. A copy that the kernel does not change becomes
-/// the entry's own, from which whatever does not depend on the program is then read once. LLVM's passes see this only
-/// for constant memory. Wants a function after SROA: before, the addresses of parameters are kept in variables.
-struct ShareParameters : llvm::PassInfoMixin<ShareParameters> {
-  llvm::PreservedAnalyses run(llvm::Function& entry, llvm::FunctionAnalysisManager&) {
-    std::vector<llvm::AllocaInst*> locals;
-    for (llvm::Instruction& instruction : entry.getEntryBlock())
-      if (auto* local = llvm::dyn_cast<llvm::AllocaInst>(&instruction)) locals.push_back(local);
-    bool changed = false;
-    // A copy of a copy can only go once the first has gone.
-    for (auto shared = locals.begin(); shared != locals.end();) {
-      shared = std::find_if(locals.begin(), locals.end(), [](llvm::AllocaInst* local) { return share(*local); });
-      if (shared == locals.end()) break;
-      locals.erase(shared);
-      changed = true;
-      shared = locals.begin();
-    }
-    return changed ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
-  }
-
- private:
-  /// Whether `local` was a copy that could be, and has been, replaced by its original.
-  static bool share(llvm::AllocaInst& local) {
-    const llvm::DataLayout& layout = local.getDataLayout();
-    llvm::MemCpyInst* const copy = only_write(local, layout);
-    if (copy == nullptr) return false;
-    auto* const original = llvm::dyn_cast<llvm::AllocaInst>(copy->getRawSource());
-    if (original == nullptr || original->getAllocationSize(layout) != local.getAllocationSize(layout)) return false;
-    // Filled once, at the start, the original holds at every read what it held when it was copied.
-    const llvm::MemCpyInst* const filling = only_write(*original, layout);
-    const llvm::BasicBlock* const start = local.getParent();
-    if (filling == nullptr || filling->getParent() != start) return false;
-    if (copy->getParent() == start && !filling->comesBefore(copy)) return false;
-    copy->eraseFromParent();
-    for (llvm::AllocaInst* one : {&local, original})
-      for (llvm::User* user : llvm::make_early_inc_range(one->users()))
-        if (auto* marker = llvm::cast<llvm::Instruction>(user); marker->isLifetimeStartOrEnd())
-          marker->eraseFromParent();
-    original->setAlignment(std::max(original->getAlign(), local.getAlign()));
-    if (local.comesBefore(original)) original->moveBefore(&local);
-    local.replaceAllUsesWith(original);
-    local.eraseFromParent();
-    return true;
+/// A change of one function as a pass; it returns whether it made any.
+template <bool (*kChange)(llvm::Function&)>
+struct KernelPass : llvm::PassInfoMixin<KernelPass<kChange>> {
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager&) {
+    return kChange(function) ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
   }
 };
 
@@ -214,7 +175,7 @@ llvm::FunctionPassManager kernel_pipeline() {
   const auto keep_cfg = llvm::SROAOptions::PreserveCFG, change_cfg = llvm::SROAOptions::ModifyCFG;
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::SROAPass(change_cfg));
-  passes.addPass(ShareParameters());
+  passes.addPass(KernelPass<share_parameters>());
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::InstCombinePass());
@@ -236,6 +197,7 @@ llvm::FunctionPassManager kernel_pipeline() {
   passes.addPass(llvm::GVNPass());
   passes.addPass(llvm::MemCpyOptPass());
   passes.addPass(llvm::DSEPass());
+  passes.addPass(KernelPass<elide_copies>());
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::InstCombinePass());
@@ -283,6 +245,7 @@ bool optimize(const ClangJob& job, llvm::Module& module, llvm::TargetMachine& ma
 
   const bool is_known_cpu = machine.getMCSubtargetInfo()->isCPUStringValid(job.tune_cpu);
   set_target_attributes(module, job.features, is_known_cpu ? job.tune_cpu : "generic");
+  set_vector_bytes(module, job.features);
   force_inlining(module, entry_name);
   llvm::ModulePassManager inlining;
   // Simplified before they are inlined, functions are simplified once instead of once per call.
@@ -295,6 +258,7 @@ bool optimize(const ClangJob& job, llvm::Module& module, llvm::TargetMachine& ma
   inlining.addPass(llvm::GlobalDCEPass());
   inlining.run(module, modules);
   if (!replace_program_global(module, *entry, log)) return false;
+  align_tiles(*entry);
   modules.invalidate(module, llvm::PreservedAnalyses::none());
   llvm::ModulePassManager passes;
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(kernel_pipeline()));

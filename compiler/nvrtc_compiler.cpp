@@ -343,7 +343,8 @@ PtxasReport ptxas_report(const CompileRequest& request) {
   machine_code.target.features.clear();
   const std::string log = Program(usable_nvrtc(), machine_code, {"--ptxas-options=-v"}).log();
   PtxasReport report;
-  report.registers = number_before(log, " registers");
+  // Warnings above it speak of registers too.
+  report.registers = number_before(std::string_view(log).substr(std::min(log.find("Used "), log.size())), " registers");
   report.static_shared_bytes = number_before(log, " bytes smem");
   report.stack_bytes = number_before(log, " bytes stack frame");
   report.spill_store_bytes = number_before(log, " bytes spill stores");

@@ -27,6 +27,13 @@ KILN_DEVICE auto map_registers(F f, const First& first, const Rest&... rest) {
   return result;
 }
 
+/// f(elements...) over tiles broadcast to ShapeT.
+template <typename ShapeT, typename F, ValueTile... Tiles>
+KILN_DEVICE auto map_broadcast(F f, const Tiles&... tiles) {
+  using L = typename MeetingLayout<ShapeT, Tiles...>::type;
+  return map_registers(f, broadcast_to_shape<ShapeT, L>(tiles)...);
+}
+
 /// The element type a binary operation runs in.
 template <bool kKeepType, Operand A, Operand B>
 struct BinaryType {
@@ -61,8 +68,8 @@ KILN_DEVICE auto map_binary(F f, const A& a, const B& b) {
                   is_same<typename VA::layout, typename VB::layout>) {
       return map_registers(apply, to_values(a), to_values(b));
     } else {
-      using S = broadcast_shape_t<typename VA::shape, typename VB::shape>;
-      return map_registers(apply, broadcast_to_shape<S>(to_values(a)), broadcast_to_shape<S>(to_values(b)));
+      return map_broadcast<broadcast_shape_t<typename VA::shape, typename VB::shape>>(apply, to_values(a),
+                                                                                      to_values(b));
     }
   }
 }
@@ -95,7 +102,7 @@ KILN_DEVICE auto map_elementwise(F f, const A& a, const B& b) {
     return map_registers([f, a](auto y) { return f(a, y); }, to_values(b));
   } else {
     using S = broadcast_shape_t<typename values_t<A>::shape, typename values_t<B>::shape>;
-    return map_registers(f, broadcast_to_shape<S>(to_values(a)), broadcast_to_shape<S>(to_values(b)));
+    return map_broadcast<S>(f, to_values(a), to_values(b));
   }
 }
 template <typename F, Operand A, Operand B, Operand C>
@@ -109,8 +116,7 @@ KILN_DEVICE auto map_elementwise(F f, const A& a, const B& b, const C& c) {
   } else {
     using S = broadcast_shape_t<broadcast_shape_t<typename values_t<A>::shape, typename values_t<B>::shape>,
                                 typename values_t<C>::shape>;
-    return map_registers(f, broadcast_to_shape<S>(to_values(a)), broadcast_to_shape<S>(to_values(b)),
-                         broadcast_to_shape<S>(to_values(c)));
+    return map_broadcast<S>(f, to_values(a), to_values(b), to_values(c));
   }
 }
 
@@ -319,15 +325,13 @@ KILN_DEVICE auto where(const Condition& condition, const A& a, const B& b) {
     } else if constexpr (Number<B>) {
       using S = broadcast_shape_t<typename C::shape, typename values_t<A>::shape>;
       const Type y = cast<Type>(b);
-      return map_registers([y](bool c, auto x) { return c ? cast<Type>(x) : y; },
-                           broadcast_to_shape<S>(cast<bool>(to_values(condition))),
-                           broadcast_to_shape<S>(to_values(a)));
+      return map_broadcast<S>([y](bool c, auto x) { return c ? cast<Type>(x) : y; }, cast<bool>(to_values(condition)),
+                              to_values(a));
     } else {
       using S = broadcast_shape_t<typename C::shape,
                                   broadcast_shape_t<typename values_t<A>::shape, typename values_t<B>::shape>>;
-      return map_registers([](bool c, auto x, auto y) { return c ? cast<Type>(x) : cast<Type>(y); },
-                           broadcast_to_shape<S>(cast<bool>(to_values(condition))), broadcast_to_shape<S>(to_values(a)),
-                           broadcast_to_shape<S>(to_values(b)));
+      return map_broadcast<S>([](bool c, auto x, auto y) { return c ? cast<Type>(x) : cast<Type>(y); },
+                              cast<bool>(to_values(condition)), to_values(a), to_values(b));
     }
   }
 }

@@ -10,15 +10,30 @@
 
 namespace kiln::tl {
 
-/// The tile in the default layout of ShapeT, broadcast to it.
-template <typename ShapeT, ValueTile TileT>
+/// The layout in which tiles that broadcast to ShapeT meet: the default one, or that of an accumulator of that shape.
+template <typename ShapeT, ValueTile... Tiles>
+struct MeetingLayout {
+  using type = DefaultLayout<ShapeT>;
+};
+template <typename ShapeT, ValueTile First, ValueTile... Rest>
+  requires(kIsAccumulatorLayout<typename First::layout>)
+struct MeetingLayout<ShapeT, First, Rest...> {
+  using type = conditional_t<is_same<typename First::shape, ShapeT>, typename First::layout,
+                             typename MeetingLayout<ShapeT, Rest...>::type>;
+};
+template <typename ShapeT, ValueTile First, ValueTile... Rest>
+  requires(!kIsAccumulatorLayout<typename First::layout>)
+struct MeetingLayout<ShapeT, First, Rest...> : MeetingLayout<ShapeT, Rest...> {};
+
+/// The tile broadcast to ShapeT, in its default layout or in LayoutT.
+template <typename ShapeT, typename LayoutT = DefaultLayout<ShapeT>, ValueTile TileT>
 KILN_DEVICE auto broadcast_to_shape(const TileT& x) {
   static_assert(is_same<broadcast_shape_t<typename TileT::shape, ShapeT>, ShapeT>,
                 "this tile is larger than the shape it must broadcast to");
-  if constexpr (is_same<TileT, Tile<typename TileT::value_type, ShapeT>>)
+  if constexpr (is_same<TileT, Tile<typename TileT::value_type, ShapeT, LayoutT>>)
     return x;
   else
-    return redistribute<ShapeT>(x);
+    return redistribute<ShapeT, LayoutT>(x);
 }
 
 /// The tile broadcast to kExtents..., NumPy's rule.

@@ -31,7 +31,7 @@ CONFINED = [
     (r"cuda\.h|cuda_.*\.h", r"(runtime/cuda_.*|benchmarks/.*)\.cpp"),
     (r"nvrtc\.h", r"compiler/nvrtc_compiler\.cpp"),
     (r"clang/.*|lld/.*", r"compiler/llvm_compiler\.cpp"),
-    (r"llvm/.*|llvm-c/.*", r"compiler/llvm_(compiler|pipeline)\.cpp|runtime/orc_loader\.cpp"),
+    (r"llvm/.*|llvm-c/.*", r"compiler/llvm_(compiler|pipeline|copies)\.cpp|runtime/orc_loader\.cpp"),
     (r"dlpack/.*", r"core/dlpack\.cpp|tests/core/dlpack_test\.cpp"),
     (r"xxhash\.h|xxh3\.h", r"core/content_hash\.cpp"),
     (r"CLI/.*", r"cli/.*"),

@@ -13,6 +13,7 @@
 #include "runtime/device_info.hpp"
 #include "runtime/kernel.hpp"
 #include "runtime/memory.hpp"
+#include "runtime/tensor_map.hpp"
 
 namespace kiln::testing {
 
@@ -31,6 +32,9 @@ struct TextKernel {
   std::vector<TemplateArgument> arguments;
   std::int32_t num_warps = 4;
   bool debug = false;
+  std::int32_t shared_bytes = 0;
+  /// The kernel's first parameters, before the tensors that they describe (TensorMap::tensor_index).
+  std::vector<TensorMap> tensor_maps{};
 
   CompileRequest request(const Target& target) const {
     CompileRequest made;
@@ -52,6 +56,7 @@ struct TextKernel {
     const auto kernel = load_kernel(compiler_for(device.type).compile(request(target)), device);
     std::vector<Tensor> copies;
     ArgumentTemplate parameters;
+    for (const TensorMap& map : tensor_maps) parameters.add_tensor_map(map);
     void* data[kMaxArguments] = {};
     for (const Tensor& tensor : tensors) {
       parameters.add_tensor(static_cast<int>(copies.size()));
@@ -61,7 +66,10 @@ struct TextKernel {
     for (const std::int64_t number : numbers) parameters.add_value(number);
     void* bound[kMaxArguments];
     parameters.bind(data, bound);
-    kernel->launch({grid, num_warps, 0}, bound, Stream::default_of(device));
+    const TensorMapSet maps(parameters.tensor_maps(), data, device);
+    TensorMapSet::Storage storage;
+    maps.bind(data, storage, bound);
+    kernel->launch({grid, num_warps, shared_bytes}, bound, Stream::default_of(device));
     synchronize(Stream::default_of(device));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Tensor back = to_device(copies[i], Device::cpu());

@@ -4,9 +4,13 @@
 
 namespace kiln::tl {
 
-template <typename ShapeT, Number T, typename S, typename L>
-KILN_DEVICE Tile<T, ShapeT> redistribute(const Tile<T, S, L>& x) {
-  Tile<T, ShapeT> result;
+/// There is one layout.
+template <typename L>
+inline constexpr bool kIsAccumulatorLayout = false;
+
+template <typename ShapeT, typename To, Number T, typename S, typename L>
+KILN_DEVICE Tile<T, ShapeT, To> redistribute(const Tile<T, S, L>& x) {
+  Tile<T, ShapeT, To> result;
   for (int row = 0; row < ShapeT::kRows; ++row)
     for (int column = 0; column < ShapeT::kColumns; ++column)
       result.registers[row * ShapeT::kColumns + column] =

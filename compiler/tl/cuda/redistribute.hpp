@@ -10,11 +10,14 @@ inline constexpr bool kBroadcastsInPlace = false;
 template <int kAxis, typename ShapeT>
 inline constexpr bool kBroadcastsInPlace<Expanded<kAxis, Slice<kAxis, ShapeT>>, ShapeT> = true;
 
-template <typename ShapeT, Number T, typename S, typename L>
-KILN_DEVICE Tile<T, ShapeT> redistribute(const Tile<T, S, L>& x) {
-  using To = DefaultLayout<ShapeT>;
-  Tile<T, ShapeT> result;
-  if constexpr (kBroadcastsInPlace<L, ShapeT>) {
+/// Whether L is a layout of dot's sums, which other tiles take where they meet it.
+template <typename L>
+inline constexpr bool kIsAccumulatorLayout = false;
+
+template <typename ShapeT, typename To, Number T, typename S, typename L>
+KILN_DEVICE Tile<T, ShapeT, To> redistribute(const Tile<T, S, L>& x) {
+  Tile<T, ShapeT, To> result;
+  if constexpr (is_same<To, DefaultLayout<ShapeT>> && kBroadcastsInPlace<L, ShapeT>) {
     KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = x.registers[r];
   } else {
     static_assert(S::kNumel * sizeof(T) <= 48 * 1024,

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "compiler/tl/cpu/dot_pack.hpp"
+
+/// Bytes of the CPU's widest vector registers. Kernels are parsed for any CPU: their compiler sets it.
+extern "C" const int kiln_vector_bytes;
+
+namespace kiln::tl {
+
+/// acc[r, c] += sum over k of a[r, k] * b[k, c] for the rows kRow and kColumns columns, with all sums in registers. The
+/// rows are a pack: as a loop they would have to be unrolled before their sums could be in registers, which takes
+/// longer than to compile them.
+template <int kColumns, Number C, Number Acc, int... kRow>
+KILN_DEVICE void multiply_rows(int64_t count, const C* a, int64_t a_stride, const C* b, int64_t b_stride, Acc* acc,
+                               int64_t acc_stride, Sequence<kRow...>) {
+#pragma clang fp contract(fast)
+  using Vector = C __attribute__((ext_vector_type(kColumns)));
+  using AccVector = Acc __attribute__((ext_vector_type(kColumns)));
+  Vector sums[] = {((void)kRow, Vector{})...};
+  KILN_NO_UNROLL for (int64_t k = 0; k < count; ++k) {
+    Vector right;
+    __builtin_memcpy(&right, b + k * b_stride, sizeof(Vector));
+    ((sums[kRow] = sums[kRow] + a[kRow * a_stride + k] * right), ...);
+  }
+  const auto add = [](Acc* to, Vector sum) {
+    AccVector total;
+    __builtin_memcpy(&total, to, sizeof(AccVector));
+    total += __builtin_convertvector(sum, AccVector);
+    __builtin_memcpy(to, &total, sizeof(AccVector));
+  };
+  (add(acc + kRow * acc_stride, sums[kRow]), ...);
+}
+
+/// What the registers hold of an accumulator: kRows rows of two vectors of 64 bytes. That is 16 of the 32 registers of
+/// AVX-512, and twice the products that it takes to keep its units busy. CPUs with 16 registers of half the width
+/// multiply it piece by piece.
+template <Number C>
+struct DotBlock {
+  static constexpr int kRows = 8, kLanes = 64 / static_cast<int>(sizeof(C)), kColumns = 2 * kLanes;
+
+  /// As multiply_rows, of kRows x kWidth, which is one vector or two.
+  template <int kWidth, Number Acc>
+  KILN_DEVICE static void multiply(int64_t count, const C* a, int64_t a_stride, const C* b, Acc* acc,
+                                   int64_t acc_stride) {
+    if (kiln_vector_bytes >= 64) {
+      multiply_rows<kWidth>(count, a, a_stride, b, kWidth, acc, acc_stride, make_sequence<kRows>());
+    } else {
+      constexpr int kHalf = kRows / 2;
+      KILN_NO_UNROLL for (int row = 0; row < kRows; row += kHalf)
+          KILN_NO_UNROLL for (int column = 0; column < kWidth; column += kLanes)
+              multiply_rows<kLanes>(count, a + row * a_stride, a_stride, b + column, kWidth,
+                                    acc + (row * acc_stride + column), acc_stride, make_sequence<kHalf>());
+    }
+  }
+};
+
+}  // namespace kiln::tl

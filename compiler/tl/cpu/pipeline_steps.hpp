@@ -1,0 +1,45 @@
+#pragma once
+
+#include "compiler/tl/cpu/matrix_view.hpp"
+
+namespace kiln::tl {
+
+/// A deferred load is an operand of dot where it lies in memory; only one whose mask is no rectangle is loaded.
+template <AddressTile P, typename M>
+KILN_DEVICE decltype(auto) operand_of(const DeferredLoad<P, M>& x) {
+  using T = pointee_t<P>;
+  if constexpr (is_rectangle<M>)
+    return (x);
+  else
+    return load_affine<T, typename DeferredLoad<P, M>::shape>(x.pointers.data, x.pointers.offsets, x.mask, T{});
+}
+template <AddressTile P, typename M>
+KILN_DEVICE auto view_of(const DeferredLoad<P, M>& x) {
+  using S = typename DeferredLoad<P, M>::shape;
+  using A = decltype(x.pointers.offsets);
+  const auto [rows, columns] = extents_of(x.mask, {S::kRows, S::kColumns});
+  return MatrixView<pointee_t<P>, typename A::row_stride_type, typename A::column_stride_type>{
+      x.pointers.data + x.pointers.offsets.base, x.pointers.offsets.row_stride, x.pointers.offsets.column_stride, rows,
+      columns};
+}
+
+/// Nothing is loaded ahead: dot reads the matrix where it lies, and the CPU's own prefetching covers the rest.
+template <int kNumStages, typename Loads, typename Body>
+KILN_DEVICE void run_pipeline(int64_t num_steps, Loads loads, Body body) {
+  KILN_NO_UNROLL for (int64_t step = 0; step < num_steps; ++step) {
+    const auto tiles = loads(step);
+    using Tiles = remove_cvref_t<decltype(tiles)>;
+    if constexpr (kParts<Tiles> == 0)
+      body(tiles);
+    else if constexpr (kParts<Tiles> == 1)
+      body(tiles.first);
+    else if constexpr (kParts<Tiles> == 2)
+      body(tiles.first, tiles.second);
+    else if constexpr (kParts<Tiles> == 3)
+      body(tiles.first, tiles.second, tiles.third);
+    else
+      body(tiles.first, tiles.second, tiles.third, tiles.fourth);
+  }
+}
+
+}  // namespace kiln::tl

@@ -1,0 +1,153 @@
+#pragma once
+
+#include "compiler/tl/cuda/dot_fma.hpp"
+#include "compiler/tl/cuda/mma.hpp"
+#include "compiler/tl/cuda/mma_access.hpp"
+#include "compiler/tl/cuda/mma_layout.hpp"
+#include "compiler/tl/cuda/shared_tile.hpp"
+
+namespace kiln::tl {
+
+/// Whether products are formed by the ordinary arithmetic units: float in full precision.
+template <Number T, DotPrecision kPrecision>
+inline constexpr bool kUsesFma = is_same<T, float> && kPrecision == DotPrecision::ieee;
+
+template <Number T, typename ShapeT, DotPrecision kPrecision>
+using accumulator_layout_t =
+    conditional_t<kUsesFma<T, kPrecision>, FmaLayout<ShapeT>, MmaLayout<ShapeT, static_cast<int>(sizeof(T))>>;
+
+/// Reads an operand's fragments: kOuter rows (of a; columns, of b), of which the calling warp's part starts at `first`.
+template <typename Shared, bool kOfB, int kOuter, int kK>
+struct FragmentReader {
+  static constexpr bool kAlongK = Shared::kRowsAreLines != kOfB;
+  using T = typename Shared::value_type;
+  static constexpr int kSize = static_cast<int>(sizeof(T));
+  using Places = FragmentPlaces<kSize, kOfB, kOuter, kK, kAlongK>;
+  using Register = conditional_t<kSize == 8, double, uint32_t>;
+  using Mma = MmaPlaces<kSize, kOfB>;
+
+  uint32_t lane_address;
+
+  KILN_DEVICE FragmentReader(const Shared& tile, int first) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    lane_address = tile.address + SharedPlaces::offset(Places::lane_chunk(lane) | Places::chunk(first, 0));
+    // Ordinary reads of less than a chunk.
+    if constexpr (!kAlongK && kSize >= 4) lane_address += lane / 4 % Places::kPerChunk * kSize;
+  }
+
+  KILN_DEVICE void read(int fragment, int step, Register (&registers)[4]) const {
+    const auto at = [&](int outer, int k) {
+      return moved_address(lane_address, Places::chunk(16 * fragment + outer, Mma::kStepK * step + k));
+    };
+    if constexpr (kSize == 8 && kAlongK) {
+      KILN_UNROLL for (int q = 0; q < 4; ++q) if (Mma::inner_half(q) == 0)
+          load_shared_doubles(at(8 * Mma::half(q), 0), registers[q], registers[kOfB ? q + 1 : q + 2]);
+    } else if constexpr (kSize == 8) {
+      KILN_UNROLL for (int q = 0; q < 4; ++q) registers[q] =
+          load_shared_double(at(8 * Mma::half(q), Mma::inner_half(q)));
+    } else if constexpr (!Places::kMatrices) {
+      KILN_UNROLL for (int q = 0; q < 4; ++q) registers[q] =
+          load_shared_word(at(8 * Mma::half(q), 4 * Mma::inner_half(q)));
+    } else if constexpr (kSize == 1 && !kAlongK) {
+      uint32_t pairs[4];
+      load_matrices<true>(pairs, at(0, 0));
+      KILN_UNROLL for (int q = 0; q < 4; ++q) registers[q] =
+          __byte_perm(pairs[2 * Mma::inner_half(q)], pairs[2 * Mma::inner_half(q) + 1], Places::bytes_selector(q));
+    } else {
+      load_matrices<Places::kTurned>(registers, at(0, 0));
+    }
+  }
+};
+
+/// Fragments as the instructions take them: fp8 may become f16, which makes two fragments of f16 of one.
+template <typename T>
+struct MmaOperand {
+  static constexpr bool kWidens = kWidensFp8 && sizeof(T) == 1 && Floating<T>;
+  using type = conditional_t<kWidens, float16, T>;
+  using Register = conditional_t<sizeof(T) == 8, double, uint32_t>;
+  static constexpr int kFragments = kWidens ? 2 : 1;
+  using Fragments = Register[kFragments][4];
+
+  template <typename Reader>
+  KILN_DEVICE static void read(const Reader& reader, int fragment, int step, Fragments& fragments) {
+    if constexpr (kWidens) {
+      // Of a lane's four numbers of K the first two go into one fragment and the others into the second.
+      uint32_t bytes[4];
+      reader.read(fragment, step, bytes);
+      KILN_UNROLL for (int q = 0; q < 4; ++q) widen_fp8<T>(bytes[q], fragments[0][q], fragments[1][q]);
+    } else {
+      reader.read(fragment, step, fragments[0]);
+      if constexpr (is_same<T, float>)
+        KILN_UNROLL for (int q = 0; q < 4; ++q) fragments[0][q] = round_to_tf32(fragments[0][q]);
+    }
+  }
+};
+
+template <typename A, typename B, ValueTile Acc>
+KILN_DEVICE Acc dot_by_mma(const A& a, const B& b, const Acc& acc) {
+  using OperandA = MmaOperand<typename A::value_type>;
+  using OperandB = MmaOperand<typename B::value_type>;
+  using L = typename Acc::layout;
+  constexpr int kK = A::shape::kColumns;
+  constexpr int kSteps = kK / MmaPlaces<sizeof(typename A::value_type)>::kStepK;
+  const FragmentReader<A, false, Acc::shape::kRows, kK> rows(a, L::Warps::row());
+  const FragmentReader<B, true, Acc::shape::kColumns, kK> columns(b, L::Warps::column());
+
+  // One step's fragments are read while those of the step before are multiplied, but for widened ones, which would take
+  // too many registers.
+  constexpr int kBuffers = OperandA::kWidens ? 1 : 2;
+  typename OperandA::Fragments fragments_a[kBuffers][L::kRowFragments];
+  typename OperandB::Fragments fragments_b[kBuffers][L::kColumnFragments];
+  const auto read = [&](int step) {
+    KILN_UNROLL for (int j = 0; j < L::kColumnFragments; ++j)
+        OperandB::read(columns, j, step, fragments_b[step % kBuffers][j]);
+    KILN_UNROLL for (int i = 0; i < L::kRowFragments; ++i)
+        OperandA::read(rows, i, step, fragments_a[step % kBuffers][i]);
+  };
+  Acc result = acc;
+  if constexpr (kBuffers == 2) read(0);
+  KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
+    if (step + kBuffers - 1 < kSteps) read(step + kBuffers - 1);
+    KILN_UNROLL for (int part = 0; part < OperandA::kFragments; ++part) {
+      KILN_UNROLL for (int i = 0; i < L::kRowFragments; ++i) {
+        KILN_UNROLL for (int j = 0; j < L::kColumnFragments; ++j) {
+          const auto& fragment_a = fragments_a[step % kBuffers][i][part];
+          const auto& fragment_b = fragments_b[step % kBuffers][j][part];
+          KILN_UNROLL for (int half = 0; half < 2; ++half) mma<typename OperandA::type, typename OperandB::type>(
+              &result.registers[((i * L::kColumnFragments + j) * 2 + half) * 4], fragment_a, fragment_b[2 * half],
+              fragment_b[2 * half + 1]);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+template <DotPrecision kPrecision, typename A, typename B, ValueTile Acc>
+KILN_DEVICE Acc dot_tile(const A& a, const B& b, const Acc& acc) {
+  if constexpr (is_shared_tile<A> && is_shared_tile<B>) {
+    if constexpr (kUsesFma<typename A::value_type, kPrecision>)
+      return dot_by_fma(a, b, acc);
+    else
+      return dot_by_mma(a, b, acc);
+  } else {
+    constexpr int kBytesA = is_shared_tile<A> ? 0 : A::shape::kNumel * static_cast<int>(sizeof(typename A::value_type));
+    constexpr int kBytesB = is_shared_tile<B> ? 0 : B::shape::kNumel * static_cast<int>(sizeof(typename B::value_type));
+    static_assert(kBytesA + kBytesB <= 48 * 1024,
+                  "dot: operands that are values must fit in 48 KiB of shared memory; load them with tl::pipeline");
+    __shared__ alignas(128) unsigned char shared[kBytesA + kBytesB];
+    __syncthreads();  // an earlier dot's operands may still be read
+    const auto place = [&](const auto& operand, int offset) {
+      if constexpr (is_shared_tile<remove_cvref_t<decltype(operand)>>)
+        return operand;
+      else
+        return share_tile(operand, shared + offset);
+    };
+    const auto shared_a = place(a, 0);
+    const auto shared_b = place(b, kBytesA);
+    __syncthreads();
+    return dot_tile<kPrecision>(shared_a, shared_b, acc);
+  }
+}
+
+}  // namespace kiln::tl

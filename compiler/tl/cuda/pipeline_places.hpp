@@ -1,0 +1,41 @@
+#pragma once
+
+// Where the elements of a tile that tl::dot reads lie in shared memory, and how much of it a pipeline needs: arithmetic
+// alone, for launches on the host and for tests that count bank conflicts.
+
+namespace kiln::tl {
+
+/// The 16-byte chunks of a tile, numbered along its lines (rows, or columns where those are contiguous), each at an
+/// offset of its own. Chunks of a line of 128 bytes, all banks, keep to that line and change places in it by a XOR with
+/// a function of the line's number. Its eight bits are vectors over {0, 1}^3, chosen so that the chunks that one
+/// instruction touches differ in all banks: those of one place in eight lines that are 1, 2, 4 or 8 apart (ldmatrix of
+/// rows of 128 to 1024 bytes, and of every other row), and pairs in four such lines (32-bit reads of tf32). Both XOR
+/// and numbering are linear over bits: offset(a | b) = offset(a) ^ offset(b) where a and b share no bits, which makes
+/// the part that differs from access to access a constant. Padding lines by a chunk was the alternative: it costs
+/// memory, and gives up alignment to 128 bytes.
+struct SharedPlaces {
+  static constexpr int kChunkBytes = 16, kLineBytes = 128;
+
+  static constexpr unsigned int order(unsigned int line) {
+    return (line ^ (line >> 3 & 1) * 3 ^ (line >> 4 & 1) * 5 ^ (line >> 5 & 1) * 2) & 7;
+  }
+  /// Byte offset of chunk `chunk`.
+  static constexpr unsigned int offset(unsigned int chunk) { return (chunk ^ order(chunk / 8)) * kChunkBytes; }
+};
+
+/// Shared memory of one tile.
+constexpr int shared_tile_bytes(int rows, int columns, int element_bytes) {
+  return (rows * columns * element_bytes + SharedPlaces::kLineBytes - 1) / SharedPlaces::kLineBytes *
+         SharedPlaces::kLineBytes;
+}
+
+/// Dynamic shared memory that a launch gives to a kernel with tl::pipeline<num_stages> of tiles of these sizes:
+///
+///     pipeline_shared_bytes(num_stages, shared_tile_bytes(block_m, block_k, 2), shared_tile_bytes(block_k, block_n,
+///     2))
+template <typename... Bytes>
+constexpr int pipeline_shared_bytes(int num_stages, Bytes... tile_bytes) {
+  return num_stages * (tile_bytes + ... + 0);
+}
+
+}  // namespace kiln::tl

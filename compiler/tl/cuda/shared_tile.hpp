@@ -1,0 +1,95 @@
+#pragma once
+
+#include "compiler/tl/cuda/access.hpp"
+#include "compiler/tl/cuda/pipeline_places.hpp"
+
+namespace kiln::tl {
+
+/// A tile in shared memory, as SharedPlaces says: lines are rows (kAlongColumns) or columns. `address` is one of shared
+/// memory's own 32 bits, at a multiple of 128.
+template <Number T, typename ShapeT, bool kAlongColumns>
+struct SharedTile {
+  using value_type = T;
+  using shape = ShapeT;
+  static constexpr bool kRowsAreLines = kAlongColumns;
+  static constexpr int kBytes = shared_tile_bytes(ShapeT::kRows, ShapeT::kColumns, sizeof(T));
+  static constexpr int kPerChunk = SharedPlaces::kChunkBytes / static_cast<int>(sizeof(T));
+  static constexpr int kLineElements = kAlongColumns ? ShapeT::kColumns : ShapeT::kRows;
+  static constexpr int kChunksPerLine = kLineElements / kPerChunk;
+  static_assert(kChunksPerLine >= 1, "a line of a tile in shared memory is 16 bytes or more");
+
+  uint32_t address;
+};
+
+template <typename T>
+inline constexpr bool is_shared_tile = false;
+template <typename T, typename S, bool kAlongColumns>
+inline constexpr bool is_shared_tile<SharedTile<T, S, kAlongColumns>> = true;
+
+KILN_DEVICE uint32_t shared_window_address(const void* shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+/// Four 8x8 matrices of 2-byte elements; lane 8 * m + r names row r of matrix m. Lane 4 * g + t gets of each matrix the
+/// elements 2 * t and 2 * t + 1 of row g; turned, of column g.
+template <bool kTurned>
+KILN_DEVICE void load_matrices(uint32_t (&matrices)[4], uint32_t row_address) {
+  if constexpr (kTurned)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(row_address)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
+                 : "r"(row_address)
+                 : "memory");
+}
+
+KILN_DEVICE uint32_t load_shared_word(uint32_t address) {
+  uint32_t word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+  return word;
+}
+KILN_DEVICE double load_shared_double(uint32_t address) {
+  double value;
+  asm volatile("ld.shared.f64 %0, [%1];" : "=d"(value) : "r"(address) : "memory");
+  return value;
+}
+KILN_DEVICE void load_shared_doubles(uint32_t address, double& first, double& second) {
+  asm volatile("ld.shared.v2.f64 {%0, %1}, [%2];" : "=d"(first), "=d"(second) : "r"(address) : "memory");
+}
+KILN_DEVICE void load_shared_floats(uint32_t address, float (&values)[4]) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// An address whose low part is a XOR: that of lane_chunk's chunk, moved by that of a chunk whose number has no bit in
+/// common with it.
+KILN_DEVICE uint32_t moved_address(uint32_t lane_address, unsigned int chunk) {
+  const unsigned int offset = SharedPlaces::offset(chunk);
+  return (lane_address ^ (offset & (SharedPlaces::kLineBytes - 1))) + (offset & ~(SharedPlaces::kLineBytes - 1u));
+}
+
+/// Writes a value tile to shared memory, its lines along its rows. A barrier stands before and after.
+template <Number T, typename S, typename L>
+KILN_DEVICE SharedTile<T, S, true> share_tile(const Tile<T, S, L>& x, unsigned char* shared) {
+  using Shared = SharedTile<T, S, true>;
+  constexpr int kRun = is_same<L, Blocked<S>> ? smaller(Blocked<S>::kVector, Shared::kPerChunk) : 1;
+  using Packet = typename PacketOf<kRun * sizeof(T)>::type;
+  KILN_UNROLL for (int r = 0; r < L::kRegisters; r += kRun) {
+    if (L::owns(r)) {
+      const int row = L::row(r), column = L::column(r);
+      const int chunk = row * Shared::kChunksPerLine + column / Shared::kPerChunk;
+      Packet packet;
+      memcpy(&packet, &x.registers[r], sizeof packet);
+      *reinterpret_cast<Packet*>(shared + SharedPlaces::offset(static_cast<unsigned int>(chunk)) +
+                                 column % Shared::kPerChunk * static_cast<int>(sizeof(T))) = packet;
+    }
+  }
+  return {shared_window_address(shared)};
+}
+
+}  // namespace kiln::tl

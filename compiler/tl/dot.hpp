@@ -1,0 +1,88 @@
+#pragma once
+
+#include "compiler/tl/memory.hpp"
+
+namespace kiln::tl {
+
+/// How the products of float operands are formed: in full, or from operands rounded to 11 bits (the GPU's tensor
+/// cores). Means nothing for other operands, and nothing on the CPU, which computes in full.
+enum class DotPrecision { ieee, tf32 };
+
+/// The type that products of T are summed in.
+template <Number T>
+using dot_sum_t = conditional_t<is_same<T, double>, double, conditional_t<Floating<T>, float, int32_t>>;
+
+}  // namespace kiln::tl
+
+#if defined(KILN_TARGET_CUDA)
+#include "compiler/tl/cuda/dot_tile.hpp"
+#else
+#include "compiler/tl/cpu/dot_tile.hpp"
+#endif
+
+namespace kiln::tl {
+
+/// The tile that `dot` of operands of type T accumulates into, zeroed: kM x kN numbers of dot_sum_t<T> (float for
+/// f16, bf16, fp8 and f32, double for f64, int32 for i8 and u8). It lies as the target multiplies: on the GPU in the
+/// layout of the tensor cores' results, in which arithmetic, where, cast and store work on it as on any tile; another
+/// tile that meets it takes that layout.
+///
+///     auto acc = tl::dot_accumulator<T, BLOCK_M, BLOCK_N>();
+template <Number T, int kM, int kN, DotPrecision kPrecision = DotPrecision::ieee>
+KILN_DEVICE auto dot_accumulator() {
+  Tile<dot_sum_t<T>, Shape<kM, kN>, accumulator_layout_t<T, Shape<kM, kN>, kPrecision>> result;
+  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = dot_sum_t<T>{};
+  return result;
+}
+
+/// acc + a @ b: a [M, K], b [K, N], acc [M, N], from dot_accumulator of the operands' type and the same precision.
+/// Operands are values, or what a pipeline hands to its body. Types: f64, f32, f16, bf16, i8, u8 (both the same, but
+/// i8 and u8 may meet), fp8e4m3 and fp8e5m2 (which may meet). Products of integers are exact and sums wrap; those of
+/// narrow floats are exact and are summed in float. Extents are powers of two of 16 or more, K of 32 or more for
+/// 1-byte types. On the GPU operands that are values go through shared memory and take 48 KiB together at most.
+template <DotPrecision kPrecision = DotPrecision::ieee, typename A, typename B, ValueTile Acc>
+KILN_DEVICE Acc dot(const A& a, const B& b, const Acc& acc) {
+  using TA = typename A::value_type;
+  using TB = typename B::value_type;
+  using SA = typename A::shape;
+  using SB = typename B::shape;
+  using S = typename Acc::shape;
+  static_assert(SA::kRank == 2 && SB::kRank == 2 && S::kRank == 2, "dot: operands and accumulator are two-dimensional");
+  static_assert(SA::kColumns == SB::kRows, "dot: a's columns are as many as b's rows");
+  static_assert(SA::kRows == S::kRows && SB::kColumns == S::kColumns,
+                "dot: the accumulator has a's rows and b's columns");
+  static_assert(S::kRows >= 16 && S::kColumns >= 16 && SA::kColumns >= (sizeof(TA) == 1 ? 32 : 16),
+                "dot: extents are 16 or more, and K is 32 or more for types of one byte");
+  static_assert(is_same<TA, TB> || (sizeof(TA) == 1 && sizeof(TB) == 1 && Floating<TA> == Floating<TB>),
+                "dot: the operands have one type; fp8e4m3 and fp8e5m2 may meet, and int8 and uint8");
+  static_assert((Floating<TA> || sizeof(TA) == 1) && !is_same<TA, bool> && !is_same<TB, bool>,
+                "dot: operands are f64, f32, f16, bf16, fp8, int8 or uint8");
+  static_assert(is_same<typename Acc::value_type, dot_sum_t<TA>> &&
+                    is_same<typename Acc::layout, accumulator_layout_t<TA, S, kPrecision>>,
+                "dot: accumulate into dot_accumulator<T, M, N, precision>() of the operands' type, or what was "
+                "computed from it without leaving its layout");
+  return dot_tile<kPrecision>(a, b, acc);
+}
+
+/// The elements at `pointers` (of acc's shape, or broadcast to it, as a bias), in acc's layout; `other` where the mask
+/// is false, which is then not read. The mask is symbolic or a bool.
+template <ValueTile Acc, AddressTile P, typename M, Number O>
+KILN_DEVICE auto load_like(const Acc&, const P& pointers, const M& mask, O other) {
+  static_assert(AffineTile<decltype(pointers.offsets)> && !ValueTile<M>,
+                "load_like: symbolic addresses, and a mask that is symbolic or a bool");
+  using Pointers = typename AccessShape<P, M>::type;
+  static_assert(is_same<broadcast_shape_t<Pointers, typename Acc::shape>, typename Acc::shape>,
+                "load_like: the addresses broadcast to the accumulator's shape");
+  using T = pointee_t<P>;
+  return load_in_layout<T, Pointers, Acc>(pointers.data, pointers.offsets, mask_for<Pointers>(mask), cast<T>(other));
+}
+template <ValueTile Acc, AddressTile P, typename M>
+KILN_DEVICE auto load_like(const Acc& acc, const P& pointers, const M& mask) {
+  return load_like(acc, pointers, mask, pointee_t<P>{});
+}
+template <ValueTile Acc, AddressTile P>
+KILN_DEVICE auto load_like(const Acc& acc, const P& pointers) {
+  return load_like(acc, pointers, true, pointee_t<P>{});
+}
+
+}  // namespace kiln::tl

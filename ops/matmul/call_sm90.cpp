@@ -1,0 +1,167 @@
+#include "ops/matmul/call_sm90.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/tensor_map.hpp"
+#include "ops/grid.hpp"
+#include "ops/matmul/iteration.hpp"
+
+namespace kiln::matmul {
+namespace {
+
+/// Extents and coordinates are 32-bit numbers in the kernel, with room for a tile beyond the end.
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 30;
+/// Rows of a copied operand start at whole lines of the cache.
+constexpr std::int64_t kPackedRowBytes = 128;
+
+const TensorView& view_of(const OpCall& call, int tensor) {
+  const auto index = static_cast<std::size_t>(tensor);
+  return index < call.outputs.size() ? call.outputs[index] : call.inputs[index - call.outputs.size()];
+}
+
+std::int64_t batch_stride_of(const Matrix& matrix) {
+  return matrix.batch_strides.empty() ? 0 : matrix.batch_strides[0];
+}
+
+bool is_whole(std::int64_t stride, DType dtype) {
+  return stride >= 0 && stride * itemsize_bytes(dtype) % kTensorMapAlignmentBytes == 0;
+}
+
+/// One operand of `call`: of extents m or n, and k.
+struct Source {
+  const Matrix& matrix;
+  std::int64_t extent, k, mn_stride, k_stride;
+};
+
+/// The operand as it lies, if the copy engine can read it so.
+std::optional<Sm90Operand> in_place(const Source& source, const OpCall& call, bool may_be_mn) {
+  const DType dtype = source.matrix.dtype;
+  Sm90Operand operand;
+  operand.tensor = source.matrix.tensor;
+  operand.dtype = dtype;
+  operand.extent = source.extent;
+  operand.batch_stride = batch_stride_of(source.matrix);
+  if (!takes_tensor_map(view_of(call, operand.tensor).data) || !is_whole(operand.batch_stride, dtype))
+    return std::nullopt;
+  // A single row has no pitch to speak of.
+  const std::int64_t row_of_k = source.extent == 1 ? kTensorMapAlignmentBytes : source.mn_stride;
+  const std::int64_t row_of_mn = source.k == 1 ? kTensorMapAlignmentBytes : source.k_stride;
+  if (source.k_stride == 1 && row_of_k > 0 && is_whole(row_of_k, dtype)) {
+    operand.pitch = row_of_k;
+    return operand;
+  }
+  if (may_be_mn && itemsize_bytes(dtype) == 2 && source.mn_stride == 1 && row_of_mn > 0 && is_whole(row_of_mn, dtype)) {
+    operand.is_mn = true;
+    operand.pitch = row_of_mn;
+    return operand;
+  }
+  return std::nullopt;
+}
+
+/// The operand in a workspace.
+Sm90Operand packed(const Source& source, int workspace) {
+  const std::int64_t size = itemsize_bytes(source.matrix.dtype);
+  Sm90Operand operand;
+  operand.tensor = source.matrix.tensor;
+  operand.dtype = source.matrix.dtype;
+  operand.extent = source.extent;
+  operand.is_mn = size == 2 && source.mn_stride == 1 && source.k_stride != 1;
+  operand.workspace = workspace;
+  operand.mn_stride = source.mn_stride;
+  operand.k_stride = source.k_stride;
+  operand.tensor_batch_stride = batch_stride_of(source.matrix);
+  const std::int64_t inner = operand.is_mn ? source.extent : source.k, rows = operand.is_mn ? source.k : source.extent;
+  operand.pitch = ceil_div(inner * size, kPackedRowBytes) * kPackedRowBytes / size;
+  operand.batch_stride = operand.tensor_batch_stride != 0 ? operand.pitch * rows : 0;
+  return operand;
+}
+
+/// Whether the kernel and the copies of some operands take less than the portable kernel, which reads such operands
+/// element by element. Rates as measured on an H200.
+bool copies_pay(const Sm90Call& call) {
+  constexpr double kPortableFlops = 100e12, kFlops = 600e12, kBytesPerSecond = 2.5e12, kLaunchSeconds = 4e-6;
+  double seconds = 0;
+  for (const Sm90Operand* operand : {&call.a, &call.b})
+    if (operand->workspace >= 0)
+      seconds += kLaunchSeconds + 2 * static_cast<double>(packed_bytes(*operand, call)) / kBytesPerSecond;
+  const double flops = 2.0 * static_cast<double>(call.m * call.n) * static_cast<double>(call.k * call.batches);
+  return seconds == 0 || seconds + flops / kFlops < flops / kPortableFlops;
+}
+
+bool has_instruction(const MatmulCall& call) {
+  switch (call.a.dtype) {
+    case DType::f16:
+    case DType::bf16:
+    case DType::fp8e4m3:
+    case DType::fp8e5m2:
+    case DType::i8:
+      return true;
+    default:
+      return call.a.dtype == DType::f32 && call.tf32;
+  }
+}
+
+}  // namespace
+
+std::int64_t packed_bytes(const Sm90Operand& operand, const Sm90Call& call) {
+  const std::int64_t rows = operand.is_mn ? call.k : operand.extent;
+  return operand.pitch * rows * itemsize_bytes(operand.dtype) * (operand.batch_stride != 0 ? call.batches : 1);
+}
+
+std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors, const Target& target, Sm90Form form) {
+  if (!is_cuda(target) || target.arch != "sm_90a" || !target.features.empty()) return std::nullopt;
+  if (!has_instruction(call) || call.out.dtype == DType::f64 || call.batch_extents.size() > 1) return std::nullopt;
+  if (std::min({call.m, call.n, call.k}) < 1 || std::max({call.m, call.n, call.k, call.batches()}) > kMostExtent)
+    return std::nullopt;
+  const bool narrow = std::min(call.m, call.n) <= kMostNarrowExtent;
+  const Sm90Form needed = narrow                                   ? Sm90Form::narrow
+                          : call.addend_kind() == ops::kFullAddend ? Sm90Form::with_addend
+                                                                   : Sm90Form::wide;
+  if (form != needed) return std::nullopt;
+
+  const Source a{call.a, call.m, call.k, call.a.row_stride, call.a.column_stride};
+  const Source b{call.b, call.n, call.k, call.b.column_stride, call.b.row_stride};
+  const bool exchanged = narrow && call.m < call.n;
+  // Panels of 64 columns of a narrow operand would be mostly empty.
+  const auto a_operand = in_place(a, tensors, !(narrow && exchanged));
+  const auto b_operand = in_place(b, tensors, !narrow || exchanged);
+  // A narrow product reads its large operand once: a copy would take longer than all else. And copies use the whole
+  // machine.
+  if ((!a_operand || !b_operand) && (narrow || call.num_sms > 0)) return std::nullopt;
+
+  Sm90Call result;
+  result.m = call.m;
+  result.n = call.n;
+  result.k = call.k;
+  result.batches = call.batches();
+  result.a = a_operand.value_or(packed(a, 0));
+  result.b = b_operand.value_or(packed(b, a_operand ? 0 : 1));
+  if (!copies_pay(result)) return std::nullopt;
+  const auto strides_of = [](const Matrix& matrix, std::int64_t(&strides)[3]) {
+    strides[0] = matrix.row_stride;
+    strides[1] = matrix.column_stride;
+    strides[2] = batch_stride_of(matrix);
+  };
+  strides_of(call.out, result.out_strides);
+  if (call.addend.tensor >= 0) strides_of(call.addend, result.addend_strides);
+  if (exchanged) {
+    std::swap(result.m, result.n);
+    std::swap(result.a, result.b);
+    std::swap(result.out_strides[0], result.out_strides[1]);
+    std::swap(result.addend_strides[0], result.addend_strides[1]);
+    result.transposed = true;
+  }
+
+  const std::int64_t inner = result.out_strides[result.transposed ? 0 : 1];
+  const std::int64_t pitch = result.out_strides[result.transposed ? 1 : 0];
+  const std::int64_t lines = result.transposed ? result.n : result.m;
+  // A box that reaches out of the tensor is cut off at whole 16 bytes of a line.
+  const std::int64_t line = result.transposed ? result.m : result.n;
+  result.out_is_mapped =
+      takes_tensor_map(view_of(tensors, call.out.tensor).data) && inner == 1 && is_whole(line, call.out.dtype) &&
+      (lines == 1 || (pitch > 0 && is_whole(pitch, call.out.dtype))) && is_whole(result.out_strides[2], call.out.dtype);
+  return result;
+}
+
+}  // namespace kiln::matmul

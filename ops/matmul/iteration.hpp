@@ -1,0 +1,43 @@
+#pragma once
+
+// Included by kernels and by the host that fills these structs in, so it includes nothing and uses only built-in types.
+
+namespace kiln::ops {
+
+/// kMaxRank without rows and columns.
+inline constexpr int kMaxMatmulBatchDims = 10;
+
+/// The matrices of a product, in the order of their strides below.
+enum MatmulMatrix { kMatmulA, kMatmulB, kMatmulAddend, kMatmulOut, kMatmulMatrices };
+
+/// How the epilogue's addend lies over the output.
+enum MatmulAddend {
+  kNoAddend,
+  kRowAddend,   ///< one row for all rows: a bias
+  kFullAddend,  ///< any strides
+};
+
+/// out (m x n) = a (m x k) times b (k x n), for every matrix of a batch. Strides in elements; batch dimensions are
+/// listed with the fastest first. Tile t of the grid's axis 0 is tile t % (row_blocks * column_blocks) of matrix t /
+/// (row_blocks * column_blocks); axis 1 is a part of k.
+struct MatmulIteration {
+  long long m, n, k;
+  long long row_strides[kMatmulMatrices];
+  long long column_strides[kMatmulMatrices];
+  long long row_blocks, column_blocks;
+  long long tiles;         ///< of all matrices
+  long long k_per_split;   ///< of axis 1; a multiple of BLOCK_K where there are several
+  long long split_stride;  ///< elements between the partial results of one part of k and the next
+  long long num_splits;
+  int num_batch_dims;
+  long long batch_extents[kMaxMatmulBatchDims];
+  long long batch_strides[kMatmulMatrices][kMaxMatmulBatchDims];
+};
+
+/// Numbers of an epilogue, in the type it computes in.
+template <typename Compute>
+struct MatmulScalars {
+  Compute alpha, beta;
+};
+
+}  // namespace kiln::ops

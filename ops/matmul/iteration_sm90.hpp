@@ -1,0 +1,62 @@
+#pragma once
+
+// Included by the kernel and by the host that launches it, so it includes nothing and uses only built-in types.
+
+namespace kiln::ops {
+
+/// Division by a number that is known ahead: x / divisor = (x * multiplier) >> (32 + shift) for 0 <= x < 2^31
+/// (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994). A divisor of 1 has the
+/// multiplier 0 and x itself as its quotient.
+struct MatmulSm90Divisor {
+  int divisor;
+  unsigned int multiplier;
+  int shift;
+};
+constexpr MatmulSm90Divisor matmul_sm90_divisor(int divisor) {
+  int bits = 0;
+  while ((1LL << bits) < divisor) ++bits;
+  if (bits == 0) return {divisor, 0, 0};
+  // 2^(31 + bits) / divisor, rounded up, fits in 32 bits and is exact for numbers of 31 bits.
+  return {divisor,
+          static_cast<unsigned int>(((1ULL << (31 + bits)) + static_cast<unsigned long long>(divisor) - 1) /
+                                    static_cast<unsigned long long>(divisor)),
+          bits - 1};
+}
+
+/// What a kernel of kernel_sm90.cuh takes beside its tensor maps. Blocks of a cluster work on neighbouring tiles, so
+/// tiles are counted in clusters.
+struct MatmulSm90Iteration {
+  int tiles;     ///< of all matrices
+  int k_blocks;  ///< of 128 bytes
+  /// Tiles of a matrix, and of a band: so many cluster rows are walked down before the next cluster column; the last
+  /// band may have fewer.
+  MatmulSm90Divisor matrix, band, band_rows, last_band_rows;
+  int last_band;
+  int a_batch, b_batch;  ///< 1 where the operand has a matrix of its own for each batch, else 0
+  int m, n;
+  long long out_strides[3];  ///< rows, columns, batches, in elements; for outputs without a tensor map
+  long long addend_strides[3];
+};
+
+/// Where things lie in the shared memory of kernel_sm90.cuh.
+struct MatmulSm90Places {
+  static constexpr int kRowBytes = 128;
+  /// Where a math group puts 64 rows of 128 bytes of output, twice, so that one leaves as the other fills.
+  static constexpr int kStoreBytes = 64 * kRowBytes;
+  static constexpr int kBarrierBytes = 8;
+
+  int block_m, block_n, stages, split_k, math_groups;
+
+  constexpr int stage_bytes() const { return (block_m + block_n) * kRowBytes; }
+  constexpr int stores() const { return stages * stage_bytes(); }
+  /// Partial sums from the cluster's other blocks.
+  constexpr int parts() const { return stores() + math_groups * 2 * kStoreBytes; }
+  constexpr int part_bytes() const { return block_m * block_n * 4 / split_k; }
+  /// A row of addends for each math group, 4 bytes each.
+  constexpr int addends() const { return parts() + (split_k - 1) * part_bytes(); }
+  constexpr int addend_row_bytes() const { return block_n * 4; }
+  constexpr int barriers() const { return addends() + math_groups * addend_row_bytes(); }
+  constexpr int bytes() const { return barriers() + (2 * stages + 1) * kBarrierBytes; }
+};
+
+}  // namespace kiln::ops

@@ -1,0 +1,5 @@
+#pragma once
+
+#include "ops/matmul/kernel_output.hpp"
+#include "ops/matmul/kernel_rows.hpp"
+#include "ops/matmul/kernel_tile.hpp"

@@ -1,0 +1,481 @@
+#pragma once
+
+#include "compiler/tl/cast.hpp"
+#include "compiler/tl/cuda/sm90/tensor_map.hpp"
+#include "compiler/tl/cuda/sm90/warpgroup.hpp"
+#include "compiler/tl/cuda/sm90/wgmma.hpp"
+#include "compiler/tl/program.hpp"
+#include "ops/matmul/functors.hpp"
+#include "ops/matmul/iteration_sm90.hpp"
+
+// Matrix products by the copy engine and the warpgroup's tensor cores. One warpgroup asks for boxes of a and b, the
+// others multiply them: they meet at a ring of stages in shared memory, each with a barrier for "full" and one for
+// "empty". Blocks stay and take one tile after the other, so that the first boxes of the next tile come while the last
+// one is stored.
+
+namespace kiln::ops {
+
+using tl::sm90::Barrier;
+using tl::sm90::Major;
+using tl::sm90::TensorMap;
+
+/// MATH_GROUPS warpgroups share a tile, row blocks after row blocks; with TILE_EACH every one takes tiles of its own in
+/// turn, and stores while another multiplies.
+/// CLUSTER_M x CLUSTER_N blocks work on neighbouring tiles and read what they share once; SPLIT_K blocks work on parts
+/// of k of one tile and add up in a fixed order. A_MAJOR, B_MAJOR: see Major.
+/// TRANSPOSED: rows of the product are what lies contiguous in out. MAPPED_OUT: out has a tensor map.
+template <typename OutT, typename AddendT, typename AT, typename BT, int BLOCK_M, int BLOCK_N, int STAGES,
+          int CLUSTER_M, int CLUSTER_N, int SPLIT_K, int MATH_GROUPS, bool TILE_EACH, bool A_MN, bool B_MN,
+          bool TRANSPOSED, bool MAPPED_OUT, typename EpilogueT>
+struct MatmulSm90 {
+  static constexpr MatmulSm90Places kPlaces{BLOCK_M, BLOCK_N, STAGES, SPLIT_K, MATH_GROUPS};
+  using Compute = typename EpilogueT::Compute;
+  using Accumulator = tl::conditional_t<tl::is_same<AT, tl::int8_t>, tl::int32_t, float>;
+  static constexpr Major kMajorA = A_MN ? Major::mn : Major::k, kMajorB = B_MN ? Major::mn : Major::k;
+  static constexpr int kRowBytes = MatmulSm90Places::kRowBytes;
+  static constexpr int kBlockK = kRowBytes / static_cast<int>(sizeof(AT));
+  static constexpr int kSteps = kRowBytes / 32;
+  static constexpr int kPanelBytes = kBlockK * kRowBytes;
+  static constexpr int kABytes = BLOCK_M * kRowBytes;
+  static constexpr int kBlocks = CLUSTER_M * CLUSTER_N * SPLIT_K;
+  static constexpr int kGroupsOfTile = TILE_EACH ? 1 : MATH_GROUPS;
+  static constexpr int kGroupRows = BLOCK_M / kGroupsOfTile;
+  static constexpr int kRowBlocks = kGroupRows / 64;
+  static constexpr int kRegisters = BLOCK_N / 2;
+  /// Columns of a tile that one block stores.
+  static constexpr int kColumns = BLOCK_N / SPLIT_K;
+  static constexpr int kOutBytes = static_cast<int>(sizeof(OutT));
+  static constexpr int kMathThreads = MATH_GROUPS * tl::sm90::kWarpgroupThreads;
+  static constexpr int kWarps = 4 + 4 * MATH_GROUPS;
+  /// Names of barriers: 0 to start, 1 for all that multiply, then one for each group's stores and for its turn.
+  static constexpr int kFirstTurn = 2 + MATH_GROUPS;
+  static_assert(!TILE_EACH || MATH_GROUPS == 2, "two groups take turns");
+  static_assert(kGroupRows % 64 == 0 && BLOCK_N % 8 == 0, "a product has 64 rows and columns by eights");
+  static_assert(SPLIT_K == 1 || (CLUSTER_M * CLUSTER_N == 1 && kRowBlocks == 1 && !TILE_EACH && kColumns >= 8),
+                "parts of k: one row block a group, and 8 columns for each block at the end");
+  static_assert(!TRANSPOSED || kColumns * 64 * kOutBytes <= 2 * MatmulSm90Places::kStoreBytes,
+                "transposed tiles are stored whole");
+
+  tl::uint32_t shared;  ///< see shared_address
+  const TensorMap& a_map;
+  const TensorMap& b_map;
+  const TensorMap& out_map;
+  OutT* out;
+  const AddendT* addend;
+  EpilogueT epilogue;
+  const MatmulSm90Iteration& it;
+  tl::uint32_t rank;
+
+  struct Tile {
+    int row, column, batch;
+  };
+
+  KILN_DEVICE Barrier full(tl::uint32_t slot) const { return {shared + kPlaces.barriers() + slot * Barrier::kBytes}; }
+  KILN_DEVICE Barrier empty(tl::uint32_t slot) const { return full(STAGES + slot); }
+  KILN_DEVICE Barrier parts_arrived() const { return full(2 * STAGES); }
+
+  KILN_DEVICE static int first_tile() { return static_cast<int>(blockIdx.x) / kBlocks; }
+  KILN_DEVICE static int tile_step() { return static_cast<int>(gridDim.x) / kBlocks; }
+
+  KILN_DEVICE static int quotient(int x, MatmulSm90Divisor by) {
+    return by.multiplier == 0 ? x : static_cast<int>(__umulhi(static_cast<unsigned int>(x), by.multiplier) >> by.shift);
+  }
+  /// This block's part of cluster tile `index`: bands of cluster rows, so that what neighbours read lies in the L2.
+  KILN_DEVICE Tile tile_at(int index) const {
+    const int batch = quotient(index, it.matrix), in_matrix = index - batch * it.matrix.divisor;
+    const int band = quotient(in_matrix, it.band), in_band = in_matrix - band * it.band.divisor;
+    const MatmulSm90Divisor rows = band == it.last_band ? it.last_band_rows : it.band_rows;
+    const int column = quotient(in_band, rows);
+    const int row = band * it.band_rows.divisor + in_band - column * rows.divisor;
+    return {(row * CLUSTER_M + down()) * BLOCK_M, (column * CLUSTER_N + across()) * BLOCK_N, batch};
+  }
+  /// This block's place among the cluster's.
+  KILN_DEVICE int down() const { return CLUSTER_M == 1 ? 0 : static_cast<int>(rank) % CLUSTER_M; }
+  KILN_DEVICE int across() const { return CLUSTER_N == 1 ? 0 : static_cast<int>(rank) / CLUSTER_M; }
+  KILN_DEVICE int first_k_block() const {
+    return SPLIT_K == 1 ? 0 : static_cast<int>(static_cast<long long>(it.k_blocks) * rank / SPLIT_K);
+  }
+  KILN_DEVICE int end_k_block() const {
+    return SPLIT_K == 1 ? it.k_blocks : static_cast<int>(static_cast<long long>(it.k_blocks) * (rank + 1) / SPLIT_K);
+  }
+
+  /// One operand's part of a stage: `kSharers` blocks need the same, of which each asks for a share on behalf of all.
+  template <bool kMn, int kExtent, int kSharers>
+  KILN_DEVICE void ask(tl::uint32_t to, const TensorMap& map, Barrier barrier, int k, int mn, int batch, int share,
+                       tl::uint16_t sharers) const {
+    const auto copy = [&](tl::uint32_t box, int x, int y) {
+      if constexpr (kSharers == 1)
+        tl::sm90::copy_box(box, map, barrier, x, y, batch);
+      else
+        tl::sm90::copy_box_to_blocks(box, map, barrier, x, y, batch, sharers);
+    };
+    if constexpr (kMn) {
+      static_assert(kExtent % (kBlockK * kSharers) == 0, "whole panels, as many for each sharer");
+      KILN_UNROLL for (int i = 0; i < kExtent / kBlockK / kSharers; ++i) {
+        const int panel = i * kSharers + share;
+        copy(to + panel * kPanelBytes, mn + panel * kBlockK, k);
+      }
+    } else {
+      constexpr int kRows = kExtent / kSharers;
+      static_assert(kRows <= 256 && kRows % 8 == 0, "a box has at most 256 rows, in whole swizzle groups");
+      copy(to + share * kRows * kRowBytes, k, mn + share * kRows);
+    }
+  }
+
+  /// What one thread does for a, and another for b: issuing a box takes longer than small tiles need to multiply one.
+  template <bool kIsA>
+  KILN_DEVICE void produce(Tile tile) const {
+    constexpr int kExtent = kIsA ? BLOCK_M : BLOCK_N, kSharers = kIsA ? CLUSTER_N : CLUSTER_M;
+    constexpr int kStep = kIsA ? CLUSTER_M : 1, kStart = kIsA ? 0 : CLUSTER_M;
+    const int share = kIsA ? across() : down();
+    tl::uint16_t sharers = 0;
+    KILN_UNROLL for (int i = 0; i < kSharers; ++i) sharers |= 1 << (kIsA ? down() + i * kStep : across() * kStart + i);
+    tl::sm90::RingPosition<STAGES> at;
+    for (int index = first_tile(); index < it.tiles;) {
+      KILN_NO_UNROLL for (int block = first_k_block(); block < end_k_block(); ++block, at.advance()) {
+        empty(at.slot).wait(at.parity ^ 1);
+        const Barrier barrier = full(at.slot);
+        barrier.arrive_and_expect(kExtent * kRowBytes);
+        ask<kIsA ? A_MN : B_MN, kExtent, kSharers>(shared + at.slot * kPlaces.stage_bytes() + (kIsA ? 0 : kABytes),
+                                                   kIsA ? a_map : b_map, barrier, block * kBlockK,
+                                                   kIsA ? tile.row : tile.column,
+                                                   tile.batch * (kIsA ? it.a_batch : it.b_batch), share, sharers);
+      }
+      index += tile_step();
+      tile = tile_at(index);
+    }
+    // Others say that they have read what this block sent them: it stays until they all have.
+    if (kIsA && CLUSTER_M * CLUSTER_N > 1)
+      KILN_NO_UNROLL for (int i = 0; i < STAGES; ++i, at.advance()) empty(at.slot).wait(at.parity ^ 1);
+  }
+
+  /// Tells every block that writes this one's stage that a group is done with it.
+  KILN_DEVICE void release(tl::uint32_t slot, int thread) const {
+    if constexpr (CLUSTER_M * CLUSTER_N == 1) {
+      if (thread == 0) empty(slot).arrive();
+    } else if (thread < CLUSTER_M * CLUSTER_N) {
+      // In a row or a column of blocks everyone writes to everyone.
+      if (CLUSTER_M == 1 || CLUSTER_N == 1 || thread % CLUSTER_M == down() || thread / CLUSTER_M == across())
+        empty(slot).arrive_in_block(static_cast<tl::uint32_t>(thread));
+    }
+  }
+
+  using Accumulators = Accumulator[kRowBlocks][kRegisters];
+
+  KILN_DEVICE void multiply(Accumulators& d, tl::sm90::RingPosition<STAGES>& at, int group, int thread) const {
+    const int begin = first_k_block(), end = end_k_block();
+    const int row_block = TILE_EACH ? 0 : group * kRowBlocks;
+    tl::uint32_t before = 0;
+    KILN_NO_UNROLL for (int block = begin; block < end; ++block) {
+      full(at.slot).wait(at.parity);
+      const tl::uint32_t stage = shared + at.slot * kPlaces.stage_bytes();
+      const tl::uint64_t a =
+          tl::sm90::operand_descriptor(stage + static_cast<tl::uint32_t>(row_block) * 64 * kRowBytes, kPanelBytes);
+      const tl::uint64_t b = tl::sm90::operand_descriptor(stage + kABytes, kPanelBytes);
+      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+      tl::sm90::products_begin();
+      KILN_UNROLL for (int step = 0; step < kSteps; ++step) KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i)
+          tl::sm90::product<AT, BT, kMajorA, kMajorB>(
+              d[i], a + (step * tl::sm90::kStepBytes<AT, kMajorA> + i * 64 * kRowBytes) / 16,
+              b + step * tl::sm90::kStepBytes<BT, kMajorB> / 16, block > begin || step > 0);
+      tl::sm90::products_commit();
+      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+      tl::sm90::products_wait<1>();
+      if (block > begin) release(before, thread);
+      before = at.slot;
+      at.advance();
+    }
+  }
+
+  KILN_DEVICE static void finish_products(Accumulators& d) {
+    tl::sm90::products_wait<0>();
+    KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+  }
+
+  /// Sums the blocks' parts in the order of k; each block keeps kColumns of the columns and sends the others away.
+  KILN_DEVICE void add_parts(const Accumulators& d, Accumulator (&sum)[kRegisters / SPLIT_K], int group,
+                             int thread) const {
+    constexpr int kOwnQuads = kRegisters / 4 / SPLIT_K, kPitch = tl::sm90::kWarpgroupThreads * 16;
+    const tl::uint32_t parts =
+        shared + static_cast<tl::uint32_t>(kPlaces.parts() + group * kOwnQuads * kPitch + thread * 16);
+    const auto place_of = [&](int sender, int receiver, int quad) {
+      return parts + static_cast<tl::uint32_t>((sender - (sender > receiver)) * kPlaces.part_bytes() + quad * kPitch);
+    };
+    const int own = static_cast<int>(rank);
+    KILN_UNROLL for (int to = 0; to < SPLIT_K; ++to) {
+      if (to == own) {
+        KILN_UNROLL for (int i = 0; i < 4 * kOwnQuads; ++i) sum[i] = d[0][4 * kOwnQuads * to + i];
+      } else {
+        KILN_UNROLL for (int quad = 0; quad < kOwnQuads; ++quad) {
+          uint4 value;
+          memcpy(&value, &d[0][4 * (kOwnQuads * to + quad)], sizeof value);
+          tl::sm90::send_to_block(place_of(own, to, quad), value, parts_arrived(), static_cast<tl::uint32_t>(to));
+        }
+      }
+    }
+    parts_arrived().wait(0);
+    KILN_UNROLL for (int quad = 0; quad < kOwnQuads; ++quad) {
+      Accumulator total[4] = {};
+      KILN_UNROLL for (int part = 0; part < SPLIT_K; ++part) {
+        Accumulator values[4];
+        const uint4 bits = tl::sm90::get_shared_quad(place_of(part == own ? part ^ 1 : part, own, quad));
+        memcpy(values, &bits, sizeof bits);
+        KILN_UNROLL for (int i = 0; i < 4; ++i) total[i] += part == own ? sum[4 * quad + i] : values[i];
+      }
+      KILN_UNROLL for (int i = 0; i < 4; ++i) sum[4 * quad + i] = total[i];
+    }
+  }
+
+  /// What the epilogue adds to an element of the product; a row of it depends on out's column alone, which is the
+  /// product's row where that is transposed.
+  KILN_DEVICE Compute addend_at(int row, int column, int batch) const {
+    if constexpr (EpilogueT::kAddend == kNoAddend) {
+      return Compute{};
+    } else {
+      constexpr bool kAnyRow = EpilogueT::kAddend != kRowAddend || TRANSPOSED;
+      constexpr bool kAnyColumn = EpilogueT::kAddend != kRowAddend || !TRANSPOSED;
+      if ((kAnyRow && row >= it.m) || (kAnyColumn && column >= it.n)) return Compute{};
+      return tl::cast<Compute>(addend[batch * it.addend_strides[2] + (kAnyRow ? row * it.addend_strides[0] : 0) +
+                                      (kAnyColumn ? column * it.addend_strides[1] : 0)]);
+    }
+  }
+  KILN_DEVICE Compute finished(Accumulator product, Compute addend) const {
+    if constexpr (EpilogueT::kAddend == kNoAddend)
+      return epilogue.apply(tl::cast<Compute>(product));
+    else
+      return epilogue.apply(tl::cast<Compute>(product), addend);
+  }
+  /// Whether a row of addends waits in shared memory: from the L2 it would come too late for each part of the output.
+  static constexpr bool kStagesAddends = EpilogueT::kAddend == kRowAddend && !TRANSPOSED;
+
+  KILN_DEVICE tl::uint32_t addend_row(int group) const {
+    return shared + static_cast<tl::uint32_t>(kPlaces.addends() + group * kPlaces.addend_row_bytes());
+  }
+  KILN_DEVICE void stage_addends(Tile tile, int group, int thread) const {
+    if constexpr (kStagesAddends)
+      KILN_UNROLL for (int x = 0; x < kColumns; x += tl::sm90::kWarpgroupThreads) if (x + thread < kColumns)
+          tl::sm90::put_shared(addend_row(group) + static_cast<tl::uint32_t>(x + thread) * 4,
+                               addend_at(tile.row, tile.column + x + thread, tile.batch));
+  }
+
+  /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes; of lines of 128 bytes the
+  /// chunks change places as the copy engine's swizzle has them.
+  template <int kLineBytes>
+  KILN_DEVICE static int place(int line, int inner) {
+    const int byte = inner * kOutBytes;
+    return line * kLineBytes + (kLineBytes == kRowBytes ? byte ^ ((line & 7) << 4) : byte);
+  }
+
+  /// 64 rows x kColumns of the product, from `tile` on.
+  template <int kCount>
+  KILN_DEVICE void store(const Accumulator (&d)[kCount], Tile tile, int group, int thread, int& buffer) const {
+    if constexpr (TRANSPOSED)
+      store_transposed(d, tile, group, thread);
+    else
+      store_rows(d, tile, group, thread, buffer);
+  }
+
+  /// What is added to rows y and y + 8, columns x and x + 1 of a tile.
+  KILN_DEVICE void addends_at(Tile tile, int y, int x, int group, Compute (&add)[2][2]) const {
+    if constexpr (kStagesAddends) {
+      tl::sm90::get_shared_pair(addend_row(group) + static_cast<tl::uint32_t>(x) * 4, add[0]);
+      KILN_UNROLL for (int i = 0; i < 2; ++i) add[1][i] = add[0][i];
+    } else {
+      KILN_UNROLL for (int half = 0; half < 2; ++half) KILN_UNROLL for (int i = 0; i < 2; ++i) add[half][i] =
+          addend_at(tile.row + y + 8 * half, tile.column + x + i, tile.batch);
+    }
+  }
+
+  template <int kCount>
+  KILN_DEVICE void store_rows(const Accumulator (&d)[kCount], Tile tile, int group, int thread, int& buffer) const {
+    constexpr int kAcross = kColumns * kOutBytes < kRowBytes ? kColumns : kRowBytes / kOutBytes;
+    constexpr int kLineBytes = kAcross * kOutBytes;
+    // 16-bit elements leave the registers as matrices of 8 x 8, others as pairs.
+    constexpr bool kMatrices = kOutBytes == 2 && tl::is_same<Compute, float> && kAcross % 16 == 0;
+    const int lane = thread % 32, row = thread / 32 * 16 + lane / 4, column = lane % 4 * 2;
+    // Of what this thread writes first; places of the next columns differ in bits that the swizzle leaves to an
+    // exclusive or.
+    const int first_place =
+        kMatrices ? place<kLineBytes>(thread / 32 * 16 + lane % 16, lane / 16 * 8) : place<kLineBytes>(row, column);
+    KILN_UNROLL for (int first = 0; first < kColumns; first += kAcross) {
+      const tl::uint32_t lines =
+          shared + static_cast<tl::uint32_t>(kPlaces.stores() + (2 * group + buffer) * MatmulSm90Places::kStoreBytes);
+      if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<1>();
+      tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+      const tl::uint32_t base = lines + static_cast<tl::uint32_t>(first_place);
+      constexpr int kStep = kMatrices ? 16 : 8;
+      KILN_UNROLL for (int x = 0; x < kAcross; x += kStep) {
+        // No more loads at once than there are registers for.
+        if (EpilogueT::kAddend != kNoAddend && !kStagesAddends && x % 32 == 0) asm volatile("" ::: "memory");
+        const tl::uint32_t address = kLineBytes == kRowBytes ? base ^ (x * kOutBytes) : base + x * kOutBytes;
+        Compute values[kStep / 8][2][2];
+        KILN_UNROLL for (int part = 0; part < kStep / 8; ++part) {
+          Compute add[2][2];
+          addends_at(tile, row, first + x + 8 * part + column, group, add);
+          KILN_UNROLL for (int half = 0; half < 2; ++half) KILN_UNROLL for (int i = 0; i < 2; ++i)
+              values[part][half][i] = finished(d[(first + x) / 2 + 4 * part + 2 * half + i], add[half][i]);
+        }
+        if constexpr (kMatrices) {
+          tl::uint32_t matrices[4];
+          KILN_UNROLL for (int i = 0; i < 4; ++i) matrices[i] =
+              tl::narrow_float::f32_pair_to<tl::is_same<OutT, tl::bfloat16>>(values[i / 2][i % 2][0],
+                                                                             values[i / 2][i % 2][1]);
+          tl::sm90::put_matrices(address, matrices);
+        } else {
+          KILN_UNROLL for (int half = 0; half < 2; ++half)
+              tl::sm90::put_pair<OutT>(address + half * 8 * kLineBytes, values[0][half][0], values[0][half][1]);
+        }
+      }
+      leave<kAcross, 64, kLineBytes>(lines, tile.column + first, tile.row, tile.batch, it.out_strides[1],
+                                     it.out_strides[0], it.n, it.m, group, thread);
+      buffer ^= 1;
+    }
+  }
+
+  /// Columns of the product are lines of out; all of them at once, in panels of 128 bytes of rows.
+  template <int kCount>
+  KILN_DEVICE void store_transposed(const Accumulator (&d)[kCount], Tile tile, int group, int thread) const {
+    constexpr int kAcross = kRowBytes / kOutBytes < 64 ? kRowBytes / kOutBytes : 64;
+    constexpr int kLineBytes = kAcross * kOutBytes;
+    const int row = thread / 32 * 16 + thread % 32 / 4, column = thread % 4 * 2;
+    const tl::uint32_t panels =
+        shared + static_cast<tl::uint32_t>(kPlaces.stores() + 2 * group * MatmulSm90Places::kStoreBytes);
+    if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<0>();
+    tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+    KILN_UNROLL for (int r = 0; r < kCount; ++r) {
+      const int x = r / 4 * 8 + column + r % 2, y = row + r / 2 % 2 * 8;
+      const OutT value = tl::cast<OutT>(finished(d[r], addend_at(tile.row + y, tile.column + x, tile.batch)));
+      tl::sm90::put_shared(
+          panels + static_cast<tl::uint32_t>(y / kAcross * kColumns * kLineBytes + place<kLineBytes>(x, y % kAcross)),
+          value);
+    }
+    KILN_UNROLL for (int first = 0; first < 64; first += kAcross) leave<kAcross, kColumns, kLineBytes>(
+        panels + first / kAcross * kColumns * kLineBytes, tile.row + first, tile.column, tile.batch, it.out_strides[0],
+        it.out_strides[1], it.m, it.n, group, thread);
+  }
+
+  /// A buffer of kLines lines to out, by the copy engine or by the threads.
+  template <int kAcross, int kLines, int kLineBytes>
+  KILN_DEVICE void leave(tl::uint32_t buffer, int inner, int line, int batch, long long inner_stride,
+                         long long line_stride, long long inner_end, long long line_end, int group, int thread) const {
+    if constexpr (MAPPED_OUT) {
+      tl::sm90::writes_ready();
+      tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+      if (thread == 0) {
+        tl::sm90::store_box(out_map, buffer, inner, line, batch);
+        tl::sm90::end_store_group();
+      }
+    } else {
+      tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+      OutT* const first = out + (batch * it.out_strides[2] + line * line_stride + inner * inner_stride);
+      _Pragma("unroll 8") for (int i = thread; i < kAcross * kLines; i += tl::sm90::kWarpgroupThreads) {
+        const int x = i % kAcross, y = i / kAcross;
+        const OutT value = tl::sm90::get_shared<OutT>(buffer + static_cast<tl::uint32_t>(place<kLineBytes>(y, x)));
+        if (inner + x < inner_end && line + y < line_end) first[y * line_stride + x * inner_stride] = value;
+      }
+    }
+  }
+
+  KILN_DEVICE void consume(Tile first, int group, int thread) const {
+    tl::sm90::RingPosition<STAGES> at;
+    int buffer = 0;
+    const int own_blocks = end_k_block() - first_k_block();
+    if constexpr (TILE_EACH) at.advance(static_cast<tl::uint32_t>(group * own_blocks));
+    for (int index = first_tile() + (TILE_EACH ? group * tile_step() : 0); index < it.tiles;
+         index += TILE_EACH ? MATH_GROUPS * tile_step() : tile_step()) {
+      Tile tile = index == first_tile() ? first : tile_at(index);
+      if constexpr (!TILE_EACH) tile.row += group * kGroupRows;
+      if constexpr (SPLIT_K > 1) tile.column += static_cast<int>(rank) * kColumns;
+      stage_addends(tile, group, thread);
+      Accumulators d;
+      // A barrier's parity tells only neighbouring phases apart: a group waits for stages once the other has taken all
+      // before them.
+      if (TILE_EACH && index != first_tile()) tl::sm90::named_sync(kFirstTurn + group, kMathThreads);
+      multiply(d, at, group, thread);
+      if (TILE_EACH && index + tile_step() < it.tiles) tl::sm90::named_arrive(kFirstTurn + (group ^ 1), kMathThreads);
+      finish_products(d);
+      release((at.slot + STAGES - 1) % STAGES, thread);
+      if constexpr (SPLIT_K > 1) {
+        Accumulator sum[kRegisters / SPLIT_K];
+        add_parts(d, sum, group, thread);
+        store(sum, tile, group, thread, buffer);
+      } else {
+        KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) {
+          store(d[i], tile, group, thread, buffer);
+          tile.row += 64;
+        }
+      }
+      if constexpr (TILE_EACH) at.advance(static_cast<tl::uint32_t>((MATH_GROUPS - 1) * own_blocks));
+    }
+    if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<0>();
+  }
+
+  /// The order of things is for small products, which take no longer than what comes before the first box arrives.
+  KILN_DEVICE void run() {
+    const int warp = tl::sm90::warp_uniform(static_cast<int>(threadIdx.x) / 32);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane == 0) {
+      if (warp == 0) tl::sm90::prefetch(a_map);
+      if (warp == 1) tl::sm90::prefetch(b_map);
+      if (MAPPED_OUT && warp == 4) tl::sm90::prefetch(out_map);
+      // One warp would need 50 cycles for each.
+      KILN_UNROLL for (int i = 0; i < 2 * STAGES + (SPLIT_K > 1); i += kWarps) {
+        const int barrier = i + warp;
+        const int arrivals = barrier < STAGES       ? 2  // what was asked for of a and of b
+                             : barrier < 2 * STAGES ? kGroupsOfTile * (CLUSTER_M + CLUSTER_N - 1)
+                                                    : 1;
+        if (barrier < 2 * STAGES + (SPLIT_K > 1)) full(static_cast<tl::uint32_t>(barrier)).init(arrivals);
+      }
+      tl::sm90::barriers_ready();
+    }
+    __syncwarp();
+    const Tile tile = tile_at(first_tile());
+    if constexpr (kBlocks > 1)
+      tl::sm90::cluster_meet();
+    else
+      __syncthreads();
+    constexpr bool kMovesRegisters = MATH_GROUPS > 1 && kRowBlocks * kRegisters > 64;
+    if (__builtin_expect(warp < 4, 1)) {
+      if constexpr (kMovesRegisters) tl::sm90::give_registers<40>();
+      if (lane == 0) {
+        if (warp == 0) produce<true>(tile);
+        if (warp == 1) produce<false>(tile);
+        if (SPLIT_K > 1 && warp == 2) parts_arrived().arrive_and_expect((SPLIT_K - 1) * kPlaces.part_bytes());
+      }
+    } else {
+      if constexpr (kMovesRegisters) tl::sm90::take_registers<232>();
+      consume(tile, warp / 4 - 1, static_cast<int>(threadIdx.x) % tl::sm90::kWarpgroupThreads);
+    }
+  }
+};
+
+/// See MatmulSm90. `a` and `b` stand only for their types; scales: one f32 each, where the epilogue has them.
+template <typename Out, typename Addend, typename A, typename B, int BLOCK_M, int BLOCK_N, int STAGES, int CLUSTER_M,
+          int CLUSTER_N, int SPLIT_K, int MATH_GROUPS, bool TILE_EACH, bool A_MN, bool B_MN, bool TRANSPOSED,
+          bool MAPPED_OUT, typename Epilogue>
+__global__ __launch_bounds__(32 * KILN_NUM_WARPS, 1)
+    __cluster_dims__(CLUSTER_M* CLUSTER_N* SPLIT_K) void matmul_sm90_kernel(
+        const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+        const __grid_constant__ TensorMap out_map, Out* out, const Addend* addend, const float* scale_a,
+        const float* scale_b, MatmulScalars<typename Epilogue::Compute> scalars,
+        const __grid_constant__ MatmulSm90Iteration iteration) {
+  using Kernel = MatmulSm90<Out, Addend, A, B, BLOCK_M, BLOCK_N, STAGES, CLUSTER_M, CLUSTER_N, SPLIT_K, MATH_GROUPS,
+                            TILE_EACH, A_MN, B_MN, TRANSPOSED, MAPPED_OUT, Epilogue>;
+  static_assert(32 * KILN_NUM_WARPS == (1 + MATH_GROUPS) * tl::sm90::kWarpgroupThreads,
+                "a warpgroup more than multiply");
+  extern __shared__ __align__(1024) unsigned char shared[];
+  Epilogue epilogue{scalars};
+  if constexpr (Epilogue::kScaled) epilogue.scale(*scale_a, *scale_b);
+  Kernel kernel{tl::sm90::shared_address(shared),
+                a_map,
+                b_map,
+                out_map,
+                out,
+                addend,
+                epilogue,
+                iteration,
+                Kernel::kBlocks > 1 ? tl::sm90::cluster_rank() : 0};
+  kernel.run();
+}
+
+}  // namespace kiln::ops

@@ -1,0 +1,148 @@
+#include "ops/matmul/launch_rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "ops/grid.hpp"
+#include "ops/matmul/call_arguments.hpp"
+
+namespace kiln::matmul {
+namespace {
+
+constexpr std::int64_t kMostRows = 4;
+constexpr std::int64_t kAccessBytes = 16;
+/// Programs that keep an H200's 132 multiprocessors busy.
+constexpr std::int64_t kEnoughPrograms = 256;
+
+/// b's tiles run along k where its rows are contiguous, along n where its columns are.
+bool runs_along_k(const MatmulCall& call) {
+  return order_of(call.b) == 1;
+}
+
+std::int64_t packet_elements(const MatmulCall& call) {
+  return kAccessBytes / itemsize_bytes(call.b.dtype);
+}
+
+/// The registers of a thread bound how much it may hold, and with 8 bytes it is half as many elements.
+ConfigSpace space_of(bool is_wide, const Target& target) {
+  if (!is_cuda(target))
+    return {{{"BLOCK_N", {64, 16, 4}}, {"BLOCK_K", {64, 16, 4}}, {"UNROLL", {1}}, {"SPLIT_K", {1, 2, 4, 8}}},
+            {{"BLOCK_N * BLOCK_K == 256", [](const Config& c) { return c.at("BLOCK_N") * c.at("BLOCK_K") == 256; }}}};
+  const auto elements = [](const Config& c) { return c.at("BLOCK_N") * c.at("BLOCK_K") / (32 * c.at("num_warps")); };
+  const std::int64_t most = is_wide ? 8 : 16;
+  return {{{"BLOCK_N", {4, 8, 16, 32, 64, 128}},
+           {"BLOCK_K", {8, 16, 32, 64, 128, 256, 512}},
+           {"UNROLL", {8, 4, 2, 1}},
+           {"SPLIT_K", {1, 2, 4, 8, 16, 32}},
+           {"num_warps", {4, 8}}},
+          {{fmt::format("2 to {} elements of a tile to a thread", most),
+            [=](const Config& c) { return elements(c) >= 2 && elements(c) <= most; }},
+           {"8 to 64 elements of UNROLL tiles to a thread",
+            [=](const Config& c) { return elements(c) * c.at("UNROLL") >= 8 && elements(c) * c.at("UNROLL") <= 64; }}}};
+}
+
+/// What keeps most of a matrix in flight on an H200, within a tenth of the best for 4096 x 4096 of bf16.
+Config cuda_config(const MatmulCall& call) {
+  const std::int64_t packet = packet_elements(call);
+  // Two packets of b to a thread, where what is read of a for one serves the other.
+  const std::int64_t elements = std::min<std::int64_t>(2 * packet, 16);
+  std::int64_t num_warps = 4, block_n = 4, block_k = 32 * elements;
+  if (!runs_along_k(call)) {
+    // Rows of a line of 128 bytes, or of a sector where that leaves enough programs and no second kernel is needed.
+    num_warps = 8;
+    block_n = 8 * packet;
+    while (block_n > 2 * packet && ceil_div(call.n, block_n) * call.batches() < kEnoughPrograms) block_n /= 2;
+    if (ceil_div(call.n, block_n) * call.batches() < kEnoughPrograms) block_n = 8 * packet;
+    block_k = 32 * num_warps * elements / block_n;
+  }
+  const std::int64_t unroll = std::clamp<std::int64_t>(floor_power_of_two(call.k / block_k),
+                                                       std::max<std::int64_t>(8 / elements, 1), 64 / elements);
+  const std::int64_t programs = ceil_div(call.n, block_n) * call.batches();
+  std::int64_t split = 1;
+  if (programs < kEnoughPrograms)
+    while (split < 32 && programs * split < kEnoughPrograms && call.k / (split * 2) >= unroll * block_k) split *= 2;
+  return {{"BLOCK_N", block_n},
+          {"BLOCK_K", block_k},
+          {"UNROLL", std::min<std::int64_t>(unroll, 8)},
+          {"SPLIT_K", split},
+          {"num_warps", num_warps}};
+}
+
+Config cpu_config(const MatmulCall& call) {
+  const std::int64_t block_n = runs_along_k(call) ? 4 : 64;
+  return {{"BLOCK_N", block_n}, {"BLOCK_K", 256 / block_n}, {"UNROLL", 1}, {"SPLIT_K", 1}};
+}
+
+/// Elements that a thread accesses at once: a packet where b's lines are that far apart, else one.
+std::int64_t vector_width(const MatmulCall& call) {
+  const std::int64_t line = runs_along_k(call) ? call.b.column_stride : call.b.row_stride;
+  return line % packet_elements(call) == 0 ? packet_elements(call) : 1;
+}
+
+LaunchPlan make_plan(const Problem& problem, const OpCall& op_call, const Config& config, const Target& target) {
+  const MatmulCall call = make_call(problem, op_call);
+  const std::int64_t rows = ceil_power_of_two(call.m);
+  const std::int64_t block_n = config.at("BLOCK_N"), block_k = config.at("BLOCK_K");
+  const KSplit split = split_k(call, config);
+  const ops::MatmulIteration it = make_iteration(problem, call, rows, block_n, split, target);
+
+  LaunchPlan plan;
+  KernelLaunch& launch = plan.launches.emplace_back();
+  const bool is_whole = split.num_splits == 1;
+  if (is_whole)
+    launch.template_arguments.emplace_back(TypeName{call.epilogue_type()});
+  else
+    launch.template_arguments.emplace_back(call.accumulator);
+  launch.template_arguments.emplace_back(std::min<std::int64_t>(order_of(call.a) * 2, 2));
+  launch.template_arguments.emplace_back(order_of(call.b));
+  if (is_whole) launch.template_arguments.emplace_back(order_of(call.out));
+  for (const std::int64_t size : {rows, block_n, block_k, config.at("UNROLL")})
+    launch.template_arguments.emplace_back(size);
+  launch.template_arguments.emplace_back(!call.batch_extents.empty());
+  for (const DType dtype : {call.a.dtype, call.b.dtype}) launch.template_arguments.emplace_back(dtype);
+  launch.arguments.add_tensor(call.a.tensor);
+  launch.arguments.add_tensor(call.b.tensor);
+  launch.geometry.grid = {it.tiles, split.num_splits, 1};
+  if (const std::int64_t* num_warps = config.find("num_warps"))
+    launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
+  launch.vector_width = static_cast<std::int32_t>(vector_width(call));
+  if (is_whole) {
+    for (const DType dtype : {call.addend.dtype, call.out.dtype}) launch.template_arguments.emplace_back(dtype);
+    launch.kernel = "kiln::ops::matmul_rows_kernel";
+    add_epilogue_arguments(call, it, launch.arguments);
+  } else {
+    launch.kernel = "kiln::ops::matmul_rows_partial_kernel";
+    add_combination(problem, call, it, target, plan);
+  }
+  return plan;
+}
+
+}  // namespace
+
+Variant rows_variant(bool is_wide, const Resolve& resolve, const KernelSource& source) {
+  Variant variant;
+  variant.name = is_wide ? "rows_f64" : "rows";
+  variant.doc =
+      "up to four rows times a matrix whose rows or columns are contiguous: the matrix is read once, untouched "
+      "by shared memory";
+  variant.source = source;
+  variant.kernel = "kiln::ops::matmul_rows_kernel";
+  const auto call_of = [resolve](const OpCall& call) { return make_call(resolve(call.inputs, call.attributes), call); };
+  variant.serves = [call_of, is_wide](const OpCall& op_call, const Target&) {
+    const MatmulCall call = call_of(op_call);
+    return call.m <= kMostRows && order_of(call.b) != 2 && call.num_sms == 0 && (call.a.dtype == DType::f64) == is_wide;
+  };
+  variant.space = [is_wide](const Target& target) { return space_of(is_wide, target); };
+  variant.default_config = [call_of](const OpCall& call, const Target& target) {
+    return is_cuda(target) ? cuda_config(call_of(call)) : cpu_config(call_of(call));
+  };
+  variant.plan = [resolve](const OpCall& call, const Config& config, const Target& target) {
+    return make_plan(resolve(call.inputs, call.attributes), call, config, target);
+  };
+  return variant;
+}
+
+}  // namespace kiln::matmul

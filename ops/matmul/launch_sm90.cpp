@@ -1,0 +1,201 @@
+#include "ops/matmul/launch_sm90.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ops/grid.hpp"
+#include "ops/layout/copy_config.hpp"
+#include "ops/layout/copy_plan.hpp"
+#include "ops/matmul/call_arguments.hpp"
+#include "ops/matmul/call_sm90.hpp"
+#include "ops/matmul/iteration_sm90.hpp"
+#include "ops/matmul/tiling_sm90.hpp"
+
+namespace kiln::matmul {
+namespace {
+
+constexpr std::int64_t kRowBytes = ops::MatmulSm90Places::kRowBytes;
+
+/// What the kernel's constants are for one call.
+struct Sm90Tiling {
+  std::int64_t block_m, block_n, cluster_m, cluster_n, split_k, math_groups, group_m;
+  std::int64_t cluster_blocks() const { return cluster_m * cluster_n * split_k; }
+};
+
+/// `sharers` blocks of a cluster ask for a part each.
+TensorMap operand_map(const Sm90Operand& operand, std::int64_t k, std::int64_t batches, std::int64_t block,
+                      std::int64_t sharers, bool tf32) {
+  const std::int64_t size = itemsize_bytes(operand.dtype), block_k = kRowBytes / size;
+  TensorMap map;
+  map.tensor_index = operand.tensor;
+  map.workspace_index = operand.workspace;
+  map.dtype = operand.dtype;
+  map.rounds_to_tf32 = tf32;
+  map.rank = 3;
+  map.extents = {operand.is_mn ? operand.extent : k, operand.is_mn ? k : operand.extent,
+                 operand.batch_stride != 0 ? batches : 1};
+  map.strides_bytes = {operand.pitch * size,
+                       operand.batch_stride != 0 ? operand.batch_stride * size : operand.pitch * size};
+  map.box = {static_cast<std::int32_t>(block_k), static_cast<std::int32_t>(operand.is_mn ? block_k : block / sharers),
+             1};
+  map.swizzle = TensorMapSwizzle::b128;
+  return map;
+}
+
+TensorMap out_map(const Sm90Call& call, int tensor, DType dtype, const Sm90Tiling& tiling) {
+  const std::int64_t size = itemsize_bytes(dtype), row = kRowBytes / size;
+  const std::int64_t columns = tiling.block_n / tiling.split_k;
+  const std::int64_t inner = call.transposed ? std::min<std::int64_t>(row, 64) : std::min(row, columns);
+  const std::int64_t pitch = call.out_strides[call.transposed ? 1 : 0] * size;
+  TensorMap map;
+  map.tensor_index = tensor;
+  map.dtype = dtype;
+  map.rank = 3;
+  map.extents = {call.transposed ? call.m : call.n, call.transposed ? call.n : call.m, call.batches};
+  const std::int64_t line = pitch > 0 ? pitch : ceil_div(map.extents[0] * size, 16) * 16;
+  map.strides_bytes = {line, call.out_strides[2] != 0 ? call.out_strides[2] * size : line};
+  map.box = {static_cast<std::int32_t>(inner), static_cast<std::int32_t>(call.transposed ? columns : 64), 1};
+  map.swizzle = inner * size == kRowBytes ? TensorMapSwizzle::b128 : TensorMapSwizzle::none;
+  return map;
+}
+
+ops::MatmulSm90Iteration make_iteration(const Sm90Call& call, const Sm90Tiling& tiling) {
+  const auto clusters = [](std::int64_t extent, std::int64_t block, std::int64_t cluster) {
+    return static_cast<int>(ceil_div(ceil_div(extent, block), cluster));
+  };
+  const int rows = clusters(call.m, tiling.block_m, tiling.cluster_m);
+  const int columns = clusters(call.n, tiling.block_n, tiling.cluster_n);
+  const int band = static_cast<int>(std::min<std::int64_t>(tiling.group_m, rows));
+  ops::MatmulSm90Iteration it{};
+  it.tiles = rows * columns * static_cast<int>(call.batches);
+  it.k_blocks = static_cast<int>(sm90_k_blocks(call));
+  it.matrix = ops::matmul_sm90_divisor(rows * columns);
+  it.band = ops::matmul_sm90_divisor(band * columns);
+  it.band_rows = ops::matmul_sm90_divisor(band);
+  it.last_band = (rows - 1) / band;
+  it.last_band_rows = ops::matmul_sm90_divisor(rows - it.last_band * band);
+  it.a_batch = call.a.batch_stride != 0;
+  it.b_batch = call.b.batch_stride != 0;
+  it.m = static_cast<int>(call.m);
+  it.n = static_cast<int>(call.n);
+  std::copy_n(call.out_strides, 3, it.out_strides);
+  std::copy_n(call.addend_strides, 3, it.addend_strides);
+  return it;
+}
+
+/// Copies an operand to its workspace.
+void add_copy(const Sm90Operand& operand, const Sm90Call& call, const Target& target, LaunchPlan& plan) {
+  const std::int64_t batches = operand.batch_stride != 0 ? call.batches : 1;
+  TensorView to, from;
+  to.dtype = from.dtype = operand.dtype;
+  to.device = from.device = Device::cuda();
+  to.shape = from.shape = {batches, operand.extent, call.k};
+  to.strides = {operand.batch_stride, operand.is_mn ? 1 : operand.pitch, operand.is_mn ? operand.pitch : 1};
+  from.strides = {operand.tensor_batch_stride, operand.mn_stride, operand.k_stride};
+  const layout::Copy copy = layout::make_copy(to, from);
+  const layout::CopyKind kind = layout::kind_of(copy, DeviceType::cuda);
+  plan.launches.push_back(layout::make_launch(kind, "matmul", copy, layout::default_config(kind, copy, target), target,
+                                              {.workspace = operand.workspace}, operand.tensor));
+  plan.launches.back().source = embedded_source("ops/layout/kernel.hpp");
+  plan.workspace_bytes.push_back(packed_bytes(operand, call));
+}
+
+LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& call, const Config& config, const Target& target) {
+  const std::int64_t split_k = sm90_split_k(config, sm90_k_blocks(call), matmul.num_sms);
+  const Sm90Tiling tiling{
+      config.at("BLOCK_M"),     config.at("BLOCK_N"), config.at("CLUSTER_M"), config.at("CLUSTER_N"), split_k,
+      config.at("MATH_GROUPS"), config.at("GROUP_M")};
+  const bool tile_each = config.at("TILE_EACH") != 0;
+  LaunchPlan plan;
+  for (const Sm90Operand* operand : {&call.a, &call.b})
+    if (operand->workspace >= 0) add_copy(*operand, call, target, plan);
+  KernelLaunch& launch = plan.launches.emplace_back();
+  launch.template_arguments = {matmul.out.dtype,
+                               matmul.addend.tensor >= 0 ? matmul.addend.dtype : matmul.out.dtype,
+                               call.a.dtype,
+                               call.b.dtype,
+                               tiling.block_m,
+                               tiling.block_n,
+                               config.at("NUM_STAGES"),
+                               tiling.cluster_m,
+                               tiling.cluster_n,
+                               tiling.split_k,
+                               tiling.math_groups,
+                               tile_each,
+                               call.a.is_mn,
+                               call.b.is_mn,
+                               call.transposed,
+                               call.out_is_mapped,
+                               TypeName{matmul.epilogue_type()}};
+  ops::MatmulSm90Places places = sm90_places(config);
+  places.split_k = static_cast<int>(split_k);
+  const ops::MatmulSm90Iteration it = make_iteration(call, tiling);
+  const std::int64_t processors = matmul.num_sms > 0 ? std::min(matmul.num_sms, kSm90Processors) : kSm90Processors;
+  // Parts of k have no ring to go on with: each cluster has one tile.
+  const std::int64_t clusters =
+      split_k > 1 ? it.tiles
+                  : std::min<std::int64_t>(it.tiles, std::max<std::int64_t>(processors / tiling.cluster_blocks(), 1));
+  launch.geometry.grid = {clusters * tiling.cluster_blocks(), 1, 1};
+  launch.geometry.num_warps = static_cast<std::int32_t>(4 + 4 * tiling.math_groups);
+  launch.geometry.shared_bytes = places.bytes();
+  launch.arguments.add_tensor_map(
+      operand_map(call.a, call.k, call.batches, tiling.block_m, tiling.cluster_n, matmul.tf32));
+  launch.arguments.add_tensor_map(
+      operand_map(call.b, call.k, call.batches, tiling.block_n, tiling.cluster_m, matmul.tf32));
+  // Without a map of its own the kernel never looks at this one.
+  launch.arguments.add_tensor_map(
+      call.out_is_mapped ? out_map(call, matmul.out.tensor, matmul.out.dtype, tiling)
+                         : operand_map(call.a, call.k, call.batches, tiling.block_m, tiling.cluster_n, matmul.tf32));
+  launch.arguments.add_tensor(matmul.out.tensor);
+  add_tensor_or_null(launch.arguments, matmul.addend.tensor);
+  add_tensor_or_null(launch.arguments, matmul.scale_a);
+  add_tensor_or_null(launch.arguments, matmul.scale_b);
+  matmul.add_scalars(launch.arguments);
+  launch.arguments.add_value(it);
+  return plan;
+}
+
+std::string name_of(Sm90Form form) {
+  constexpr std::string_view kNames[] = {"sm90", "sm90_with_addend", "sm90_narrow"};
+  return std::string(kNames[static_cast<std::size_t>(form)]);
+}
+
+Variant sm90_variant(const Resolve& resolve, const KernelSource& source, Sm90Form form) {
+  const auto call_of = [resolve](const OpCall& call) { return make_call(resolve(call.inputs, call.attributes), call); };
+  Variant variant;
+  variant.name = name_of(form);
+  variant.doc =
+      "the copy engine brings boxes in, warpgroups multiply them; blocks share what they read and take tile after tile";
+  variant.source = source;
+  variant.kernel = "kiln::ops::matmul_sm90_kernel";
+  variant.serves = [call_of, form](const OpCall& call, const Target& target) {
+    const MatmulCall matmul = call_of(call);
+    // A cluster is not to be larger than what may be used.
+    return (matmul.num_sms == 0 || matmul.num_sms >= 4) && sm90_call(matmul, call, target, form).has_value();
+  };
+  variant.space = [form](const Target&) { return sm90_space(form); };
+  variant.default_config = [call_of, form](const OpCall& call, const Target& target) {
+    const MatmulCall matmul = call_of(call);
+    return default_sm90_tiling(sm90_call(matmul, call, target, form).value(), form, itemsize_bytes(matmul.out.dtype),
+                               matmul.num_sms);
+  };
+  variant.plan = [call_of, form](const OpCall& call, const Config& config, const Target& target) {
+    const MatmulCall matmul = call_of(call);
+    return make_plan(matmul, sm90_call(matmul, call, target, form).value(), config, target);
+  };
+  return variant;
+}
+
+}  // namespace
+
+std::vector<Variant> sm90_variants(const Resolve& resolve) {
+  const KernelSource source = embedded_source("ops/matmul/kernel_sm90.cuh");
+  std::vector<Variant> variants;
+  for (const Sm90Form form : kSm90Forms) variants.push_back(sm90_variant(resolve, source, form));
+  return variants;
+}
+
+}  // namespace kiln::matmul

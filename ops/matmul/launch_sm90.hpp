@@ -1,0 +1,12 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/matmul/call.hpp"
+
+namespace kiln::matmul {
+
+/// The kernels for sm_90a, the preferred one first.
+std::vector<Variant> sm90_variants(const Resolve& resolve);
+
+}  // namespace kiln::matmul

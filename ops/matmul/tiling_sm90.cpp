@@ -1,0 +1,165 @@
+#include "ops/matmul/tiling_sm90.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "ops/grid.hpp"
+
+namespace kiln::matmul {
+namespace {
+
+constexpr std::int64_t kSharedBytes = 227 * 1024;
+
+std::int64_t row_blocks(const Config& c) {
+  return c.at("BLOCK_M") / (c.at("TILE_EACH") != 0 ? 1 : c.at("MATH_GROUPS")) / 64;
+}
+/// Words of accumulator to a thread; ptxas spills beyond.
+std::int64_t most_accumulator_words(Sm90Form form) {
+  return form == Sm90Form::with_addend ? 96 : 128;
+}
+std::int64_t cluster_blocks(const Config& c) {
+  return c.at("CLUSTER_M") * c.at("CLUSTER_N");
+}
+
+struct Tile {
+  std::int64_t m, n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each;
+
+  Config config() const {
+    return {{"BLOCK_M", m},
+            {"BLOCK_N", n},
+            {"NUM_STAGES", stages},
+            {"CLUSTER_M", cluster_m},
+            {"CLUSTER_N", cluster_n},
+            {"SPLIT_K", split_k},
+            {"MATH_GROUPS", math_groups},
+            {"TILE_EACH", tile_each},
+            {"GROUP_M", 8}};
+  }
+};
+
+/// Clocks of an H200 for one call: what its tiles multiply and bring in, dealt out over the processors, but no less
+/// than the memory takes. The constants are fitted to measurements of bf16; other types move as many bytes in as many
+/// clocks.
+double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, std::int64_t num_sms) {
+  constexpr double kStart = 3000;                // until the first block of k is there, and the end
+  constexpr double kL2BytesPerClock = 46;        // of one processor
+  constexpr double kMemoryBytesPerClock = 2300;  // of all
+  constexpr double kStoreBytesPerClock = 80;     // of one processor
+  constexpr double kCluster = 250;
+  constexpr double kExchange = 1700;  // of partial sums between two blocks
+  const std::int64_t blocks = tile.cluster_m * tile.cluster_n * tile.split_k;
+  const auto clusters_of = [&](std::int64_t extent, std::int64_t block, std::int64_t cluster) {
+    return ceil_div(ceil_div(extent, block), cluster);
+  };
+  const std::int64_t tiles =
+      clusters_of(call.m, tile.m, tile.cluster_m) * clusters_of(call.n, tile.n, tile.cluster_n) * call.batches;
+  const std::int64_t processors = num_sms > 0 ? std::min(num_sms, kSm90Processors) : kSm90Processors;
+  const double rounds = static_cast<double>(ceil_div(tiles, std::max<std::int64_t>(processors / blocks, 1)));
+  const double k_blocks = static_cast<double>(ceil_div(sm90_k_blocks(call), tile.split_k));
+
+  // Shared memory gives 128 bytes a clock, and each 64 rows of a meet all of b.
+  const double products = static_cast<double>(tile.m * tile.n) / 32;
+  const double reading = static_cast<double>(tile.m / 64 * (64 + tile.n)) * (tile.n < 128 ? 1.9 : 1.0);
+  const double loading =
+      static_cast<double>(tile.m / tile.cluster_n + tile.n / tile.cluster_m) * 128 / kL2BytesPerClock;
+  const double storing = 600 + static_cast<double>(tile.m * tile.n * out_bytes) / kStoreBytesPerClock;
+  const double multiplying = k_blocks * std::max({products, reading, loading}) * 1.04;
+  double total =
+      tile.tile_each != 0 ? rounds * std::max(multiplying, 0.8 * storing) + storing : rounds * (multiplying + storing);
+  if (tile.split_k > 1) total += kExchange * std::sqrt(static_cast<double>(tile.split_k - 1));
+  if (tile.cluster_m * tile.cluster_n > 1) total += kCluster;
+  const double bytes = static_cast<double>(call.batches) *
+                       (static_cast<double>((call.m + call.n) * call.k * itemsize_bytes(call.a.dtype)) +
+                        static_cast<double>(call.m * call.n * out_bytes));
+  return kStart + std::max(total, bytes / kMemoryBytesPerClock);
+}
+
+// The first of several that take as long is taken.
+constexpr Tile kWideTiles[] = {
+    {128, 256, 4, 2, 1, 1, 2, 0}, {128, 128, 6, 2, 1, 1, 2, 1}, {256, 128, 4, 2, 1, 1, 2, 0},
+    {128, 192, 4, 1, 2, 1, 2, 0}, {128, 128, 6, 2, 1, 1, 2, 0}, {64, 128, 8, 2, 1, 1, 1, 0},
+    {128, 64, 8, 1, 1, 1, 2, 0},  {128, 64, 8, 1, 2, 1, 2, 0},  {64, 128, 8, 1, 1, 1, 1, 0},
+    {128, 64, 7, 1, 1, 2, 2, 0},  {64, 64, 8, 1, 1, 1, 1, 0},   {64, 64, 8, 1, 1, 2, 1, 0},
+    {64, 64, 8, 1, 1, 4, 1, 0},
+};
+constexpr Tile kNarrowTiles[] = {
+    {64, 16, 10, 1, 1, 2, 1, 0}, {128, 16, 10, 1, 1, 2, 2, 0}, {64, 16, 10, 1, 1, 1, 1, 0}, {128, 32, 9, 1, 1, 2, 2, 0},
+    {64, 32, 10, 1, 1, 2, 1, 0}, {64, 32, 10, 1, 1, 1, 1, 0},  {128, 32, 9, 1, 1, 4, 2, 0},
+};
+
+}  // namespace
+
+ConfigSpace sm90_space(Sm90Form form) {
+  const bool narrow = form == Sm90Form::narrow;
+  const std::int64_t most_words = most_accumulator_words(form);
+  const std::vector<std::int64_t> one = {1};
+  std::vector<Tunable> tunables = {
+      {"BLOCK_M", narrow ? std::vector<std::int64_t>{128, 64} : std::vector<std::int64_t>{128, 256, 64}},
+      {"BLOCK_N", narrow ? std::vector<std::int64_t>{16, 32} : std::vector<std::int64_t>{256, 128, 64, 192}},
+      {"NUM_STAGES",
+       narrow ? std::vector<std::int64_t>{10, 8, 9, 12, 15} : std::vector<std::int64_t>{4, 3, 5, 6, 7, 8}},
+      {"CLUSTER_M", narrow ? one : std::vector<std::int64_t>{1, 2, 4}},
+      {"CLUSTER_N", narrow ? one : std::vector<std::int64_t>{1, 2, 4}},
+      {"SPLIT_K", {1, 2, 4}},
+      {"MATH_GROUPS", {2, 1}},
+      {"TILE_EACH", {0, 1}},
+      {"GROUP_M", {8, 4, 16}}};
+  return {
+      std::move(tunables),
+      {{"the stages and what else lies in shared memory take " + std::to_string(kSharedBytes) + " bytes at most",
+        [](const Config& c) { return sm90_places(c).bytes() <= kSharedBytes; }},
+       {"a math group has 64 rows, or whole multiples, and at most " + std::to_string(most_words) +
+            " words of accumulator to a thread",
+        [most_words](const Config& c) {
+          const std::int64_t shared_by = c.at("TILE_EACH") != 0 ? 1 : c.at("MATH_GROUPS");
+          return c.at("BLOCK_M") % (64 * shared_by) == 0 && row_blocks(c) * c.at("BLOCK_N") / 2 <= most_words;
+        }},
+       {"TILE_EACH needs MATH_GROUPS = 2 and SPLIT_K = 1",
+        [](const Config& c) { return c.at("TILE_EACH") == 0 || (c.at("MATH_GROUPS") == 2 && c.at("SPLIT_K") == 1); }},
+       {"SPLIT_K needs no other cluster, one row block to a math group, BLOCK_N of 64 at most and of 16 to a part",
+        [](const Config& c) {
+          const std::int64_t split = c.at("SPLIT_K"), block_n = c.at("BLOCK_N");
+          return split == 1 || (cluster_blocks(c) == 1 && row_blocks(c) == 1 && block_n <= 64 &&
+                                block_n / split >= (block_n < 64 ? 8 : 16));
+        }},
+       {"a cluster has 4 blocks at most, which share an operand in parts of 64", [](const Config& c) {
+          return cluster_blocks(c) <= 4 &&
+                 (c.at("CLUSTER_M") == 1 || c.at("BLOCK_N") % (64 * c.at("CLUSTER_M")) == 0) &&
+                 (c.at("CLUSTER_N") == 1 || c.at("BLOCK_M") % (64 * c.at("CLUSTER_N")) == 0);
+        }}}};
+}
+
+Config default_sm90_tiling(const Sm90Call& call, Sm90Form form, std::int64_t out_bytes, std::int64_t num_sms) {
+  const auto consider = [&](const auto& tiles) {
+    const Tile* best = nullptr;
+    double least = std::numeric_limits<double>::infinity();
+    for (const Tile& tile : tiles) {
+      if (row_blocks(tile.config()) * tile.n / 2 > most_accumulator_words(form)) continue;
+      const double estimate = clocks(call, tile, out_bytes, num_sms);
+      if (estimate < least) {
+        least = estimate;
+        best = &tile;
+      }
+    }
+    return best->config();
+  };
+  return form == Sm90Form::narrow ? consider(kNarrowTiles) : consider(kWideTiles);
+}
+
+ops::MatmulSm90Places sm90_places(const Config& config) {
+  const auto value = [&](std::string_view name) { return static_cast<int>(config.at(name)); };
+  return {value("BLOCK_M"), value("BLOCK_N"), value("NUM_STAGES"), value("SPLIT_K"), value("MATH_GROUPS")};
+}
+
+std::int64_t sm90_split_k(const Config& config, std::int64_t k_blocks, std::int64_t num_sms) {
+  return num_sms > 0 ? 1 : std::min(config.at("SPLIT_K"), floor_power_of_two(k_blocks));
+}
+
+std::int64_t sm90_k_blocks(const Sm90Call& call) {
+  return ceil_div(call.k * itemsize_bytes(call.a.dtype), ops::MatmulSm90Places::kRowBytes);
+}
+
+}  // namespace kiln::matmul

@@ -1,0 +1,98 @@
+// Compiles configs of matmul's spaces for the architectures that matter, with no GPU, and refuses spills. One of each
+// space, another one every time; KILN_SWEEP=full compiles all of them, which takes an hour of one core.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "registry/plan.hpp"
+#include "registry/registry.hpp"
+#ifdef KILN_HAS_CUDA
+#include "compiler/nvrtc_compiler.hpp"
+#endif
+
+namespace kiln {
+namespace {
+
+class MatmulConfigs : public ::testing::TestWithParam<std::string> {};
+
+#ifdef KILN_HAS_CUDA
+bool full_sweep() {
+  const char* value = std::getenv("KILN_SWEEP");
+  return value != nullptr && std::string(value) == "full";
+}
+
+/// Those that ask for a kernel of their own: how k is split changes nothing in it.
+std::vector<Config> distinct_configs(const ConfigSpace& space) {
+  std::vector<Config> configs = space.enumerate();
+  std::erase_if(configs, [](const Config& config) { return config.at("SPLIT_K") != 1; });
+  return configs;
+}
+
+void check_no_spills(const OpSpec& spec, const Variant& variant, const OpCall& call, const Config& config,
+                     const Target& target) {
+  const LaunchPlan plan = variant.plan(call, config, target);
+  ASSERT_EQ(plan.launches.size(), 1u);
+  const KernelLaunch& launch = plan.launches[0];
+  const CompileRequest request{.op = spec.name,
+                               .configuration = to_string(config),
+                               .source = variant.source,
+                               .kernel = launch.kernel.empty() ? variant.kernel : launch.kernel,
+                               .template_arguments = launch.template_arguments,
+                               .num_parameters = launch.arguments.size(),
+                               .num_warps = launch.geometry.num_warps,
+                               .vector_width = launch.vector_width,
+                               .target = target};
+  SCOPED_TRACE(instance_name(request) + " for " + to_string(target) + ", " + request.configuration);
+  const PtxasReport report = ptxas_report(request);
+  EXPECT_EQ(report.spill_store_bytes, 0);
+  EXPECT_EQ(report.spill_load_bytes, 0);
+  EXPECT_GT(report.registers, 0);
+}
+#endif
+
+TEST_P(MatmulConfigs, CompileWithoutSpilling) {
+#ifdef KILN_HAS_CUDA
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  const bool tf32 = GetParam() == "tf32";
+  const DType dtype = tf32 ? DType::f32 : parse_dtype(GetParam());
+  const OpSpec& spec = Registry::process().get("linear");
+  const Attributes attributes = {{"activation", std::string("gelu")},
+                                 {"num_sms", std::int64_t{0}},
+                                 {"out_dtype", dtype == DType::f64 ? DType::f64 : DType::f32},
+                                 {"precision", std::string(tf32 ? "tf32" : "ieee")}};
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"})
+    for (const std::int64_t rows : {4, 1000}) {
+      std::vector<TensorView> inputs = {dense_view(nullptr, dtype, {rows, 1024}, Device::cuda(0)),
+                                        dense_view(nullptr, dtype, {1024, 1024}, Device::cuda(0))};
+      if (dtype != DType::f64) inputs.push_back(dense_view(nullptr, DType::f32, {1024}, Device::cuda(0)));
+      const TensorMeta meta = spec.infer(inputs, attributes).at(0);
+      const TensorView out = dense_view(nullptr, meta.dtype, meta.shape, Device::cuda(0));
+      const OpCall call{inputs, std::span(&out, 1), attributes};
+      const Target target = parse_cuda_target(arch);
+      for (const Variant& variant : spec.variants) {
+        if (!variant.name.starts_with(rows == 4 ? "rows" : "tile") || !variant.serves(call, target)) continue;
+        std::vector<Config> configs = distinct_configs(variant.space(target));
+        std::shuffle(configs.begin(), configs.end(), random);
+        if (!full_sweep()) configs.resize(std::min<std::size_t>(configs.size(), 1));
+        for (const Config& config : configs) check_no_spills(spec, variant, call, config, target);
+      }
+    }
+#else
+  GTEST_SKIP() << "built with KILN_CUDA=OFF";
+#endif
+}
+
+INSTANTIATE_TEST_SUITE_P(Operands, MatmulConfigs, ::testing::Values("f64", "f32", "tf32", "bf16", "fp8e4m3", "i8"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,127 @@
+// Compiles configs of matmul's sm_90a kernels with no GPU and refuses spills: a few of each form, other ones every
+// time; KILN_SWEEP=full compiles all of them.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "registry/plan.hpp"
+#include "registry/registry.hpp"
+#ifdef KILN_HAS_CUDA
+#include "compiler/nvrtc_compiler.hpp"
+#endif
+
+namespace kiln {
+namespace {
+
+struct Case {
+  std::string name, variant;
+  DType dtype;
+  DType out;
+  Dims a, b;
+  bool a_transposed, b_transposed;  ///< stored the other way round
+  bool full_addend;
+};
+
+TensorView stored(const Dims& shape, DType dtype, bool transposed) {
+  TensorView view = dense_view(nullptr, dtype, shape, Device::cuda(0));
+  if (transposed) view.strides = {1, shape[0]};
+  return view;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const bool a_transposed : {false, true})
+    for (const bool b_transposed : {false, true}) {
+      const std::string majors = std::string(a_transposed ? "T" : "N") + (b_transposed ? "T" : "N");
+      all.push_back({"wide" + majors,
+                     "sm90",
+                     DType::bf16,
+                     DType::bf16,
+                     {1024, 512},
+                     {512, 1024},
+                     a_transposed,
+                     b_transposed,
+                     false});
+    }
+  all.push_back({"f32_out", "sm90", DType::f16, DType::f32, {1024, 512}, {512, 1024}, false, true, false});
+  all.push_back({"odd_out", "sm90", DType::f16, DType::f16, {1024, 512}, {512, 1023}, false, true, false});
+  all.push_back({"fp8", "sm90", DType::fp8e4m3, DType::bf16, {1024, 512}, {512, 1024}, false, true, false});
+  all.push_back({"i8", "sm90", DType::i8, DType::i32, {1024, 512}, {512, 1024}, false, true, false});
+  all.push_back({"addend", "sm90_with_addend", DType::bf16, DType::bf16, {1024, 512}, {512, 1024}, false, false, true});
+  all.push_back({"narrow", "sm90_narrow", DType::bf16, DType::bf16, {16, 512}, {512, 1024}, false, true, true});
+  all.push_back({"narrow_n", "sm90_narrow", DType::bf16, DType::f32, {1024, 512}, {512, 16}, false, true, true});
+  return all;
+}
+
+class MatmulSm90Configs : public ::testing::TestWithParam<Case> {};
+
+TEST_P(MatmulSm90Configs, CompileWithoutSpilling) {
+#ifdef KILN_HAS_CUDA
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  const Case& c = GetParam();
+  const OpSpec& spec = Registry::process().get("matmul");
+  const Target target = parse_cuda_target("sm_90a");
+  std::vector<TensorView> inputs = {stored(c.a, c.dtype, c.a_transposed), stored(c.b, c.dtype, c.b_transposed)};
+  const Dims shape{c.a[0], c.b[1]};
+  if (c.full_addend) inputs.push_back(dense_view(nullptr, c.out, shape, Device::cuda(0)));
+  const TensorView out = dense_view(nullptr, c.out, shape, Device::cuda(0));
+  const Attributes attributes = {{"alpha", 1.0},
+                                 {"beta", 1.0},
+                                 {"out_dtype", c.out},
+                                 {"precision", std::string("ieee")},
+                                 {"num_sms", std::int64_t{0}}};
+  const OpCall call{inputs, std::span(&out, 1), attributes};
+  const auto serving = std::find_if(spec.variants.begin(), spec.variants.end(),
+                                    [&](const Variant& variant) { return variant.serves(call, target); });
+  ASSERT_NE(serving, spec.variants.end());
+  ASSERT_EQ(serving->name, c.variant);
+
+  // The number of stages and the order of tiles change nothing in the code.
+  std::vector<Config> configs = serving->space(target).enumerate();
+  std::vector<Config> distinct;
+  for (const Config& config : configs) {
+    const bool seen = std::any_of(distinct.begin(), distinct.end(), [&](Config other) {
+      other.set("NUM_STAGES", config.at("NUM_STAGES"));
+      other.set("GROUP_M", config.at("GROUP_M"));
+      return other == config;
+    });
+    if (!seen) distinct.push_back(config);
+  }
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  std::shuffle(distinct.begin(), distinct.end(), random);
+  const char* sweep = std::getenv("KILN_SWEEP");
+  if (sweep == nullptr || std::string(sweep) != "full") distinct.resize(std::min<std::size_t>(distinct.size(), 2));
+  for (const Config& config : distinct) {
+    const LaunchPlan plan = serving->plan(call, config, target);
+    ASSERT_EQ(plan.launches.size(), 1u);
+    const KernelLaunch& launch = plan.launches[0];
+    SCOPED_TRACE(to_string(config));
+    const PtxasReport report = ptxas_report({.op = spec.name,
+                                             .configuration = to_string(config),
+                                             .source = serving->source,
+                                             .kernel = serving->kernel,
+                                             .template_arguments = launch.template_arguments,
+                                             .num_parameters = launch.arguments.size(),
+                                             .num_warps = launch.geometry.num_warps,
+                                             .target = target});
+    EXPECT_EQ(report.spill_store_bytes, 0);
+    EXPECT_EQ(report.spill_load_bytes, 0);
+    EXPECT_GT(report.registers, 0);
+  }
+#else
+  GTEST_SKIP() << "built with KILN_CUDA=OFF";
+#endif
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, MatmulSm90Configs, ::testing::ValuesIn(cases()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace kiln

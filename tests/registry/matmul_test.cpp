@@ -1,0 +1,206 @@
+// Products that the sweep does not make: long sums, all tiles and splits, limited processors, and what must be refused.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "registry/dispatch.hpp"
+#include "registry/plan.hpp"
+#include "registry/registry.hpp"
+#include "tests/registry/device_tensors.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::available_devices;
+using ::testing::HasSubstr;
+using testing::make_f32;
+using testing::read_f32;
+using testing::view_of;
+
+class Matmul : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    devices_ = available_devices();
+    if (devices_.empty())
+      GTEST_SKIP() << "no target: " << compiler_problem(DeviceType::cpu) << "; " << device_problem(DeviceType::cuda);
+  }
+  std::vector<Device> devices_;
+  std::mt19937 random_{17};
+
+  std::vector<float> normal_numbers(std::int64_t count) {
+    std::normal_distribution<float> normal;
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (float& value : values) value = normal(random_);
+    return values;
+  }
+  /// -2 to 2: products and their sums are exact in every dtype and order.
+  std::vector<float> small_integers(std::int64_t count) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (float& value : values) value = static_cast<float>(static_cast<int>(random_() % 5) - 2);
+    return values;
+  }
+};
+
+Tensor cast_to(const Tensor& x, DType dtype) {
+  return x.dtype() == dtype ? x : dispatch_gpu_op("cast", {x}, {{"dtype", dtype}});
+}
+
+/// a (m x k) @ b (k x n), dense and row-major, in double.
+std::vector<double> product(const std::vector<float>& a, const std::vector<float>& b, std::int64_t m, std::int64_t n) {
+  const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n), inner = a.size() / rows;
+  std::vector<double> result(rows * columns);
+  for (std::size_t row = 0; row < rows; ++row)
+    for (std::size_t i = 0; i < inner; ++i)
+      for (std::size_t column = 0; column < columns; ++column)
+        result[row * columns + column] += static_cast<double>(a[row * inner + i]) * b[i * columns + column];
+  return result;
+}
+
+/// Unit roundoff of a float dtype.
+double roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return 0x1p-11;
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::f64:
+      return 0x1p-53;
+    default:
+      return 0x1p-24;
+  }
+}
+
+TEST_F(Matmul, ErrorsGrowWithTheRootOfK) {
+  constexpr std::int64_t kM = 48, kN = 40;
+  for (const Device device : devices_)
+    for (const std::int64_t k : {256, 16384})
+      for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+        for (const char* precision : {"ieee", "tf32"}) {
+          const bool tf32 = std::string(precision) == "tf32";
+          if (tf32 && dtype != DType::f32) continue;
+          const Tensor a = cast_to(make_f32({kM, k}, normal_numbers(kM * k), device), dtype);
+          const Tensor b = cast_to(make_f32({k, kN}, normal_numbers(k * kN), device), dtype);
+          const std::vector<double> exact =
+              product(read_f32(cast_to(a, DType::f32)), read_f32(cast_to(b, DType::f32)), kM, kN);
+          const std::vector<float> got = read_f32(
+              dispatch_gpu_op("matmul", {a, b}, {{"out_dtype", DType::f32}, {"precision", std::string(precision)}}));
+          // Sums are of size sqrt(k). Each of k additions rounds a partial sum, and tf32 each operand to 11 bits:
+          // random walks, of which six standard deviations are allowed.
+          const double size = std::sqrt(static_cast<double>(k));
+          const double bound = size * (4 * size * roundoff(DType::f32) + (tf32 ? 6 * 0x1p-11 : 0));
+          for (std::size_t i = 0; i < got.size(); ++i)
+            ASSERT_NEAR(got[i], exact[i], bound)
+                << name(dtype) << " " << precision << " k " << k << " element " << i << " on " << to_string(device);
+        }
+}
+
+TEST_F(Matmul, EveryTileAndSplitIsExactOnWholeNumbers) {
+  constexpr std::int64_t kM = 200, kN = 150, kK = 333;
+  for (const Device device : devices_)
+    for (const DType dtype : {DType::f32, DType::bf16, DType::fp8e4m3, DType::i8, DType::f64})
+      for (const char* precision : {"ieee", "tf32"}) {
+        if (std::string(precision) == "tf32" && dtype != DType::f32) continue;
+        const std::vector<float> a_values = small_integers(kM * kK), b_values = small_integers(kK * kN);
+        const std::vector<double> exact = product(a_values, b_values, kM, kN);
+        const Tensor a = cast_to(make_f32({kM, kK}, a_values, device), dtype);
+        const Tensor b = cast_to(make_f32({kK, kN}, b_values, device), dtype);
+        const Attributes attributes = {{"out_dtype", DType::f32}, {"precision", std::string(precision)}};
+        const Choice choice = [&] {
+          const OpSpec& spec = Registry::process().get("matmul");
+          const std::vector<TensorView> inputs = {a, b};
+          const Tensor out = make_f32(Dims{kM, kN}, {}, device);
+          Attributes complete = attributes;
+          for (const AttributeSpec& attribute : spec.attributes)
+            if (complete.find(attribute.name) == nullptr) complete.set(attribute.name, attribute.fallback);
+          const OpCall call{inputs, std::span(&out.view(), 1), complete};
+          return choose(spec, call, target_of(device), nullptr);
+        }();
+        const std::vector<Config> configs = choice.variant->space(target_of(device)).enumerate();
+        for (int i = 0; i < 6; ++i) {
+          const Config& config = configs[random_() % configs.size()];
+          const std::vector<float> got = read_f32(dispatch_gpu_op("matmul", {a, b}, attributes, {.config = &config}));
+          for (std::size_t j = 0; j < got.size(); ++j)
+            ASSERT_EQ(got[j], exact[j]) << name(dtype) << " " << precision << " " << to_string(config) << " element "
+                                        << j << " on " << to_string(device);
+        }
+      }
+}
+
+TEST_F(Matmul, RepeatsGiveIdenticalBits) {
+  for (const Device device : devices_) {
+    const Tensor a = make_f32({64, 3000}, normal_numbers(64 * 3000), device);
+    const Tensor b = make_f32({3000, 70}, normal_numbers(3000 * 70), device);
+    Config config{{"SPLIT_K", 4}};
+    std::vector<float> first;
+    for (int i = 0; i < 50; ++i) {
+      const std::vector<float> got = read_f32(dispatch_gpu_op("matmul", {a, b}, {}, {.config = &config}));
+      if (i == 0) first = got;
+      ASSERT_EQ(std::memcmp(got.data(), first.data(), got.size() * sizeof(float)), 0) << "repeat " << i;
+    }
+  }
+}
+
+TEST_F(Matmul, FewProcessorsDoTheSameWork) {
+  constexpr std::int64_t kM = 300, kN = 260, kK = 100;
+  const std::vector<float> a = small_integers(kM * kK), b = small_integers(kK * kN);
+  const std::vector<double> exact = product(a, b, kM, kN);
+  for (const Device device : devices_)
+    for (const std::int64_t num_sms : {1, 7, 100'000}) {
+      const std::vector<float> got = read_f32(dispatch_gpu_op(
+          "matmul", {make_f32({kM, kK}, a, device), make_f32({kK, kN}, b, device)}, {{"num_sms", num_sms}}));
+      for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], exact[i]) << num_sms << " element " << i;
+    }
+}
+
+TEST_F(Matmul, NothingToSumGivesTheAddend) {
+  for (const Device device : devices_) {
+    const Tensor a = make_f32({2, 0}, {}, device), b = make_f32({0, 3}, {}, device);
+    EXPECT_THAT(read_f32(dispatch_gpu_op("matmul", {a, b})), ::testing::Each(0.f));
+    const Tensor c = make_f32({3}, {1, 2, 3}, device);
+    EXPECT_THAT(read_f32(dispatch_gpu_op("matmul", {a, b, c}, {{"beta", 2.0}})),
+                ::testing::ElementsAre(2, 4, 6, 2, 4, 6));
+    EXPECT_EQ(
+        dispatch_gpu_op("matmul", {make_f32({0, 4}, {}, device), make_f32({4, 5}, normal_numbers(20), device)}).shape(),
+        (Dims{0, 5}));
+  }
+}
+
+TEST_F(Matmul, ScalesAreReadOnTheDevice) {
+  for (const Device device : devices_) {
+    const std::vector<float> a = small_integers(32 * 64), b = small_integers(64 * 48);
+    const std::vector<double> exact = product(a, b, 32, 48);
+    const std::vector<float> got = read_f32(dispatch_gpu_op(
+        "scaled_matmul",
+        {cast_to(make_f32({32, 64}, a, device), DType::fp8e4m3), cast_to(make_f32({64, 48}, b, device), DType::fp8e5m2),
+         make_f32({1}, {0.5f}, device), make_f32(Dims{}, {4.f}, device)},
+        {{"out_dtype", DType::f32}}));
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], 2 * exact[i]) << i;
+  }
+}
+
+TEST_F(Matmul, RefusesAnOutputThatOverlapsAnInput) {
+  for (const Device device : devices_) {
+    const Tensor memory = make_f32(normal_numbers(1000), device);
+    const Tensor a = view_of(memory, {10, 10}, {10, 1}), b = view_of(memory, {10, 10}, {10, 1}, 200);
+    const Tensor out = view_of(memory, {10, 10}, {10, 1}, 90);
+    for (const Tensor& given : {out, a}) {
+      try {
+        dispatch_gpu_op("matmul", {a, b}, {}, {.outputs = {{given}}});
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), HasSubstr("'out'"));
+        EXPECT_THAT(error.what(), HasSubstr("'a'"));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln

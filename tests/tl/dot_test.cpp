@@ -1,0 +1,622 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "compiler/tl/cuda/mma_places.hpp"
+#include "core/float_formats.hpp"
+#include "tests/tl/tile_test.hpp"
+#ifdef KILN_HAS_CUDA
+#include "compiler/nvrtc_compiler.hpp"
+#endif
+
+namespace kiln {
+namespace {
+
+using kiln::testing::TextKernel;
+
+constexpr const char* kKernels = R"(
+#include <kiln/tl.hpp>
+namespace dot_kernels {
+
+// Lines along the columns (0), along the rows (1), or neither: neighbours two elements apart (2).
+template <int ORDER, int M, int N, typename T>
+KILN_DEVICE auto tile_at(T* data, int64_t row, int64_t column, int64_t stride) {
+  const auto i = tl::expand_dims<1>(tl::arange<M>()) + row;
+  const auto j = tl::expand_dims<0>(tl::arange<N>()) + column;
+  if constexpr (ORDER == 0)
+    return data + (i * stride + j);
+  else if constexpr (ORDER == 1)
+    return data + (i + j * stride);
+  else
+    return data + (i * stride + j * 2);
+}
+template <int M, int N>
+KILN_DEVICE auto mask_of(int64_t row, int64_t column, int64_t rows, int64_t columns) {
+  return (tl::expand_dims<1>(tl::arange<M>()) + row < rows) & (tl::expand_dims<0>(tl::arange<N>()) + column < columns);
+}
+
+template <typename TA, typename TB, int M, int N, int K, int NUM_STAGES, bool TF32, int ORDER_A, int ORDER_B>
+KILN_KERNEL void matmul(const TA* a, const TB* b, tl::dot_sum_t<TA>* out, int64_t m, int64_t n, int64_t k,
+                        int64_t a_offset, int64_t a_stride, int64_t b_offset, int64_t b_stride, int64_t out_offset,
+                        int64_t out_stride) {
+  constexpr tl::DotPrecision kPrecision = TF32 ? tl::DotPrecision::tf32 : tl::DotPrecision::ieee;
+  const int64_t row = tl::program_id(1) * M, column = tl::program_id(0) * N;
+  auto acc = tl::dot_accumulator<TA, M, N, kPrecision>();
+  tl::pipeline<NUM_STAGES>(
+      (k + K - 1) / K,
+      [&](int64_t step) {
+        return tl::Tuple{tl::deferred_load(tile_at<ORDER_A, M, K>(a + a_offset, row, step * K, a_stride),
+                                           mask_of<M, K>(row, step * K, m, k)),
+                         tl::deferred_load(tile_at<ORDER_B, K, N>(b + b_offset, step * K, column, b_stride),
+                                           mask_of<K, N>(step * K, column, k, n))};
+      },
+      [&](const auto& x, const auto& y) { acc = tl::dot<kPrecision>(x, y, acc); });
+  tl::store(tile_at<0, M, N>(out + out_offset, row, column, out_stride), acc, mask_of<M, N>(row, column, m, n));
+}
+
+// Of values in registers, in the layouts that they have; the second operand is the sum of two tiles.
+template <typename T, int M, int N, int K>
+KILN_KERNEL void matmul_of_values(const T* a, const T* b, tl::dot_sum_t<T>* out) {
+  const auto x = tl::load(tile_at<0, M, K>(a, 0, 0, K));
+  const auto y = tl::load(tile_at<0, K, N>(b, 0, 0, N));
+  auto acc = tl::dot(x, y, tl::dot_accumulator<T, M, N>());
+  acc = tl::dot(x, tl::trans(tl::trans(y)), acc);
+  tl::store(tile_at<0, M, N>(out, 0, 0, N), acc);
+}
+
+// relu(2 * a @ b + bias + row_bias + c) where row + column is even, else -1; stored as TO, and again transposed.
+template <typename T, typename TO, int M, int N, int K>
+KILN_KERNEL void epilogue(const T* a, const T* b, const float* bias, const T* row_bias, const T* c, TO* out,
+                          TO* transposed, int64_t m, int64_t n, int64_t out_offset, int64_t out_stride) {
+  auto acc = tl::dot(tl::load(tile_at<0, M, K>(a, 0, 0, K)), tl::load(tile_at<0, K, N>(b, 0, 0, N)),
+                     tl::dot_accumulator<T, M, N>());
+  const auto i = tl::expand_dims<1>(tl::arange<M>());
+  const auto j = tl::expand_dims<0>(tl::arange<N>());
+  const auto mask = (i < m) & (j < n);
+  const auto result = acc * 2 + tl::load_like(acc, bias + j, j < n) + tl::load(row_bias + i, i < m) +
+                      tl::load_like(acc, c + (i * n + j), mask);
+  const auto even = (tl::cast<int32_t>(i + j) & 1) == 0;
+  const auto chosen = tl::cast<TO>(tl::where(even, tl::maximum(result, 0), -1));
+  tl::store(out + (i * out_stride + j + out_offset), chosen, mask);
+  tl::store(transposed + (i + j * m), chosen, mask);
+}
+
+// All patterns of a fp8 type as f16, four to a program.
+template <typename T, bool BY_BITS>
+KILN_KERNEL void widen(uint16_t* out) {
+#if defined(KILN_TARGET_CUDA)
+  const uint32_t first = 4 * static_cast<uint32_t>(tl::program_id(0));
+  uint32_t low, high;
+  const uint32_t bytes = first | (first + 1) << 8 | (first + 2) << 16 | (first + 3) << 24;
+  if constexpr (BY_BITS)
+    tl::widen_fp8_by_bits<T>(bytes, low, high);
+  else
+    tl::widen_fp8<T>(bytes, low, high);
+  tl::store(out + first, static_cast<uint16_t>(low));
+  tl::store(out + first + 1, static_cast<uint16_t>(low >> 16));
+  tl::store(out + first + 2, static_cast<uint16_t>(high));
+  tl::store(out + first + 3, static_cast<uint16_t>(high >> 16));
+#endif
+}
+
+}  // namespace dot_kernels
+)";
+
+TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, int num_warps) {
+  TextKernel made{"tests/tl/dot_kernels.hpp", kKernels, "dot_kernels::" + name, std::move(arguments)};
+  made.num_warps = num_warps;
+  return made;
+}
+
+/// Numbers that the dtype has exactly.
+Tensor tensor_of_numbers(DType dtype, const std::vector<double>& values) {
+  Tensor made = empty({static_cast<std::int64_t>(values.size())}, dtype, Device::cpu());
+  auto* const bytes = static_cast<std::uint8_t*>(made.data());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto put = [&](auto number) { std::memcpy(bytes + i * sizeof number, &number, sizeof number); };
+    const auto value = static_cast<float>(values[i]);
+    switch (dtype) {
+      case DType::f64:
+        put(values[i]);
+        break;
+      case DType::f32:
+        put(value);
+        break;
+      case DType::f16:
+        put(formats::f32_to_f16(value));
+        break;
+      case DType::bf16:
+        put(formats::f32_to_bf16(value));
+        break;
+      case DType::fp8e4m3:
+        put(formats::f32_to_fp8e4m3(value));
+        break;
+      case DType::fp8e5m2:
+        put(formats::f32_to_fp8e5m2(value));
+        break;
+      case DType::i32:
+        put(static_cast<std::int32_t>(value));
+        break;
+      case DType::i8:
+        put(static_cast<std::int8_t>(value));
+        break;
+      default:
+        put(static_cast<std::uint8_t>(value));
+        break;
+    }
+  }
+  return made;
+}
+std::vector<double> numbers_of(const Tensor& tensor) {
+  std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
+  const auto* const bytes = static_cast<const std::uint8_t*>(tensor.data());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto get = [&](auto number) {
+      std::memcpy(&number, bytes + i * sizeof number, sizeof number);
+      return number;
+    };
+    switch (tensor.dtype()) {
+      case DType::f64:
+        values[i] = get(double{});
+        break;
+      case DType::f32:
+        values[i] = static_cast<double>(get(float{}));
+        break;
+      case DType::f16:
+        values[i] = static_cast<double>(formats::f16_to_f32(get(std::uint16_t{})));
+        break;
+      case DType::bf16:
+        values[i] = static_cast<double>(formats::bf16_to_f32(get(std::uint16_t{})));
+        break;
+      case DType::i32:
+        values[i] = get(std::int32_t{});
+        break;
+      case DType::i8:
+        values[i] = get(std::int8_t{});
+        break;
+      default:
+        values[i] = get(std::uint8_t{});
+        break;
+    }
+  }
+  return values;
+}
+
+struct Types {
+  DType a, b;
+  bool tf32 = false;
+};
+DType sum_type(DType dtype) {
+  return dtype == DType::f64 ? dtype : dtype == DType::i8 || dtype == DType::u8 ? DType::i32 : DType::f32;
+}
+
+class Dot : public testing::TileTest {
+ protected:
+  /// Numbers that all float types here have, whose products' sums are exact in float; any, of an integer type.
+  std::vector<double> draw(DType dtype, std::int64_t count) {
+    std::vector<double> values(static_cast<std::size_t>(count));
+    for (double& value : values)
+      value = dtype == DType::i8   ? static_cast<double>(random_() % 256) - 128
+              : dtype == DType::u8 ? static_cast<double>(random_() % 256)
+                                   : (static_cast<double>(random_() % 9) - 4) / 4;
+    return values;
+  }
+  /// Products of matrices that lie in these orders, of several sizes and alignments, in blocks of kBlocks[turn] and on.
+  void expect_products(const Types& types, const std::vector<std::pair<int, int>>& orders, std::size_t turn);
+};
+
+/// Where element (row, column) of a matrix is that lies as tile_at says.
+std::size_t place(int order, std::int64_t stride, std::int64_t row, std::int64_t column) {
+  return static_cast<std::size_t>(order == 0   ? row * stride + column
+                                  : order == 1 ? row + column * stride
+                                               : row * stride + 2 * column);
+}
+
+struct Blocks {
+  std::int64_t m, n, k, stages;
+  int num_warps;
+};
+constexpr Blocks kBlocks[] = {{64, 64, 32, 3, 4},  {16, 16, 32, 1, 1}, {128, 64, 32, 4, 8}, {32, 128, 64, 2, 4},
+                              {16, 64, 128, 2, 8}, {64, 16, 64, 3, 1}, {64, 128, 32, 2, 8}, {32, 32, 64, 4, 4}};
+
+struct Problem {
+  std::int64_t m, n, k;
+  int alignment_bytes;  ///< of the operands' lines
+};
+
+void Dot::expect_products(const Types& types, const std::vector<std::pair<int, int>>& orders, std::size_t turn) {
+  for (const auto& [order_a, order_b] : orders) {
+    if (!GetParam().is_cuda() && (turn + static_cast<std::size_t>(order_a)) % 2 == 1 && order_a != 2) {
+      ++turn;  // half of them: compiling takes most of the time
+      continue;
+    }
+    const Blocks& blocks = kBlocks[turn++ % std::size(kBlocks)];
+    const std::int64_t size = itemsize_bytes(types.a);
+    TextKernel made = kernel("matmul",
+                             {types.a, types.b, blocks.m, blocks.n, blocks.k, blocks.stages, types.tf32,
+                              std::int64_t{order_a}, std::int64_t{order_b}},
+                             blocks.num_warps);
+    made.shared_bytes = tl::pipeline_shared_bytes(
+        static_cast<int>(blocks.stages),
+        tl::shared_tile_bytes(static_cast<int>(blocks.m), static_cast<int>(blocks.k), static_cast<int>(size)),
+        tl::shared_tile_bytes(static_cast<int>(blocks.k), static_cast<int>(blocks.n), static_cast<int>(size)));
+    const Problem problems[] = {{blocks.m, blocks.n, 5 * blocks.k, 16},
+                                {2 * blocks.m - 3, blocks.n + 5, 77, 16},
+                                {blocks.m + 1, blocks.n, 50, 8},
+                                {blocks.m, blocks.n + 7, 64, 4},
+                                {blocks.m - 1, blocks.n - 1, 45, 1},
+                                {1, 1, 1, 1},
+                                {3, blocks.n, 0, 16}};
+    for (const Problem& problem : problems) {
+      SCOPED_TRACE(::testing::Message() << name(types.a) << " by " << name(types.b) << (types.tf32 ? " tf32" : "")
+                                        << ", orders " << order_a << order_b << ", blocks " << blocks.m << "x"
+                                        << blocks.n << "x" << blocks.k << ", " << blocks.stages << " stages, "
+                                        << blocks.num_warps << " warps, problem " << problem.m << "x" << problem.n
+                                        << "x" << problem.k << " at " << problem.alignment_bytes << " bytes");
+      const std::int64_t whole = 16 / size;
+      const std::int64_t odd = std::max<std::int64_t>(problem.alignment_bytes / size, 1) % whole;
+      const auto stride_of = [&](int order, std::int64_t rows, std::int64_t columns) {
+        const std::int64_t line = order == 0 ? columns : order == 1 ? rows : 2 * columns;
+        return (line + whole - 1) / whole * whole + odd;
+      };
+      const std::int64_t a_stride = stride_of(order_a, problem.m, problem.k);
+      const std::int64_t b_stride = stride_of(order_b, problem.k, problem.n);
+      const std::int64_t out_stride = problem.n + (problem.alignment_bytes >= 8 ? (4 - problem.n % 4) % 4 : 1);
+      const std::int64_t out_offset = problem.alignment_bytes == 16 ? 4 : 3;
+      const auto a = draw(types.a, odd + a_stride * ((order_a == 1 ? problem.k : problem.m) + 1));
+      const auto b = draw(types.b, odd + b_stride * ((order_b == 1 ? problem.n : problem.k) + 1));
+      std::vector<double> expected(static_cast<std::size_t>(out_offset + problem.m * out_stride + 16), 77);
+      std::vector<Tensor> tensors{tensor_of_numbers(types.a, a), tensor_of_numbers(types.b, b),
+                                  tensor_of_numbers(sum_type(types.a), expected)};
+      made.run(GetParam(), {(problem.n + blocks.n - 1) / blocks.n, (problem.m + blocks.m - 1) / blocks.m, 1}, tensors,
+               {problem.m, problem.n, problem.k, odd, a_stride, odd, b_stride, out_offset, out_stride});
+      for (std::int64_t row = 0; row < problem.m; ++row)
+        for (std::int64_t column = 0; column < problem.n; ++column) {
+          double sum = 0;
+          for (std::int64_t k = 0; k < problem.k; ++k)
+            sum += a[static_cast<std::size_t>(odd) + place(order_a, a_stride, row, k)] *
+                   b[static_cast<std::size_t>(odd) + place(order_b, b_stride, k, column)];
+          expected[static_cast<std::size_t>(out_offset + row * out_stride + column)] = sum;
+        }
+      ASSERT_EQ(numbers_of(tensors[2]), expected);
+    }
+  }
+}
+
+const std::vector<std::pair<int, int>> kAllOrders{{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+
+TEST_P(Dot, ProductsOfBf16) {
+  expect_products({DType::bf16, DType::bf16}, kAllOrders, 0);
+}
+TEST_P(Dot, ProductsOfF16) {
+  expect_products({DType::f16, DType::f16}, {{0, 1}, {1, 1}, {2, 2}}, 4);
+}
+TEST_P(Dot, ProductsOfF32) {
+  expect_products({DType::f32, DType::f32}, kAllOrders, 1);
+}
+TEST_P(Dot, ProductsOfTf32) {
+  expect_products({DType::f32, DType::f32, true}, kAllOrders, 5);
+}
+TEST_P(Dot, ProductsOfF64) {
+  expect_products({DType::f64, DType::f64}, kAllOrders, 2);
+}
+TEST_P(Dot, ProductsOfI8) {
+  expect_products({DType::i8, DType::i8}, kAllOrders, 6);
+}
+TEST_P(Dot, ProductsOfU8) {
+  expect_products({DType::u8, DType::u8}, {{0, 1}}, 0);
+  expect_products({DType::i8, DType::u8}, {{1, 0}, {2, 2}}, 3);
+}
+TEST_P(Dot, ProductsOfFp8) {
+  expect_products({DType::fp8e4m3, DType::fp8e4m3}, kAllOrders, 3);
+}
+TEST_P(Dot, ProductsOfMixedFp8) {
+  expect_products({DType::fp8e5m2, DType::fp8e4m3}, {{0, 1}}, 0);
+  expect_products({DType::fp8e4m3, DType::fp8e5m2}, {{1, 0}}, 1);
+  expect_products({DType::fp8e5m2, DType::fp8e5m2}, {{0, 0}}, 2);
+}
+
+TEST_P(Dot, OfValuesInRegisters) {
+  const std::int64_t shapes[][3] = {{32, 64, 32}, {64, 16, 64}, {16, 128, 32}, {64, 64, 16}};
+  for (const DType dtype : {DType::bf16, DType::f32, DType::f64, DType::i8, DType::fp8e5m2})
+    for (const auto& [m, n, k] : shapes)
+      for (const int num_warps : some_warps(static_cast<int>(m * n))) {
+        if (itemsize_bytes(dtype) == 1 && k < 32) continue;
+        SCOPED_TRACE(::testing::Message()
+                     << name(dtype) << " " << m << "x" << n << "x" << k << ", num_warps " << num_warps);
+        const auto a = draw(dtype, m * k), b = draw(dtype, k * n);
+        std::vector<double> expected(static_cast<std::size_t>(m * n), 77);
+        std::vector<Tensor> tensors{tensor_of_numbers(dtype, a), tensor_of_numbers(dtype, b),
+                                    tensor_of_numbers(sum_type(dtype), expected)};
+        kernel("matmul_of_values", {dtype, m, n, k}, num_warps).run(GetParam(), {1, 1, 1}, tensors);
+        for (std::int64_t row = 0; row < m; ++row)
+          for (std::int64_t column = 0; column < n; ++column) {
+            double sum = 0;
+            for (std::int64_t i = 0; i < k; ++i) sum += 2 * a[place(0, k, row, i)] * b[place(0, n, i, column)];
+            expected[place(0, n, row, column)] = sum;
+          }
+        ASSERT_EQ(numbers_of(tensors[2]), expected);
+      }
+}
+
+TEST_P(Dot, TheSumsAreATileAsAnyOther) {
+  struct Case {
+    DType operands, out;
+    std::int64_t m, n, k, rows, columns, offset, padding;
+    int num_warps;
+  };
+  const Case cases[] = {
+      {DType::bf16, DType::bf16, 64, 64, 16, 64, 64, 0, 0, 4}, {DType::bf16, DType::bf16, 32, 64, 32, 31, 50, 8, 6, 2},
+      {DType::f16, DType::f32, 64, 16, 16, 63, 13, 1, 2, 1},   {DType::f32, DType::bf16, 64, 64, 16, 60, 61, 4, 3, 8},
+      {DType::f32, DType::f32, 32, 32, 16, 32, 32, 0, 4, 1},   {DType::bf16, DType::f64, 32, 32, 16, 30, 32, 0, 0, 4},
+      {DType::f16, DType::i8, 64, 64, 16, 64, 63, 0, 1, 4}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(::testing::Message() << name(c.operands) << " to " << name(c.out) << " " << c.rows << "x" << c.columns
+                                      << ", num_warps " << c.num_warps);
+    const auto a = draw(c.operands, c.m * c.k), b = draw(c.operands, c.k * c.n);
+    const auto whole_numbers = [&](std::int64_t count) {
+      std::vector<double> values(static_cast<std::size_t>(count));
+      for (double& value : values) value = static_cast<double>(random_() % 9) - 4;
+      return values;
+    };
+    const auto bias = whole_numbers(c.columns), row_bias = whole_numbers(c.rows),
+               added = whole_numbers(c.rows * c.columns);
+    const std::int64_t stride = c.columns + c.padding;
+    std::vector<double> expected(static_cast<std::size_t>(c.offset + c.rows * stride + 8), 77);
+    std::vector<double> transposed(static_cast<std::size_t>(c.rows * c.columns), 77);
+    std::vector<Tensor> tensors{tensor_of_numbers(c.operands, a),     tensor_of_numbers(c.operands, b),
+                                tensor_of_numbers(DType::f32, bias),  tensor_of_numbers(c.operands, row_bias),
+                                tensor_of_numbers(c.operands, added), tensor_of_numbers(c.out, expected),
+                                tensor_of_numbers(c.out, transposed)};
+    kernel("epilogue", {c.operands, c.out, c.m, c.n, c.k}, c.num_warps)
+        .run(GetParam(), {1, 1, 1}, tensors, {c.rows, c.columns, c.offset, stride});
+    for (std::int64_t row = 0; row < c.rows; ++row)
+      for (std::int64_t column = 0; column < c.columns; ++column) {
+        double sum = bias[static_cast<std::size_t>(column)] + row_bias[static_cast<std::size_t>(row)] +
+                     added[place(0, c.columns, row, column)];
+        for (std::int64_t i = 0; i < c.k; ++i) sum += 2 * a[place(0, c.k, row, i)] * b[place(0, c.n, i, column)];
+        double value = (row + column) % 2 == 0 ? std::max(sum, 0.) : -1;
+        if (c.out == DType::i8) value = std::trunc(value);
+        expected[static_cast<std::size_t>(c.offset) + place(0, stride, row, column)] = value;
+        transposed[place(1, c.rows, row, column)] = value;
+      }
+    ASSERT_EQ(numbers_of(tensors[5]), expected);
+    ASSERT_EQ(numbers_of(tensors[6]), transposed);
+  }
+}
+
+/// Rounding: products of random numbers, in units of the sum of their magnitudes.
+TEST_P(Dot, ErrorsAreThoseOfThePrecision) {
+  constexpr std::int64_t kM = 64, kN = 64, kK = 32, kInner = 500;
+  struct Case {
+    DType dtype;
+    bool tf32;
+    double bound;
+  };
+  for (const Case& c :
+       {Case{DType::f32, false, 0x1p-23 * 4}, {DType::f32, true, 0x1p-11}, {DType::f64, false, 0x1p-52 * 4}}) {
+    SCOPED_TRACE(::testing::Message() << name(c.dtype) << (c.tf32 ? " tf32" : ""));
+    std::normal_distribution<double> normal;
+    const auto random_numbers = [&](std::int64_t count) {
+      std::vector<double> values(static_cast<std::size_t>(count));
+      for (double& value : values) {
+        value = normal(random_);
+        if (c.dtype == DType::f32) value = static_cast<double>(static_cast<float>(value));
+      }
+      return values;
+    };
+    const auto a = random_numbers(kM * kInner), b = random_numbers(kInner * kN);
+    std::vector<Tensor> tensors{tensor_of_numbers(c.dtype, a), tensor_of_numbers(c.dtype, b),
+                                tensor_of_numbers(c.dtype, std::vector<double>(kM * kN, 77))};
+    TextKernel made =
+        kernel("matmul", {c.dtype, c.dtype, kM, kN, kK, std::int64_t{3}, c.tf32, std::int64_t{0}, std::int64_t{0}}, 4);
+    const auto size = static_cast<int>(itemsize_bytes(c.dtype));
+    made.shared_bytes =
+        tl::pipeline_shared_bytes(3, tl::shared_tile_bytes(kM, kK, size), tl::shared_tile_bytes(kK, kN, size));
+    made.run(GetParam(), {1, 1, 1}, tensors, {kM, kN, kInner, 0, kInner, 0, kN, 0, kN});
+    const std::vector<double> out = numbers_of(tensors[2]);
+    double worst = 0;
+    for (std::int64_t row = 0; row < kM; ++row)
+      for (std::int64_t column = 0; column < kN; ++column) {
+        double sum = 0, magnitude = 0;
+        for (std::int64_t i = 0; i < kInner; ++i) {
+          const double product = a[place(0, kInner, row, i)] * b[place(0, kN, i, column)];
+          sum += product;
+          magnitude += std::abs(product);
+        }
+        worst = std::max(worst, std::abs(out[place(0, kN, row, column)] - sum) / magnitude);
+      }
+    EXPECT_LT(worst, c.bound);
+    if (c.tf32 && GetParam().is_cuda()) {
+      EXPECT_GT(worst, 0x1p-20) << "operands were not rounded: other instructions ran";
+    }
+  }
+}
+
+TEST_P(Dot, Fp8WidensExactly) {
+  if (!GetParam().is_cuda()) return;  // the CPU widens with tl::cast
+  for (const DType dtype : {DType::fp8e4m3, DType::fp8e5m2})
+    for (const bool by_bits : {false, true}) {
+      std::vector<Tensor> tensors{testing::bits_tensor(std::vector<std::uint16_t>(256, 77))};
+      kernel("widen", {dtype, by_bits}, 1).run(GetParam(), {64, 1, 1}, tensors);
+      for (int bits = 0; bits < 256; ++bits) {
+        const float expected = dtype == DType::fp8e4m3 ? formats::fp8e4m3_to_f32(static_cast<std::uint8_t>(bits))
+                                                       : formats::fp8e5m2_to_f32(static_cast<std::uint8_t>(bits));
+        const float widened = formats::f16_to_f32(tensors[0].data_as<std::uint16_t>()[bits]);
+        if (std::isnan(expected))
+          EXPECT_TRUE(std::isnan(widened)) << name(dtype) << (by_bits ? " by bits: " : ": ") << bits;
+        else
+          EXPECT_EQ(__builtin_bit_cast(std::uint32_t, widened), __builtin_bit_cast(std::uint32_t, expected))
+              << name(dtype) << (by_bits ? " by bits: " : ": ") << bits;
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Dot, ::testing::ValuesIn(testing::devices_with_compilers()),
+                         [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Dot);
+
+/// What a warp's lanes hold of an operand, element by element: register q of a lane has kPerRegister of them.
+template <int kElementBytes>
+struct HeldFragment {
+  static constexpr int kPerRegister = kElementBytes == 8 ? 1 : 4 / kElementBytes;
+  int elements[32][4][kPerRegister];
+};
+
+/// An operand whose elements are numbers of their own, in shared memory as tl::SharedPlaces says, read as the kernel
+/// reads it.
+template <int kElementBytes, bool kOfB, int kOuter, int kK, bool kAlongK>
+class EmulatedOperand {
+ public:
+  using Fragments = tl::FragmentPlaces<kElementBytes, kOfB, kOuter, kK, kAlongK>;
+  using Mma = tl::MmaPlaces<kElementBytes, kOfB>;
+  using Held = HeldFragment<kElementBytes>;
+
+  explicit EmulatedOperand(const std::vector<int>& values) {  // [outer][k]
+    for (int outer = 0; outer < kOuter; ++outer)
+      for (int k = 0; k < kK; ++k) {
+        const int in_chunk = (kAlongK ? k : outer) % Fragments::kPerChunk;
+        at(tl::SharedPlaces::offset(Fragments::chunk(outer, k)) + static_cast<unsigned int>(in_chunk * kElementBytes)) =
+            values[static_cast<std::size_t>(outer * kK + k)];
+      }
+  }
+
+  Held read(int fragment, int step) {
+    Held held{};
+    constexpr int kPairs = Held::kPerRegister;
+    // moved_address, with lane_chunk's place as the lane's address.
+    const auto address = [&](int lane, int outer, int k) {
+      const unsigned int lane_offset = tl::SharedPlaces::offset(Fragments::lane_chunk(lane));
+      const unsigned int moved =
+          tl::SharedPlaces::offset(Fragments::chunk(16 * fragment + outer, Mma::kStepK * step + k));
+      return (lane_offset ^ (moved & 127)) + (moved & ~127u);
+    };
+    for (int lane = 0; lane < 32; ++lane)
+      for (int q = 0; q < 4; ++q) {
+        const int group = lane / 4, quad = lane % 4, half = Mma::half(q), inner_half = Mma::inner_half(q);
+        const auto in_chunk = static_cast<unsigned int>(group % Fragments::kPerChunk * kElementBytes);
+        if constexpr (kElementBytes == 8) {
+          held.elements[lane][q][0] = kAlongK
+                                          ? at(address(lane, 8 * half, 0) + 8 * static_cast<unsigned int>(inner_half))
+                                          : at(address(lane, 8 * half, inner_half) + in_chunk);
+        } else if constexpr (!Fragments::kMatrices) {
+          held.elements[lane][q][0] = at(address(lane, 8 * half, 4 * inner_half) + in_chunk);
+        } else if constexpr (kElementBytes == 1 && !kAlongK) {
+          for (int byte = 0; byte < 4; ++byte) {
+            const int chosen = static_cast<int>(Fragments::bytes_selector(q) >> (4 * byte)) & 7;
+            const int matrix = 2 * inner_half + chosen / 4;
+            const int row = 2 * quad + chosen % 4 / 2, column = 2 * group + chosen % 2;
+            held.elements[lane][q][byte] = at(address(8 * matrix + row, 0, 0) + static_cast<unsigned int>(column));
+          }
+        } else {
+          for (int i = 0; i < kPairs; ++i) {
+            // ldmatrix: row `group` and 4 bytes from 4 * quad on; turned, elements 2 * quad and 2 * quad + 1 of column
+            // `group`.
+            const int row = kAlongK ? group : 2 * quad + i;
+            const int byte = kAlongK ? 4 * quad + i * kElementBytes : group * kElementBytes;
+            held.elements[lane][q][i] = at(address(8 * q + row, 0, 0) + static_cast<unsigned int>(byte));
+          }
+        }
+      }
+    return held;
+  }
+
+ private:
+  int& at(unsigned int byte) { return memory_[byte / kElementBytes]; }
+  std::vector<int> memory_ = std::vector<int>(static_cast<std::size_t>(kOuter * kK));
+};
+
+/// The whole of a dot on one warp, with mma.m16n8's documented layouts of operands and results.
+template <int kElementBytes, bool kAAlongK, bool kBAlongK>
+void expect_product() {
+  SCOPED_TRACE(::testing::Message() << kElementBytes << " bytes, a along K " << kAAlongK << ", b along K " << kBAlongK);
+  constexpr int kM = 32, kN = 64, kK = 128 / kElementBytes;
+  using Places = tl::MmaPlaces<kElementBytes>;
+  constexpr int kPerRegister = HeldFragment<kElementBytes>::kPerRegister;
+  std::mt19937 random(7);
+  std::vector<int> a(kM * kK), b(kN * kK);  // b transposed
+  for (int& value : a) value = static_cast<int>(random() % 100) - 50;
+  for (int& value : b) value = static_cast<int>(random() % 100) - 50;
+  EmulatedOperand<kElementBytes, false, kM, kK, kAAlongK> rows(a);
+  EmulatedOperand<kElementBytes, true, kN, kK, kBAlongK> columns(b);
+  std::vector<int> sums(kM * kN);
+  for (int step = 0; step < kK / Places::kStepK; ++step)
+    for (int i = 0; i < kM / 16; ++i)
+      for (int j = 0; j < kN / 16; ++j) {
+        const auto held_a = rows.read(i, step);
+        const auto held_b = columns.read(j, step);
+        for (int half = 0; half < 2; ++half)
+          for (int row = 0; row < 16; ++row)
+            for (int column = 0; column < 8; ++column) {
+              int sum = 0;
+              for (int k = 0; k < Places::kStepK; ++k) {
+                const int quad = k / kPerRegister % 4, inner_half = k / (4 * kPerRegister), element = k % kPerRegister;
+                sum += held_a.elements[row % 8 * 4 + quad][row / 8 + 2 * inner_half][element] *
+                       held_b.elements[column * 4 + quad][2 * half + inner_half][element];
+              }
+              sums[static_cast<std::size_t>((16 * i + Places::outer(row % 8, row / 8)) * kN + 16 * j +
+                                            Places::outer(column, half))] += sum;
+            }
+      }
+  for (int row = 0; row < kM; ++row)
+    for (int column = 0; column < kN; ++column) {
+      int expected = 0;
+      for (int k = 0; k < kK; ++k)
+        expected += a[static_cast<std::size_t>(row * kK + k)] * b[static_cast<std::size_t>(column * kK + k)];
+      ASSERT_EQ(sums[static_cast<std::size_t>(row * kN + column)], expected) << row << ", " << column;
+    }
+}
+
+template <int kElementBytes>
+void expect_products() {
+  expect_product<kElementBytes, true, true>();
+  expect_product<kElementBytes, true, false>();
+  expect_product<kElementBytes, false, true>();
+  expect_product<kElementBytes, false, false>();
+}
+
+TEST(DotOnGpus, FragmentsMeetAsTheInstructionsMultiply) {
+  expect_products<1>();
+  expect_products<2>();
+  expect_products<4>();
+  expect_products<8>();
+}
+
+TEST(DotOnGpus, CompilesWithoutLocalMemory) {
+#ifdef KILN_HAS_CUDA
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  struct Case {
+    const char* arch;
+    Types types;
+    std::int64_t extent, order_a, order_b;
+    int num_warps;
+  };
+  for (const Case& c : {Case{"sm_80", {DType::bf16, DType::bf16}, 128, 0, 1, 4},
+                        {"sm_90a", {DType::f16, DType::f16}, 128, 1, 0, 4},
+                        {"sm_90a", {DType::f32, DType::f32}, 128, 0, 0, 4},
+                        {"sm_100a", {DType::f32, DType::f32, true}, 128, 1, 1, 8},
+                        {"sm_80", {DType::f64, DType::f64}, 64, 0, 1, 4},
+                        {"sm_90a", {DType::i8, DType::i8}, 128, 0, 1, 4},
+                        {"sm_80", {DType::fp8e5m2, DType::fp8e4m3}, 128, 0, 0, 8},
+                        {"sm_90a", {DType::fp8e4m3, DType::fp8e5m2}, 128, 0, 1, 8}}) {
+    SCOPED_TRACE(::testing::Message() << name(c.types.a) << (c.types.tf32 ? " tf32" : "") << " for " << c.arch);
+    const PtxasReport report = ptxas_report(kernel("matmul",
+                                                   {c.types.a, c.types.b, c.extent, c.extent, std::int64_t{32},
+                                                    std::int64_t{3}, c.types.tf32, c.order_a, c.order_b},
+                                                   c.num_warps)
+                                                .request(parse_cuda_target(c.arch)));
+    EXPECT_EQ(report.stack_bytes, 0);
+    EXPECT_EQ(report.spill_store_bytes, 0);
+  }
+#else
+  GTEST_SKIP() << "built with KILN_CUDA=OFF";
+#endif
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,270 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "compiler/tl/cuda/mma_places.hpp"
+#include "tests/tl/tile_test.hpp"
+
+namespace kiln {
+namespace {
+
+using kiln::testing::tensor_of;
+using kiln::testing::TextKernel;
+
+constexpr const char* kKernels = R"(
+#include <kiln/tl.hpp>
+namespace pipeline_kernels {
+
+constexpr int kM = 32, kN = 64, kK = 16;
+
+KILN_DEVICE auto rows() {
+  return tl::expand_dims<1>(tl::arange<kM>());
+}
+KILN_DEVICE auto columns() {
+  return tl::expand_dims<0>(tl::arange<kN>());
+}
+
+// out = sum over steps of (step + 1) * a[step] @ b[step], of kM x kK and kK x kN elements each; the body counts itself.
+template <int NUM_STAGES>
+KILN_KERNEL void in_order(const float* a, const float* b, float* out, int64_t* steps, int64_t num_steps) {
+  auto acc = tl::dot_accumulator<float, kM, kN>();
+  int64_t step = 0;
+  tl::pipeline<NUM_STAGES>(
+      num_steps,
+      [&](int64_t load_step) {
+        const auto k = tl::expand_dims<0>(tl::arange<kK>());
+        return tl::Tuple{tl::deferred_load(a + load_step * (kM * kK) + (rows() * kK + k)),
+                         tl::deferred_load(b + load_step * (kK * kN) + (tl::trans(k) * kN + columns()))};
+      },
+      [&](const auto& x, const auto& y) {
+        ++step;
+        acc = acc + tl::dot(x, y, tl::dot_accumulator<float, kM, kN>()) * static_cast<float>(step);
+      });
+  tl::store(out + (rows() * kN + columns()), acc);
+  tl::store(steps, step);
+}
+
+// Two pipelines, one after the other in the same memory; the first loads one tile a step, the second three: out = (sum
+// of a's tiles) @ identity + a[0] @ b + a[1] @ b.
+template <int NUM_STAGES>
+KILN_KERNEL void one_after_the_other(const float* a, const float* b, float* out, int64_t num_steps) {
+  const auto k = tl::expand_dims<0>(tl::arange<kK>());
+  const auto a_tile = [&](int64_t step) { return a + step * (kM * kK) + (rows() * kK + k); };
+  auto acc = tl::dot_accumulator<float, kM, kN>();
+  const auto identity = tl::where(tl::trans(k) == columns(), tl::full<float, kK, kN>(1.f), tl::zeros<float, kK, kN>());
+  tl::pipeline<NUM_STAGES>(
+      num_steps, [&](int64_t step) { return tl::deferred_load(a_tile(step)); },
+      [&](const auto& x) { acc = tl::dot(x, identity, acc); });
+  tl::pipeline<NUM_STAGES>(
+      int64_t{1},
+      [&](int64_t step) {
+        return tl::Tuple{tl::deferred_load(a_tile(step)), tl::deferred_load(a_tile(step + 1)),
+                         tl::deferred_load(b + (tl::trans(k) * kN + columns()))};
+      },
+      [&](const auto& x, const auto& y, const auto& z) { acc = tl::dot(y, z, tl::dot(x, z, acc)); });
+  tl::store(out + (rows() * kN + columns()), acc);
+}
+
+// Masks that leave out the first elements of rows, whole rows, or everything, and one row for all: out = a @ b with
+// a[row, k] = 0 where k < low or row >= m, b[k, :] = line where k > 2 and use_b is true.
+template <typename T, int NUM_STAGES>
+KILN_KERNEL void masks(const T* a, const T* line, float* out, int64_t m, int64_t low, int64_t use_b) {
+  const auto k = tl::expand_dims<0>(tl::arange<kK>());
+  auto acc = tl::dot_accumulator<T, kM, kN, tl::DotPrecision::tf32>();
+  tl::pipeline<NUM_STAGES>(
+      1,
+      [&](int64_t) {
+        const auto upper = tl::expand_dims<1>(tl::arange<kK>()) > 2;
+        return tl::Tuple{tl::deferred_load(a + (rows() * kK + k), (k >= low) & (rows() < m)),
+                         tl::deferred_load(line + columns(), upper & (columns() < (use_b != 0 ? kN : 0)))};
+      },
+      [&](const auto& x, const auto& y) { acc = tl::dot<tl::DotPrecision::tf32>(x, y, acc); });
+  tl::store(out + (rows() * kN + columns()), acc);
+}
+
+}  // namespace pipeline_kernels
+)";
+
+constexpr std::int64_t kM = 32, kN = 64, kK = 16;
+
+TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, int num_warps, int shared_bytes) {
+  TextKernel made{"tests/tl/pipeline_kernels.hpp", kKernels, "pipeline_kernels::" + name, std::move(arguments)};
+  made.num_warps = num_warps;
+  made.shared_bytes = shared_bytes;
+  return made;
+}
+
+class Pipeline : public testing::TileTest {
+ protected:
+  /// Small whole numbers, whose products' sums are exact.
+  std::vector<float> draw(std::int64_t count) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (float& value : values) value = static_cast<float>(random_() % 9) - 4.f;
+    return values;
+  }
+  /// a[i, k] * b[k, j] summed, from these offsets on.
+  static float product(const std::vector<float>& a, std::int64_t a_offset, const std::vector<float>& b,
+                       std::int64_t b_offset, std::int64_t i, std::int64_t j) {
+    float sum = 0;
+    for (std::int64_t k = 0; k < kK; ++k)
+      sum += a[static_cast<std::size_t>(a_offset + i * kK + k)] * b[static_cast<std::size_t>(b_offset + k * kN + j)];
+    return sum;
+  }
+};
+
+constexpr int kTileA = tl::shared_tile_bytes(kM, kK, 4), kTileB = tl::shared_tile_bytes(kK, kN, 4);
+
+TEST_P(Pipeline, EveryStepOnceInOrder) {
+  for (const std::int64_t stages : {1, 2, 3, 4})
+    for (const int num_warps : some_warps(kM * kN))
+      for (const std::int64_t num_steps : {0, 1, 2, 3, 4, 5, 11}) {
+        SCOPED_TRACE(::testing::Message()
+                     << stages << " stages, num_warps " << num_warps << ", " << num_steps << " steps");
+        const auto a = draw((num_steps + 1) * kM * kK), b = draw((num_steps + 1) * kK * kN);
+        std::vector<Tensor> tensors{tensor_of(DType::f32, a), tensor_of(DType::f32, b),
+                                    tensor_of(DType::f32, std::vector<float>(kM * kN, 77.f)),
+                                    tensor_of(DType::i64, std::vector<std::int64_t>{77})};
+        kernel("in_order", {stages}, num_warps, tl::pipeline_shared_bytes(static_cast<int>(stages), kTileA, kTileB))
+            .run(GetParam(), {1, 1, 1}, tensors, {num_steps});
+        ASSERT_EQ(tensors[3].data_as<std::int64_t>()[0], num_steps);
+        for (std::int64_t i = 0; i < kM; ++i)
+          for (std::int64_t j = 0; j < kN; ++j) {
+            float expected = 0;
+            for (std::int64_t step = 0; step < num_steps; ++step)
+              expected += static_cast<float>(step + 1) * product(a, step * kM * kK, b, step * kK * kN, i, j);
+            ASSERT_EQ(tensors[2].data_as<float>()[i * kN + j], expected) << i << ", " << j;
+          }
+      }
+}
+
+TEST_P(Pipeline, AnyNumberOfTilesAndOneAfterTheOther) {
+  for (const std::int64_t stages : {1, 3})
+    for (const int num_warps : some_warps(kM * kN, 2)) {
+      constexpr std::int64_t kSteps = 4;
+      const auto a = draw(kSteps * kM * kK), b = draw(kK * kN);
+      std::vector<Tensor> tensors{tensor_of(DType::f32, a), tensor_of(DType::f32, b),
+                                  tensor_of(DType::f32, std::vector<float>(kM * kN, 77.f))};
+      kernel("one_after_the_other", {stages}, num_warps,
+             tl::pipeline_shared_bytes(static_cast<int>(stages), kTileA, kTileA, kTileB))
+          .run(GetParam(), {1, 1, 1}, tensors, {kSteps});
+      for (std::int64_t i = 0; i < kM; ++i)
+        for (std::int64_t j = 0; j < kN; ++j) {
+          float expected = product(a, 0, b, 0, i, j) + product(a, kM * kK, b, 0, i, j);
+          if (j < kK)
+            for (std::int64_t step = 0; step < kSteps; ++step)
+              expected += a[static_cast<std::size_t>((step * kM + i) * kK + j)];
+          ASSERT_EQ(tensors[2].data_as<float>()[i * kN + j], expected)
+              << stages << " stages, num_warps " << num_warps << ": " << i << ", " << j;
+        }
+    }
+}
+
+TEST_P(Pipeline, MasksOfAllForms) {
+  struct Case {
+    std::int64_t m, low, use_b;
+  };
+  for (const int num_warps : some_warps(kM * kN, 2))
+    for (const Case& c : {Case{kM, 0, 1}, {kM, 1, 1}, {kM - 3, 6, 1}, {kM, 0, 0}, {0, 0, 1}, {kM, kK, 1}}) {
+      const auto a = draw(kM * kK), line = draw(kN);
+      std::vector<Tensor> tensors{tensor_of(DType::f32, a), tensor_of(DType::f32, line),
+                                  tensor_of(DType::f32, std::vector<float>(kM * kN, 77.f))};
+      kernel("masks", {DType::f32, std::int64_t{2}}, num_warps, tl::pipeline_shared_bytes(2, kTileA, kTileB))
+          .run(GetParam(), {1, 1, 1}, tensors, {c.m, c.low, c.use_b});
+      for (std::int64_t i = 0; i < kM; ++i)
+        for (std::int64_t j = 0; j < kN; ++j) {
+          float expected = 0;
+          for (std::int64_t k = std::max<std::int64_t>(c.low, 3); k < kK; ++k)
+            if (i < c.m && c.use_b != 0)
+              expected += a[static_cast<std::size_t>(i * kK + k)] * line[static_cast<std::size_t>(j)];
+          ASSERT_EQ(tensors[2].data_as<float>()[i * kN + j], expected)
+              << "num_warps " << num_warps << ", m " << c.m << ", low " << c.low << ", b " << c.use_b << ": " << i
+              << ", " << j;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Pipeline, ::testing::ValuesIn(testing::devices_with_compilers()),
+                         [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Pipeline);
+
+TEST(PipelinePlaces, AreAllDifferentAndDisjointBitsAdd) {
+  std::set<unsigned int> offsets;
+  constexpr unsigned int kChunks = 4096;
+  for (unsigned int chunk = 0; chunk < kChunks; ++chunk) {
+    offsets.insert(tl::SharedPlaces::offset(chunk));
+    EXPECT_EQ(tl::SharedPlaces::offset(chunk) / tl::SharedPlaces::kLineBytes, chunk / 8);
+    const unsigned int low = chunk & 0x2d5, high = chunk & ~0x2d5u;
+    EXPECT_EQ(tl::SharedPlaces::offset(low) ^ tl::SharedPlaces::offset(high), tl::SharedPlaces::offset(chunk));
+  }
+  EXPECT_EQ(offsets.size(), kChunks);
+  EXPECT_EQ(tl::pipeline_shared_bytes(3, tl::shared_tile_bytes(128, 32, 2), tl::shared_tile_bytes(32, 16, 1)),
+            3 * (8192 + 512));
+}
+
+/// The most words of one bank that accesses of `bytes` at these offsets touch.
+int passes(const std::vector<unsigned int>& offsets, unsigned int bytes) {
+  std::vector<std::set<unsigned int>> words(32);
+  for (const unsigned int offset : offsets)
+    for (unsigned int byte = 0; byte < bytes; byte += 4) words[(offset + byte) / 4 % 32].insert((offset + byte) / 4);
+  std::size_t most = 0;
+  for (const auto& bank : words) most = std::max(most, bank.size());
+  return static_cast<int>(most);
+}
+
+/// Reads of fragments: ldmatrix takes eight lanes' rows at once, other reads a whole warp's words.
+template <int kElementBytes, bool kOfB, int kOuter, int kInner, bool kAlongK>
+void expect_no_conflicts() {
+  SCOPED_TRACE(::testing::Message() << kElementBytes << " bytes, " << kOuter << " by " << kInner << " of K, along K "
+                                    << kAlongK);
+  using Fragments = tl::FragmentPlaces<kElementBytes, kOfB, kOuter, kInner, kAlongK>;
+  if (Fragments::kMatrices) {
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      std::vector<unsigned int> offsets;
+      for (int row = 0; row < 8; ++row)
+        offsets.push_back(tl::SharedPlaces::offset(Fragments::lane_chunk(8 * matrix + row)));
+      EXPECT_EQ(passes(offsets, 16), 1) << "matrix " << matrix;
+    }
+  } else {
+    std::vector<unsigned int> offsets;
+    for (int lane = 0; lane < 32; ++lane)
+      offsets.push_back(tl::SharedPlaces::offset(Fragments::lane_chunk(lane)) +
+                        static_cast<unsigned int>(lane / 4 % Fragments::kPerChunk * kElementBytes));
+    EXPECT_EQ(passes(offsets, kElementBytes), 1);
+  }
+}
+
+template <int kElementBytes, int kOuter, int kInner, bool kAlongK>
+void expect_no_conflicts_of_either() {
+  expect_no_conflicts<kElementBytes, false, kOuter, kInner, kAlongK>();
+  expect_no_conflicts<kElementBytes, true, kOuter, kInner, kAlongK>();
+}
+
+TEST(PipelinePlaces, FragmentsAreReadWithoutBankConflicts) {
+  expect_no_conflicts_of_either<2, 128, 16, true>();
+  expect_no_conflicts_of_either<2, 128, 32, true>();
+  expect_no_conflicts_of_either<2, 128, 64, true>();
+  expect_no_conflicts_of_either<2, 64, 128, true>();
+  expect_no_conflicts_of_either<2, 64, 256, true>();
+  expect_no_conflicts_of_either<2, 32, 32, false>();
+  expect_no_conflicts_of_either<2, 64, 32, false>();
+  expect_no_conflicts_of_either<2, 128, 32, false>();
+  expect_no_conflicts_of_either<2, 256, 32, false>();
+  expect_no_conflicts_of_either<4, 128, 16, true>();
+  expect_no_conflicts_of_either<4, 128, 32, true>();
+  expect_no_conflicts_of_either<4, 128, 64, true>();
+  expect_no_conflicts_of_either<4, 64, 32, false>();
+  expect_no_conflicts_of_either<4, 128, 32, false>();
+  expect_no_conflicts_of_either<4, 256, 32, false>();
+  expect_no_conflicts_of_either<1, 128, 32, true>();
+  expect_no_conflicts_of_either<1, 128, 64, true>();
+  expect_no_conflicts_of_either<1, 128, 128, true>();
+  expect_no_conflicts_of_either<1, 64, 256, true>();
+  expect_no_conflicts_of_either<1, 128, 64, false>();
+  expect_no_conflicts_of_either<1, 256, 64, false>();
+}
+
+}  // namespace
+}  // namespace kiln
