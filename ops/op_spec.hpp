@@ -23,7 +23,7 @@ struct TensorMeta {
 };
 
 /// One call, seen by a spec: views of the tensors and attributes with defaults filled in. Specs may read shapes,
-/// strides, dtypes and the alignment of `data`, never the data.
+/// strides, dtypes and whether `data` is a multiple of 16 bytes (takes_tensor_map), never the data.
 struct OpCall {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
