@@ -7,6 +7,7 @@
 #include <x86intrin.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -62,24 +63,31 @@ class CpuKernel final : public Kernel {
       return;
     }
     // How long a program takes is not known, so the first ones are timed. The very first pays for cold caches; where it
-    // decides nothing, a few more are asked.
-    std::int64_t done = 1;
-    std::uint64_t ticks = timed(parameters, grid, 0, 1);
-    bool is_small = fits(ticks, programs - done);
-    if (!is_small && ticks < kInlineTicks / kProbePrograms && programs > 2 * kProbePrograms) {
-      ticks = timed(parameters, grid, done, done + kProbePrograms) / kProbePrograms;
-      done += kProbePrograms;
-      is_small = fits(ticks, programs - done);
-    }
-    if (is_small) {
-      run(parameters, grid, done, programs);
-      return;
+    // decides nothing, a few more are asked. Where programs of the last launch were long, nothing is: one of eight that
+    // runs alone would cost an eighth of the time. Should these be short after all, the next launch knows.
+    std::int64_t done = 0;
+    std::uint64_t ticks = program_ticks_.load(std::memory_order_relaxed);
+    if (ticks <= kInlineTicks) {
+      done = 1;
+      ticks = timed(parameters, grid, 0, 1);
+      bool is_small = fits(ticks, programs - done);
+      if (!is_small && ticks < kInlineTicks / kProbePrograms && programs > 2 * kProbePrograms) {
+        ticks = timed(parameters, grid, done, done + kProbePrograms) / kProbePrograms;
+        done += kProbePrograms;
+        is_small = fits(ticks, programs - done);
+      }
+      if (is_small) {
+        run(parameters, grid, done, programs);
+        return;
+      }
     }
     const auto piece = static_cast<std::int64_t>(kPieceTicks / std::max<std::uint64_t>(ticks, 1)) + 1;
     arena().execute([&] {
-      tbb::parallel_for(
-          tbb::blocked_range<std::int64_t>(done, programs, static_cast<std::size_t>(piece)),
-          [&](const tbb::blocked_range<std::int64_t>& range) { run(parameters, grid, range.begin(), range.end()); });
+      tbb::parallel_for(tbb::blocked_range<std::int64_t>(done, programs, static_cast<std::size_t>(piece)),
+                        [&](const tbb::blocked_range<std::int64_t>& range) {
+                          const std::uint64_t taken = timed(parameters, grid, range.begin(), range.end());
+                          program_ticks_.store(taken / range.size(), std::memory_order_relaxed);
+                        });
     });
   }
 
@@ -110,6 +118,8 @@ class CpuKernel final : public Kernel {
   std::unique_ptr<LinkedObject> object_;
   LinkedObject::Entry entry_;
   bool has_assertions_;
+  /// Of a program in the last launch that was spread over threads; 0: there was none.
+  mutable std::atomic<std::uint64_t> program_ticks_{0};
 };
 
 /// The features in `wanted` that this machine lacks, joined by commas.

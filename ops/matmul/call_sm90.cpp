@@ -114,6 +114,10 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors,
   if (!has_instruction(call) || call.out.dtype == DType::f64 || call.batch_extents.size() > 1) return std::nullopt;
   if (std::min({call.m, call.n, call.k}) < 1 || std::max({call.m, call.n, call.k, call.batches()}) > kMostExtent)
     return std::nullopt;
+  if (static_cast<double>(ceil_div(call.m, 64)) * static_cast<double>(ceil_div(call.n, 16)) *
+          static_cast<double>(call.batches()) >
+      static_cast<double>(kMostExtent))
+    return std::nullopt;  // tiles are counted in 32 bits too
   const bool narrow = std::min(call.m, call.n) <= kMostNarrowExtent;
   const Sm90Form needed = narrow                                   ? Sm90Form::narrow
                           : call.addend_kind() == ops::kFullAddend ? Sm90Form::with_addend

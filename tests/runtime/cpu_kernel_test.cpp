@@ -104,6 +104,18 @@ TEST(CpuKernel, SlowProgramsAreSpreadAndStillRunOnce) {
   }
 }
 
+TEST(CpuKernel, WhatTheLastLaunchTookChangesNothing) {
+  const auto kernel =
+      load_cpu_kernel(compile("  volatile int spin = 0;\n  while (spin < n) spin = spin + 1;\n  "
+                              "++static_cast<int*>(out)[program_id(0)];\n"));
+  for (const std::int64_t spins : {0, 200000, 200000, 0, 0, 2000, 200000, 0})
+    for (const std::int64_t programs : {1, 2, 7, 100}) {
+      std::vector<int> counts(static_cast<std::size_t>(programs), 0);
+      launch(*kernel, {programs, 1, 1}, nullptr, counts.data(), spins);
+      EXPECT_THAT(counts, ::testing::Each(1)) << programs << " programs of " << spins;
+    }
+}
+
 TEST(CpuKernel, AZeroAxisLaunchesNothing) {
   const auto kernel = load_cpu_kernel(compile(kCount));
   launch(*kernel, {0, 1, 1}, nullptr, nullptr, 0);
