@@ -62,7 +62,7 @@ std::int64_t MatmulCall::batches() const {
 
 int MatmulCall::addend_kind() const {
   if (addend.tensor < 0) return ops::kNoAddend;
-  return addend.row_stride == 0 ? ops::kRowAddend : ops::kFullAddend;
+  return addend.row_stride == 0 && addend.column_stride == 1 ? ops::kRowAddend : ops::kFullAddend;
 }
 
 std::string MatmulCall::epilogue_type() const {

@@ -13,7 +13,7 @@ enum MatmulMatrix { kMatmulA, kMatmulB, kMatmulAddend, kMatmulOut, kMatmulMatric
 /// How the epilogue's addend lies over the output.
 enum MatmulAddend {
   kNoAddend,
-  kRowAddend,   ///< one row for all rows: a bias
+  kRowAddend,   ///< one contiguous row for all rows: a bias
   kFullAddend,  ///< any strides
 };
 

@@ -99,12 +99,13 @@ KILN_DEVICE void finish_tile(const Epilogue& epilogue, const Acc& acc, const Mat
     tl::store(pointers, tl::cast<Out>(result), mask);
   } else {
     const Addend* const first = addend + offset_of(kMatmulAddend);
-    const auto across = columns * it.column_strides[kMatmulAddend];
     const auto added = [&] {
-      if constexpr (Epilogue::kAddend != kRowAddend)
-        return load_beside(acc, first + (rows * it.row_strides[kMatmulAddend] + across), mask, mask);
+      if constexpr (Epilogue::kAddend == kRowAddend)
+        return load_beside(acc, first + columns, column_mask, mask);
       else
-        return load_beside(acc, first + across, column_mask, mask);
+        return load_beside(acc,
+                           first + (rows * it.row_strides[kMatmulAddend] + columns * it.column_strides[kMatmulAddend]),
+                           mask, mask);
     }();
     const auto result =
         tl::map_registers([&](Compute x, Addend y) { return epilogue.apply(x, tl::cast<Compute>(y)); }, product, added);

@@ -12,7 +12,7 @@ namespace kiln::ops {
 /// Programs of 8 warps that fit in pairs: 64 words of accumulator and few operands to a thread.
 template <typename T, bool kTf32, int BLOCK_M, int BLOCK_N>
 inline constexpr bool kInPairs = tl::kNumWarps == 8 && BLOCK_M * BLOCK_N * sizeof(tl::dot_sum_t<T>) <= 64 * 256 * 4 &&
-                                 (kTf32 || !tl::is_same<T, float>) && !(tl::Floating<T> && sizeof(T) == 1);
+                                 (kTf32 || !tl::is_same<T, float>) && sizeof(T) > 1;
 #endif
 
 /// The product of a tile's rows of a and columns of b, from k_begin to k_end.

@@ -69,6 +69,11 @@ Problem product(std::string_view op, std::span<const TensorView> inputs, const A
 
 void check_operand_dtypes(std::string_view op, std::string_view a_name, const TensorView& a, std::string_view b_name,
                           const TensorView& b) {
+  if (a.dtype == DType::i32)
+    throw_type_error(
+        fmt::format("op '{}': '{}' is {}; i32 is what products of i8 add up to, not what they take: expected i8 or a "
+                    "floating dtype",
+                    op, a_name, describe(a)));
   if (a.dtype != b.dtype && !(is_fp8(a.dtype) && is_fp8(b.dtype)))
     throw_type_error(
         fmt::format("op '{}': '{}' is {} and '{}' is {}; expected one dtype for both (only the two fp8 dtypes mix)", op,

@@ -35,7 +35,8 @@ std::int64_t most_accumulator_words(OperandClass operands, const Target& target)
     case OperandClass::f64:  // an activation in double takes many
     case OperandClass::fp8:  // becomes f16 in registers
       return 64;
-    case OperandClass::f32:  // ptxas pairs multiply-adds from sm_100 on, and takes more registers for it
+    case OperandClass::f32:  // from sm_100 on ptxas takes more registers for both
+    case OperandClass::i8:
       return target.arch.starts_with("sm_1") ? 64 : 128;
     default:
       return 128;
