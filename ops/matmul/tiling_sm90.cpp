@@ -61,10 +61,12 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
   const double k_blocks = static_cast<double>(ceil_div(sm90_k_blocks(call), tile.split_k));
 
   // Shared memory gives 128 bytes a clock, and each 64 rows of a meet all of b.
-  const double products = static_cast<double>(tile.m * tile.n) / 32;
-  const double reading = static_cast<double>(tile.m / 64 * (64 + tile.n)) * (tile.n < 128 ? 1.9 : 1.0);
+  const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
+  const double products = as_double(tile.m * tile.n) / 32;
+  const double reading = as_double(tile.m) / 64 * as_double(64 + tile.n) * (tile.n < 128 ? 1.9 : 1.0);
   const double loading =
-      static_cast<double>(tile.m / tile.cluster_n + tile.n / tile.cluster_m) * 128 / kL2BytesPerClock;
+      (as_double(tile.m) / as_double(tile.cluster_n) + as_double(tile.n) / as_double(tile.cluster_m)) * 128 /
+      kL2BytesPerClock;
   const double storing = 600 + static_cast<double>(tile.m * tile.n * out_bytes) / kStoreBytesPerClock;
   const double multiplying = k_blocks * std::max({products, reading, loading}) * 1.04;
   double total =

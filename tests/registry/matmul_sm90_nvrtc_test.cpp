@@ -27,11 +27,13 @@ struct Case {
   bool full_addend;
 };
 
+#ifdef KILN_HAS_CUDA
 TensorView stored(const Dims& shape, DType dtype, bool transposed) {
   TensorView view = dense_view(nullptr, dtype, shape, Device::cuda(0));
   if (transposed) view.strides = {1, shape[0]};
   return view;
 }
+#endif
 
 std::vector<Case> cases() {
   std::vector<Case> all;
