@@ -13,8 +13,8 @@ import sys
 import time
 
 SHAPES = [(512, 512, 512), (1024, 1024, 1024), (1000, 333, 777)]  # m, n, k
-# A BLAS's threads wait for more work spinning, on the cores that the next provider needs (OpenBLAS: 2^26 clocks).
-THREADS_AT_REST_S = 0.06
+# A BLAS's threads wait for more work spinning, on the cores that the next provider needs: OpenBLAS's still do after 60 ms, which halved what Kiln reached with two.
+THREADS_AT_REST_S = 0.3
 
 
 class OpenBlas:
