@@ -344,8 +344,14 @@ TEST_F(ArtifactCacheTest, AWarmDiskLookupIsFast) {
   }
   std::ranges::sort(samples_us);
   RecordProperty("median_us", std::to_string(samples_us[50]));
-  // Far above what it takes (under a tenth), so that only a change of kind fails here.
-  EXPECT_LT(samples_us[50], 1000);
+  // Far above what it takes (under a tenth), so that only a change of kind fails here; ThreadSanitizer takes ten times
+  // as long.
+#if defined(__SANITIZE_THREAD__)
+  constexpr std::int64_t kMostMicroseconds = 10'000;
+#else
+  constexpr std::int64_t kMostMicroseconds = 1000;
+#endif
+  EXPECT_LT(samples_us[50], kMostMicroseconds);
 }
 
 }  // namespace
