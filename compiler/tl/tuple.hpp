@@ -56,16 +56,22 @@ KILN_DEVICE constexpr auto map_parts(F f, X&& x, Others&&... others) {
                  f(x.fourth, others.fourth...)};
 }
 
-/// The first part of a Tuple, or the thing itself.
-template <typename T>
-KILN_DEVICE constexpr const auto& first_part(const T& x) {
+/// Part kPart of a Tuple; the thing itself where x is none.
+template <int kPart, typename T>
+KILN_DEVICE constexpr const auto& part_of(const T& x) {
   if constexpr (kParts<T> == 0)
     return x;
-  else
+  else if constexpr (kPart == 0)
     return x.first;
+  else if constexpr (kPart == 1)
+    return x.second;
+  else if constexpr (kPart == 2)
+    return x.third;
+  else
+    return x.fourth;
 }
 template <typename Tiles>
-using shape_of_t = typename remove_cvref_t<decltype(first_part(*static_cast<const Tiles*>(nullptr)))>::shape;
+using shape_of_t = typename remove_cvref_t<decltype(part_of<0>(*static_cast<const Tiles*>(nullptr)))>::shape;
 
 // One tile is by far the most frequent, and what is done to every register counts in compile time: it has a shorter way
 // than map_parts.

@@ -8,6 +8,7 @@
 
 #include "compiler/tl/cuda/pipeline_places.hpp"
 #include "ops/grid.hpp"
+#include "ops/matmul/tiling_sm90.hpp"
 
 namespace kiln::matmul {
 namespace {
@@ -15,8 +16,8 @@ namespace {
 /// What the model and the constraints know of a GPU. Ops see an architecture, not a device, so the numbers are those of
 /// its largest part.
 struct Machine {
-  std::int64_t processors = 132;
-  std::int64_t shared_bytes = 227 * 1024;  ///< a program may have, and a multiprocessor has a KiB more
+  std::int64_t processors = kSm90Processors;
+  std::int64_t shared_bytes = kSm90SharedBytes;  ///< a program may have, and a multiprocessor has a KiB more
 };
 
 Machine machine_of(const Target& target) {

@@ -11,8 +11,6 @@
 namespace kiln::matmul {
 namespace {
 
-constexpr std::int64_t kSharedBytes = 227 * 1024;
-
 std::int64_t row_blocks(const Config& c) {
   return c.at("BLOCK_M") / (c.at("TILE_EACH") != 0 ? 1 : c.at("MATH_GROUPS")) / 64;
 }
@@ -111,8 +109,8 @@ ConfigSpace sm90_space(Sm90Form form) {
       {"GROUP_M", {8, 4, 16}}};
   return {
       std::move(tunables),
-      {{"the stages and what else lies in shared memory take " + std::to_string(kSharedBytes) + " bytes at most",
-        [](const Config& c) { return sm90_places(c).bytes() <= kSharedBytes; }},
+      {{"the stages and what else lies in shared memory take " + std::to_string(kSm90SharedBytes) + " bytes at most",
+        [](const Config& c) { return sm90_places(c).bytes() <= kSm90SharedBytes; }},
        {"a math group has 64 rows, or whole multiples, and at most " + std::to_string(most_words) +
             " words of accumulator to a thread",
         [most_words](const Config& c) {

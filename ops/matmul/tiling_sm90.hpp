@@ -10,6 +10,8 @@ namespace kiln::matmul {
 /// Ops see an architecture, not a device: this is its largest part's number. On a smaller one the blocks too many wait
 /// for their turn.
 inline constexpr std::int64_t kSm90Processors = 132;
+/// Of a block; a multiprocessor has a KiB more.
+inline constexpr std::int64_t kSm90SharedBytes = 227 * 1024;
 
 /// BLOCK_M, BLOCK_N, NUM_STAGES, CLUSTER_M, CLUSTER_N, SPLIT_K, MATH_GROUPS, TILE_EACH and GROUP_M: what
 /// ops/matmul/kernel_sm90.cuh says of them. Every config of it can launch.

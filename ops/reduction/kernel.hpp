@@ -11,7 +11,7 @@ namespace kiln::ops {
 /// f(element, register) of one tile or several, as one tile or several.
 template <typename F, typename Tiles>
 KILN_DEVICE auto map_elements(F f, const Tiles& tiles) {
-  using First = tl::remove_cvref_t<decltype(tl::first_part(tiles))>;
+  using First = tl::remove_cvref_t<decltype(tl::part_of<0>(tiles))>;
   using E = decltype(f(tl::element_of(tiles, 0), 0));
   const auto place = [](auto number) {
     return tl::Tile<decltype(number), typename First::shape, typename First::layout>{};
@@ -235,15 +235,6 @@ KILN_DEVICE auto reduce_chunk(const In* in, const ReductionIteration& it, const 
   return map_elements([&](const auto& element, int) { return reducer.widen(element, origin); }, reduced);
 }
 
-/// Part kPart of a Tuple.
-template <int kPart>
-KILN_DEVICE const auto& part_of(const auto& tuple) {
-  if constexpr (kPart == 0)
-    return tuple.first;
-  else
-    return tuple.second;
-}
-
 /// The results of the states of a block of kept elements, to the outputs.
 template <int kKeptBlock, typename Reducer, typename Tiles, typename... Out>
 KILN_DEVICE void store_results(const Reducer& reducer, const Tiles& states, const ReductionIteration& it,
@@ -252,7 +243,7 @@ KILN_DEVICE void store_results(const Reducer& reducer, const Tiles& states, cons
   const auto kept = tl::arange<kKeptBlock>();
   const auto mask = kept < it.kept - block.first;
   const auto run = [&]<int... kPart>(tl::Sequence<kPart...>) {
-    (tl::store(out + block.output_offsets[kPart] + kept * it.output_strides[kPart], part_of<kPart>(results), mask),
+    (tl::store(out + block.output_offsets[kPart] + kept * it.output_strides[kPart], tl::part_of<kPart>(results), mask),
      ...);
   };
   run(tl::make_sequence<sizeof...(Out)>());

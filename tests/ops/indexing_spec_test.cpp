@@ -7,12 +7,14 @@
 
 #include "core/errors.hpp"
 #include "tests/ops/host_tensor.hpp"
+#include "tests/ops/usage_message.hpp"
 
 namespace kiln {
 namespace {
 
 using kiln::testing::HostTensor;
 using kiln::testing::infer;
+using kiln::testing::message_of;
 using kiln::testing::run_reference;
 using kiln::testing::shaped;
 using ::testing::AllOf;
@@ -21,16 +23,6 @@ using ::testing::HasSubstr;
 
 Attributes along(std::int64_t dim) {
   return {{"dim", dim}};
-}
-
-std::string message_of(UsageError::Kind kind, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 Dims shape_of(std::string_view op, const std::vector<TensorView>& inputs, std::int64_t dim) {

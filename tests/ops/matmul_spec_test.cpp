@@ -8,27 +8,19 @@
 
 #include "core/errors.hpp"
 #include "tests/ops/host_tensor.hpp"
+#include "tests/ops/usage_message.hpp"
 
 namespace kiln {
 namespace {
 
 using kiln::testing::HostTensor;
 using kiln::testing::infer;
+using kiln::testing::message_of;
 using kiln::testing::run_reference;
 using kiln::testing::shaped;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::string message_of(UsageError::Kind kind, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 std::string value_error(std::string_view op, const std::vector<TensorView>& inputs, const Attributes& given = {}) {
   return message_of(UsageError::Kind::value, [&] { infer(op, inputs, given); });

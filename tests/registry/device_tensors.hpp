@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstring>
 #include <vector>
 
@@ -18,6 +20,17 @@ inline std::vector<Device> available_devices() {
     for (int i = 0; i < device_count(DeviceType::cuda); ++i) devices.push_back(Device::cuda(i));
   return devices;
 }
+
+/// Tests on every device there is.
+class DevicesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    devices_ = available_devices();
+    if (devices_.empty())
+      GTEST_SKIP() << "no target: " << compiler_problem(DeviceType::cpu) << "; " << device_problem(DeviceType::cuda);
+  }
+  std::vector<Device> devices_;
+};
 
 inline Tensor make_f32(const Dims& shape, const std::vector<float>& values, Device device = Device::cpu()) {
   const Tensor host = empty(shape, DType::f32, Device::cpu());

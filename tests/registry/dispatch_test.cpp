@@ -14,20 +14,11 @@
 namespace kiln {
 namespace {
 
-using testing::available_devices;
 using testing::make_f32;
 using testing::read_f32;
 using testing::view_of;
 
-class DispatchTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    devices_ = available_devices();
-    if (devices_.empty())
-      GTEST_SKIP() << "no target: " << compiler_problem(DeviceType::cpu) << "; " << device_problem(DeviceType::cuda);
-  }
-  std::vector<Device> devices_;
-};
+class DispatchTest : public testing::DevicesTest {};
 
 TEST_F(DispatchTest, AllocatesOutputsOnTheInputsDevice) {
   for (const Device device : devices_) {

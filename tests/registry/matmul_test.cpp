@@ -18,20 +18,13 @@
 namespace kiln {
 namespace {
 
-using testing::available_devices;
 using ::testing::HasSubstr;
 using testing::make_f32;
 using testing::read_f32;
 using testing::view_of;
 
-class Matmul : public ::testing::Test {
+class Matmul : public testing::DevicesTest {
  protected:
-  void SetUp() override {
-    devices_ = available_devices();
-    if (devices_.empty())
-      GTEST_SKIP() << "no target: " << compiler_problem(DeviceType::cpu) << "; " << device_problem(DeviceType::cuda);
-  }
-  std::vector<Device> devices_;
   std::mt19937 random_{17};
 
   std::vector<float> normal_numbers(std::int64_t count) {

@@ -15,22 +15,13 @@
 namespace kiln {
 namespace {
 
-using testing::available_devices;
 using testing::make_f32;
 using testing::read_f32;
 using testing::view_of;
 
 constexpr int kRepeats = 1000;
 
-class SplitReduction : public ::testing::Test {
- protected:
-  void SetUp() override {
-    devices_ = available_devices();
-    if (devices_.empty())
-      GTEST_SKIP() << "no target: " << compiler_problem(DeviceType::cpu) << "; " << device_problem(DeviceType::cuda);
-  }
-  std::vector<Device> devices_;
-};
+class SplitReduction : public testing::DevicesTest {};
 
 std::vector<float> normal_values(std::size_t count) {
   std::mt19937_64 random(3);

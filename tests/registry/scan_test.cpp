@@ -12,19 +12,10 @@
 namespace kiln {
 namespace {
 
-using testing::available_devices;
 using testing::make_f32;
 using testing::read_f32;
 
-class CutScan : public ::testing::Test {
- protected:
-  void SetUp() override {
-    devices_ = available_devices();
-    if (devices_.empty())
-      GTEST_SKIP() << "no target: " << compiler_problem(DeviceType::cpu) << "; " << device_problem(DeviceType::cuda);
-  }
-  std::vector<Device> devices_;
-};
+class CutScan : public testing::DevicesTest {};
 
 Attributes along(std::int64_t dim) {
   return {{"dim", dim}};

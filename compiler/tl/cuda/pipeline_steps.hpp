@@ -173,25 +173,12 @@ struct TileCopy<DeferredLoad<P, M>> {
   }
 };
 
-/// Part kPart of a Tuple, or the thing itself.
-template <int kPart, typename T>
-KILN_DEVICE const auto& tuple_part(const T& x) {
-  if constexpr (kPart == 0)
-    return first_part(x);
-  else if constexpr (kPart == 1)
-    return x.second;
-  else if constexpr (kPart == 2)
-    return x.third;
-  else
-    return x.fourth;
-}
-
 /// What one step of a pipeline loads: a DeferredLoad or a Tuple of them, one behind the other in shared memory.
 template <typename Loads>
 struct StageTiles {
   static constexpr int kCount = larger(1, kParts<Loads>);
   template <int kPart>
-  using Copy = TileCopy<remove_cvref_t<decltype(tuple_part<kPart>(*static_cast<const Loads*>(nullptr)))>>;
+  using Copy = TileCopy<remove_cvref_t<decltype(part_of<kPart>(*static_cast<const Loads*>(nullptr)))>>;
   template <int kPart>
   static constexpr int offset() {
     if constexpr (kPart == 0)
@@ -203,7 +190,7 @@ struct StageTiles {
 
   template <int... kPart>
   KILN_DEVICE static void copy(uint32_t stage, const Loads& loads, Sequence<kPart...>) {
-    (Copy<kPart>(tuple_part<kPart>(loads)).copy(stage + offset<kPart>()), ...);
+    (Copy<kPart>(part_of<kPart>(loads)).copy(stage + offset<kPart>()), ...);
   }
   template <typename Body, int... kPart>
   KILN_DEVICE static void call(uint32_t stage, Body& body, Sequence<kPart...>) {
