@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "compiler/tl/cuda/pipeline_places.hpp"
 #include "core/float_formats.hpp"
 #include "tests/tl/tile_test.hpp"
 #ifdef KILN_HAS_CUDA
