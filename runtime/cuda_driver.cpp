@@ -10,6 +10,7 @@
 #include <span>
 
 #include "core/errors.hpp"
+#include "runtime/cuda_library.hpp"
 
 namespace kiln::cuda {
 namespace {
@@ -27,36 +28,11 @@ namespace {
   FUNCTION(cuDeviceGetName)                   \
   FUNCTION(cuDeviceGetAttribute)              \
   FUNCTION(cuDeviceTotalMem_v2)               \
-  FUNCTION(cuDeviceGetDefaultMemPool)         \
   FUNCTION(cuDevicePrimaryCtxRetain)          \
   FUNCTION(cuCtxGetCurrent)                   \
   FUNCTION(cuCtxSetCurrent)                   \
   FUNCTION(cuCtxSynchronize)                  \
   FUNCTION(cuThreadExchangeStreamCaptureMode) \
-  FUNCTION(cuStreamCreate)                    \
-  FUNCTION(cuStreamDestroy_v2)                \
-  FUNCTION(cuStreamSynchronize)               \
-  FUNCTION(cuStreamIsCapturing)               \
-  FUNCTION(cuStreamBeginCapture_v2)           \
-  FUNCTION(cuStreamEndCapture)                \
-  FUNCTION(cuGraphInstantiateWithFlags)       \
-  FUNCTION(cuGraphLaunch)                     \
-  FUNCTION(cuGraphDestroy)                    \
-  FUNCTION(cuGraphExecDestroy)                \
-  FUNCTION(cuEventCreate)                     \
-  FUNCTION(cuEventDestroy_v2)                 \
-  FUNCTION(cuEventRecord)                     \
-  FUNCTION(cuMemPoolSetAttribute)             \
-  FUNCTION(cuMemAllocAsync)                   \
-  FUNCTION(cuMemFreeAsync)                    \
-  FUNCTION(cuMemAlloc_v2)                     \
-  FUNCTION(cuMemFree_v2)                      \
-  FUNCTION(cuMemGetInfo_v2)                   \
-  FUNCTION(cuMemcpyHtoDAsync_v2)              \
-  FUNCTION(cuMemcpyDtoHAsync_v2)              \
-  FUNCTION(cuMemcpyDtoDAsync_v2)              \
-  FUNCTION(cuMemcpyPeerAsync)                 \
-  FUNCTION(cuMemsetD8Async)                   \
   FUNCTION(cuLibraryLoadData)                 \
   FUNCTION(cuLibraryGetKernel)                \
   FUNCTION(cuKernelGetFunction)               \
@@ -72,8 +48,6 @@ struct Driver {
 #define KILN_DECLARE(name) decltype(&::name) name = nullptr;
   KILN_DRIVER_FUNCTIONS(KILN_DECLARE)
 #undef KILN_DECLARE
-  // From CUDA 12.8 on cuda.h declares the second version only, which older drivers lack; both measure the same.
-  CUresult (*event_elapsed_time)(float*, CUevent, CUevent) = nullptr;
   // Since CUDA 12.4; loads at once what lazy loading would otherwise load at the first launch.
   CUresult (*func_load)(CUfunction) = nullptr;
 
@@ -124,9 +98,8 @@ Driver load_driver() {
   if (driver.name == nullptr && missing == nullptr) missing = #name;
   KILN_DRIVER_FUNCTIONS(KILN_RESOLVE)
 #undef KILN_RESOLVE
-  driver.event_elapsed_time =
-      reinterpret_cast<decltype(driver.event_elapsed_time)>(dlsym(library, "cuEventElapsedTime"));
-  if (driver.event_elapsed_time == nullptr && missing == nullptr) missing = "cuEventElapsedTime";
+  for (const auto resolve : {resolve_memory_functions, resolve_stream_functions})
+    if (const char* name = resolve(library); name != nullptr && missing == nullptr) missing = name;
   driver.func_load = reinterpret_cast<decltype(driver.func_load)>(dlsym(library, "cuFuncLoad"));
   if (missing != nullptr) {
     driver.problem = fmt::format(
@@ -171,12 +144,6 @@ void check(const Driver& driver, CUresult result, const char* call) {
 
 CUstream stream_of(void* stream) {
   return static_cast<CUstream>(stream);
-}
-CUevent event_of(void* event) {
-  return static_cast<CUevent>(event);
-}
-CUdeviceptr address_of(const void* memory) {
-  return reinterpret_cast<CUdeviceptr>(memory);
 }
 
 CUdevice device_of(const Driver& driver, int ordinal) {
@@ -234,6 +201,14 @@ CUtensorMapDataType tensor_map_type(const TensorMap& map) {
 
 }  // namespace
 
+void require_driver() {
+  usable_driver();
+}
+
+void fail_call(int code, const std::string& call) {
+  fail(any_driver(), static_cast<CUresult>(code), call);
+}
+
 int device_count() noexcept {
   return any_driver().count;
 }
@@ -266,6 +241,14 @@ DeviceProperties query_device(int ordinal) {
   properties.bus_width_bits = device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
   properties.has_memory_pools = device_attribute(driver, device, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) != 0;
   return properties;
+}
+
+int host_memory_node(int ordinal) {
+  // CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, which the headers and drivers of CUDA 12.0 lack.
+  constexpr auto kHostNumaId = static_cast<CUdevice_attribute>(134);
+  const Driver& driver = usable_driver();
+  int node = -1;
+  return driver.cuDeviceGetAttribute(&node, kHostNumaId, device_of(driver, ordinal)) == CUDA_SUCCESS ? node : -1;
 }
 
 void* retain_primary_context(int ordinal) {
@@ -302,130 +285,6 @@ RelaxedCapture::~RelaxedCapture() {
   const Driver& driver = any_driver();
   auto mode = static_cast<CUstreamCaptureMode>(previous_mode_);
   if (driver.problem.empty()) driver.cuThreadExchangeStreamCaptureMode(&mode);
-}
-
-void* create_stream() {
-  const Driver& driver = usable_driver();
-  CUstream stream = nullptr;
-  check(driver, driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
-  return stream;
-}
-
-void destroy_stream(void* stream) noexcept {
-  any_driver().cuStreamDestroy_v2(stream_of(stream));
-}
-
-void synchronize_stream(void* stream) {
-  const Driver& driver = usable_driver();
-  check(driver, driver.cuStreamSynchronize(stream_of(stream)), "cuStreamSynchronize");
-}
-
-bool stream_is_capturing(void* stream) {
-  const Driver& driver = usable_driver();
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  const CUresult result = driver.cuStreamIsCapturing(stream_of(stream), &status);
-  if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return true;
-  check(driver, result, "cuStreamIsCapturing");
-  return status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
-void* create_event() {
-  const Driver& driver = usable_driver();
-  CUevent event = nullptr;
-  check(driver, driver.cuEventCreate(&event, CU_EVENT_DEFAULT), "cuEventCreate");
-  return event;
-}
-
-void destroy_event(void* event) noexcept {
-  any_driver().cuEventDestroy_v2(event_of(event));
-}
-
-void record_event(void* event, void* stream) {
-  const Driver& driver = usable_driver();
-  check(driver, driver.cuEventRecord(event_of(event), stream_of(stream)), "cuEventRecord");
-}
-
-double elapsed_us(void* start, void* stop) {
-  const Driver& driver = usable_driver();
-  float elapsed_ms = 0;
-  check(driver, driver.event_elapsed_time(&elapsed_ms, event_of(start), event_of(stop)), "cuEventElapsedTime");
-  return static_cast<double>(elapsed_ms) * 1000.0;
-}
-
-void prepare_memory_pool(int ordinal) {
-  const Driver& driver = usable_driver();
-  CUmemoryPool pool = nullptr;
-  check(driver, driver.cuDeviceGetDefaultMemPool(&pool, device_of(driver, ordinal)), "cuDeviceGetDefaultMemPool");
-  cuuint64_t threshold_bytes = UINT64_MAX;
-  check(driver, driver.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold_bytes),
-        "cuMemPoolSetAttribute");
-}
-
-void* try_allocate_async(std::int64_t size_bytes, void* stream) {
-  const Driver& driver = usable_driver();
-  CUdeviceptr memory = 0;
-  const CUresult result = driver.cuMemAllocAsync(&memory, static_cast<std::size_t>(size_bytes), stream_of(stream));
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
-  check(driver, result, "cuMemAllocAsync");
-  return reinterpret_cast<void*>(memory);
-}
-
-void* try_allocate(std::int64_t size_bytes) {
-  const Driver& driver = usable_driver();
-  CUdeviceptr memory = 0;
-  const CUresult result = driver.cuMemAlloc_v2(&memory, static_cast<std::size_t>(size_bytes));
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
-  check(driver, result, "cuMemAlloc");
-  return reinterpret_cast<void*>(memory);
-}
-
-int free_async(void* memory, void* stream) noexcept {
-  return static_cast<int>(any_driver().cuMemFreeAsync(address_of(memory), stream_of(stream)));
-}
-
-int free_now(void* memory) noexcept {
-  return static_cast<int>(any_driver().cuMemFree_v2(address_of(memory)));
-}
-
-std::int64_t free_memory_bytes() noexcept {
-  const Driver& driver = any_driver();
-  std::size_t free_bytes = 0, total_bytes = 0;
-  if (!driver.problem.empty() || driver.cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS) return 0;
-  return static_cast<std::int64_t>(free_bytes);
-}
-
-void copy_host_to_device(void* destination, const void* source, std::size_t size_bytes, void* stream) {
-  const Driver& driver = usable_driver();
-  check(driver, driver.cuMemcpyHtoDAsync_v2(address_of(destination), source, size_bytes, stream_of(stream)),
-        "cuMemcpyHtoDAsync");
-}
-
-void copy_device_to_host(void* destination, const void* source, std::size_t size_bytes, void* stream) {
-  const Driver& driver = usable_driver();
-  check(driver, driver.cuMemcpyDtoHAsync_v2(destination, address_of(source), size_bytes, stream_of(stream)),
-        "cuMemcpyDtoHAsync");
-}
-
-void copy_on_device(void* destination, const void* source, std::size_t size_bytes, void* stream) {
-  const Driver& driver = usable_driver();
-  check(driver, driver.cuMemcpyDtoDAsync_v2(address_of(destination), address_of(source), size_bytes, stream_of(stream)),
-        "cuMemcpyDtoDAsync");
-}
-
-void copy_between_devices(void* destination, void* destination_context, const void* source, void* source_context,
-                          std::size_t size_bytes, void* stream) {
-  const Driver& driver = usable_driver();
-  check(
-      driver,
-      driver.cuMemcpyPeerAsync(address_of(destination), static_cast<CUcontext>(destination_context), address_of(source),
-                               static_cast<CUcontext>(source_context), size_bytes, stream_of(stream)),
-      "cuMemcpyPeerAsync");
-}
-
-void fill_bytes(void* destination, std::uint8_t value, std::size_t size_bytes, void* stream) {
-  const Driver& driver = usable_driver();
-  check(driver, driver.cuMemsetD8Async(address_of(destination), value, size_bytes, stream_of(stream)),
-        "cuMemsetD8Async");
 }
 
 LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const char* entry, int ordinal,
@@ -538,41 +397,6 @@ void replace_address(void* encoded, void* address) {
   const Driver& driver = any_driver();  // an encoded map is proof that the driver works
   check(driver, driver.cuTensorMapReplaceAddress(static_cast<CUtensorMap*>(encoded), address),
         "cuTensorMapReplaceAddress");
-}
-
-void begin_capture(void* stream) {
-  const Driver& driver = usable_driver();
-  // Thread-local: other threads may go on allocating and loading.
-  check(driver, driver.cuStreamBeginCapture_v2(stream_of(stream), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-        "cuStreamBeginCapture");
-}
-
-void* end_capture(void* stream) {
-  const Driver& driver = usable_driver();
-  CUgraph graph = nullptr;
-  check(driver, driver.cuStreamEndCapture(stream_of(stream), &graph), "cuStreamEndCapture");
-  CUgraphExec executable = nullptr;
-  const CUresult result =
-      driver.cuGraphInstantiateWithFlags(&executable, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
-  driver.cuGraphDestroy(graph);
-  check(driver, result, "cuGraphInstantiateWithFlags");
-  return executable;
-}
-
-void abandon_capture(void* stream) noexcept {
-  const Driver& driver = any_driver();
-  CUgraph graph = nullptr;
-  if (driver.cuStreamEndCapture(stream_of(stream), &graph) == CUDA_SUCCESS && graph != nullptr)
-    driver.cuGraphDestroy(graph);
-}
-
-void launch_graph(void* executable_graph, void* stream) {
-  const Driver& driver = usable_driver();
-  check(driver, driver.cuGraphLaunch(static_cast<CUgraphExec>(executable_graph), stream_of(stream)), "cuGraphLaunch");
-}
-
-void destroy_graph(void* executable_graph) noexcept {
-  any_driver().cuGraphExecDestroy(static_cast<CUgraphExec>(executable_graph));
 }
 
 }  // namespace kiln::cuda

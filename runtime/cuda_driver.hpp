@@ -9,7 +9,7 @@
 #include "core/tensor_map.hpp"
 
 /// The part of the CUDA driver API that Kiln uses, over a libcuda that is opened on first use. Handles are the driver's
-/// own, seen as void*, so that cuda.h stops at cuda_driver.cpp. Functions throw DeviceError unless they are noexcept;
+/// own, seen as void*, so that cuda.h stops at cuda_driver*.cpp. Functions throw DeviceError unless they are noexcept;
 /// those that take no context work on the current one.
 namespace kiln::cuda {
 
@@ -32,6 +32,8 @@ struct DeviceProperties {
   bool has_memory_pools = false;
 };
 DeviceProperties query_device(int ordinal);
+/// The machine's memory node (NUMA) nearest to the device; -1 where it has but one, or the driver does not say.
+int host_memory_node(int ordinal);
 
 // Contexts.
 void* retain_primary_context(int ordinal);
@@ -58,9 +60,12 @@ void destroy_stream(void* stream) noexcept;
 void synchronize_stream(void* stream);
 /// Also true for a null stream that may not be used because a blocking stream is being captured.
 bool stream_is_capturing(void* stream);
-void* create_event();
+void* create_event(bool is_timed);
 void destroy_event(void* event) noexcept;
 void record_event(void* event, void* stream);
+void wait_for_event(void* stream, void* event);
+bool event_is_done(void* event);
+void synchronize_event(void* event);
 double elapsed_us(void* start, void* stop);
 
 // Memory.
@@ -73,6 +78,12 @@ void* try_allocate(std::int64_t size_bytes);
 int free_async(void* memory, void* stream) noexcept;
 int free_now(void* memory) noexcept;
 std::int64_t free_memory_bytes() noexcept;
+/// Page-locks memory for all devices. False when the range overlaps memory that is page-locked already.
+bool register_host(void* memory, std::size_t size_bytes);
+/// The driver's code, 0 for success.
+int unregister_host(void* memory) noexcept;
+/// Where the current context's device finds a byte of page-locked memory; null when the byte is not page-locked.
+void* find_device_pointer(const void* host_memory);
 void copy_host_to_device(void* destination, const void* source, std::size_t size_bytes, void* stream);
 void copy_device_to_host(void* destination, const void* source, std::size_t size_bytes, void* stream);
 void copy_on_device(void* destination, const void* source, std::size_t size_bytes, void* stream);

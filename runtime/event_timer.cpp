@@ -12,8 +12,8 @@
 
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
 #include "runtime/device_info.hpp"
+#include "runtime/event.hpp"
 #include "runtime/memory.hpp"
 #endif
 
@@ -32,18 +32,6 @@ std::vector<double> time_cpu(const std::function<void()>& body, int samples) {
 }
 
 #if KILN_HAS_CUDA
-class Event {
- public:
-  Event() : handle_(cuda::create_event()) {}
-  ~Event() { cuda::destroy_event(handle_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void* handle() const noexcept { return handle_; }
-
- private:
-  void* handle_;
-};
-
 /// Enqueues every sample before it waits for any: the device then runs ahead of the host by a flush or more, so the
 /// host's launch cost stays out of short intervals.
 std::vector<double> time_cuda(Stream stream, const std::function<void()>& body, int samples, bool flush_l2) {
@@ -51,17 +39,20 @@ std::vector<double> time_cuda(Stream stream, const std::function<void()>& body, 
   Tensor flush;
   const std::int64_t l2_bytes = device_info(stream.device).l2_bytes;
   if (flush_l2 && l2_bytes > 0) flush = empty({2 * l2_bytes}, DType::u8, stream);
-  std::vector<Event> starts(static_cast<std::size_t>(samples)), stops(static_cast<std::size_t>(samples));
+  std::vector<Event> starts, stops;
+  for (int i = 0; i < samples; ++i) {
+    starts.emplace_back(stream.device, true);
+    stops.emplace_back(stream.device, true);
+  }
   for (std::size_t i = 0; i < starts.size(); ++i) {
     if (flush.data() != nullptr) memset_bytes(flush, static_cast<std::uint8_t>(i), stream);
-    cuda::record_event(starts[i].handle(), stream.handle);
+    starts[i].record(stream);
     body();
-    cuda::record_event(stops[i].handle(), stream.handle);
+    stops[i].record(stream);
   }
   synchronize(stream);
   std::vector<double> samples_us;
-  for (std::size_t i = 0; i < starts.size(); ++i)
-    samples_us.push_back(cuda::elapsed_us(starts[i].handle(), stops[i].handle()));
+  for (std::size_t i = 0; i < starts.size(); ++i) samples_us.push_back(elapsed_us(starts[i], stops[i]));
   return samples_us;
 }
 #endif

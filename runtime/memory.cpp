@@ -161,6 +161,13 @@ void copy(const TensorView& destination, const TensorView& source, Stream stream
   copy_bytes(destination.data, destination.device, source.data, source.device, size_bytes(source), stream);
 }
 
+Event copy_async(const TensorView& destination, const TensorView& source, Stream stream) {
+  Event done(stream.device);
+  copy(destination, source, stream);
+  done.record(stream);
+  return done;
+}
+
 Tensor to_device(const TensorView& source, Device device) {
   wait_for(source.device);
   if (!source.is_contiguous()) {

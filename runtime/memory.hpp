@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/tensor.hpp"
+#include "runtime/event.hpp"
 #include "runtime/stream.hpp"
 
 namespace kiln {
@@ -19,6 +20,10 @@ Tensor empty(const Dims& shape, DType dtype, Stream stream);
 /// CUDA. UsageError when shapes, dtypes or layouts differ, or when `stream` is of neither CUDA device. Memory of the
 /// CPU must stay until the copy is done.
 void copy(const TensorView& destination, const TensorView& source, Stream stream);
+/// As copy. The event is reached when the copy is done: memory on the CPU must stay until then, and on the source's
+/// side unchanged. Beside other work it runs only from and to page-locked memory (PinnedPool, register_host_memory);
+/// with other memory the driver makes the host wait. From CPU to CPU it is done at once.
+Event copy_async(const TensorView& destination, const TensorView& source, Stream stream);
 /// A dense copy on `device` of a view with any strides. Waits for all work on the source's device first, and for the
 /// copy.
 Tensor to_device(const TensorView& source, Device device);

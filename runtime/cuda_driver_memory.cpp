@@ -1,0 +1,171 @@
+#include <cuda.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_library.hpp"
+
+namespace kiln::cuda {
+namespace {
+
+// By their names in the library, as in cuda_driver.cpp.
+#define KILN_MEMORY_FUNCTIONS(FUNCTION)  \
+  FUNCTION(cuDeviceGet)                  \
+  FUNCTION(cuDeviceGetDefaultMemPool)    \
+  FUNCTION(cuMemPoolSetAttribute)        \
+  FUNCTION(cuMemAllocAsync)              \
+  FUNCTION(cuMemFreeAsync)               \
+  FUNCTION(cuMemAlloc_v2)                \
+  FUNCTION(cuMemFree_v2)                 \
+  FUNCTION(cuMemGetInfo_v2)              \
+  FUNCTION(cuMemHostRegister_v2)         \
+  FUNCTION(cuMemHostUnregister)          \
+  FUNCTION(cuMemHostGetDevicePointer_v2) \
+  FUNCTION(cuMemcpyHtoDAsync_v2)         \
+  FUNCTION(cuMemcpyDtoHAsync_v2)         \
+  FUNCTION(cuMemcpyDtoDAsync_v2)         \
+  FUNCTION(cuMemcpyPeerAsync)            \
+  FUNCTION(cuMemsetD8Async)
+
+struct Functions {
+// A declared name takes no parentheses. NOLINTNEXTLINE(bugprone-macro-parentheses)
+#define KILN_DECLARE(name) decltype(&::name) name = nullptr;
+  KILN_MEMORY_FUNCTIONS(KILN_DECLARE)
+#undef KILN_DECLARE
+};
+
+/// Filled while the driver is opened. Whoever holds a handle of the driver's knows that it is.
+constinit Functions functions;
+
+void check(CUresult result, const char* call) {
+  if (result != CUDA_SUCCESS) [[unlikely]]
+    fail_call(static_cast<int>(result), call);
+}
+
+CUstream stream_of(void* stream) {
+  return static_cast<CUstream>(stream);
+}
+CUdeviceptr address_of(const void* memory) {
+  return reinterpret_cast<CUdeviceptr>(memory);
+}
+CUdevice device_of(int ordinal) {
+  CUdevice device = 0;
+  check(functions.cuDeviceGet(&device, ordinal), "cuDeviceGet");
+  return device;
+}
+
+}  // namespace
+
+const char* resolve_memory_functions(void* library) noexcept {
+  const char* missing = nullptr;
+#define KILN_RESOLVE(name)                                                            \
+  functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name)); \
+  if (functions.name == nullptr && missing == nullptr) missing = #name;
+  KILN_MEMORY_FUNCTIONS(KILN_RESOLVE)
+#undef KILN_RESOLVE
+  return missing;
+}
+
+void prepare_memory_pool(int ordinal) {
+  require_driver();
+  CUmemoryPool pool = nullptr;
+  check(functions.cuDeviceGetDefaultMemPool(&pool, device_of(ordinal)), "cuDeviceGetDefaultMemPool");
+  cuuint64_t threshold_bytes = UINT64_MAX;
+  check(functions.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold_bytes),
+        "cuMemPoolSetAttribute");
+}
+
+void* try_allocate_async(std::int64_t size_bytes, void* stream) {
+  require_driver();
+  CUdeviceptr memory = 0;
+  const CUresult result = functions.cuMemAllocAsync(&memory, static_cast<std::size_t>(size_bytes), stream_of(stream));
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
+  check(result, "cuMemAllocAsync");
+  return reinterpret_cast<void*>(memory);
+}
+
+void* try_allocate(std::int64_t size_bytes) {
+  require_driver();
+  CUdeviceptr memory = 0;
+  const CUresult result = functions.cuMemAlloc_v2(&memory, static_cast<std::size_t>(size_bytes));
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
+  check(result, "cuMemAlloc");
+  return reinterpret_cast<void*>(memory);
+}
+
+int free_async(void* memory, void* stream) noexcept {
+  return static_cast<int>(functions.cuMemFreeAsync(address_of(memory), stream_of(stream)));
+}
+
+int free_now(void* memory) noexcept {
+  return static_cast<int>(functions.cuMemFree_v2(address_of(memory)));
+}
+
+std::int64_t free_memory_bytes() noexcept {
+  std::size_t free_bytes = 0, total_bytes = 0;
+  if (!driver_problem().empty() || functions.cuMemGetInfo_v2(&free_bytes, &total_bytes) != CUDA_SUCCESS) return 0;
+  return static_cast<std::int64_t>(free_bytes);
+}
+
+bool register_host(void* memory, std::size_t size_bytes) {
+  require_driver();
+  constexpr unsigned kForAll = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+  CUresult result = functions.cuMemHostRegister_v2(memory, size_bytes, kForAll);
+  if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) return false;
+  // Memory that may not be written is refused without this flag, and with different codes by different drivers. Asking
+  // the system for the map's rights first was the alternative: reading a file with a line for each of thousands of
+  // maps.
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY &&
+      functions.cuMemHostRegister_v2(memory, size_bytes, kForAll | CU_MEMHOSTREGISTER_READ_ONLY) == CUDA_SUCCESS)
+    result = CUDA_SUCCESS;
+  if (result != CUDA_SUCCESS)
+    fail_call(static_cast<int>(result), fmt::format("cuMemHostRegister ({} bytes at {})", size_bytes, memory));
+  return true;
+}
+
+int unregister_host(void* memory) noexcept {
+  return static_cast<int>(functions.cuMemHostUnregister(memory));
+}
+
+void* find_device_pointer(const void* host_memory) {
+  require_driver();
+  CUdeviceptr address = 0;
+  const CUresult result = functions.cuMemHostGetDevicePointer_v2(&address, const_cast<void*>(host_memory), 0);
+  if (result == CUDA_ERROR_INVALID_VALUE) return nullptr;
+  check(result, "cuMemHostGetDevicePointer");
+  return reinterpret_cast<void*>(address);
+}
+
+void copy_host_to_device(void* destination, const void* source, std::size_t size_bytes, void* stream) {
+  require_driver();
+  check(functions.cuMemcpyHtoDAsync_v2(address_of(destination), source, size_bytes, stream_of(stream)),
+        "cuMemcpyHtoDAsync");
+}
+
+void copy_device_to_host(void* destination, const void* source, std::size_t size_bytes, void* stream) {
+  require_driver();
+  check(functions.cuMemcpyDtoHAsync_v2(destination, address_of(source), size_bytes, stream_of(stream)),
+        "cuMemcpyDtoHAsync");
+}
+
+void copy_on_device(void* destination, const void* source, std::size_t size_bytes, void* stream) {
+  require_driver();
+  check(functions.cuMemcpyDtoDAsync_v2(address_of(destination), address_of(source), size_bytes, stream_of(stream)),
+        "cuMemcpyDtoDAsync");
+}
+
+void copy_between_devices(void* destination, void* destination_context, const void* source, void* source_context,
+                          std::size_t size_bytes, void* stream) {
+  require_driver();
+  check(functions.cuMemcpyPeerAsync(address_of(destination), static_cast<CUcontext>(destination_context),
+                                    address_of(source), static_cast<CUcontext>(source_context), size_bytes,
+                                    stream_of(stream)),
+        "cuMemcpyPeerAsync");
+}
+
+void fill_bytes(void* destination, std::uint8_t value, std::size_t size_bytes, void* stream) {
+  require_driver();
+  check(functions.cuMemsetD8Async(address_of(destination), value, size_bytes, stream_of(stream)), "cuMemsetD8Async");
+}
+
+}  // namespace kiln::cuda

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+/// What the files that implement cuda_driver.hpp share. Each has a table of its own part of libcuda, so that the
+/// driver's prototypes need no header of ours.
+namespace kiln::cuda {
+
+/// DeviceError saying why the driver cannot be used. When it returns, every table is filled.
+void require_driver();
+[[noreturn]] void fail_call(int code, const std::string& call);
+
+/// Fill a file's table from the open library. The name of the first function that it lacks, or null.
+const char* resolve_memory_functions(void* library) noexcept;
+const char* resolve_stream_functions(void* library) noexcept;
+
+}  // namespace kiln::cuda

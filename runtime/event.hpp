@@ -1,0 +1,46 @@
+#pragma once
+
+#include <chrono>
+
+#include "runtime/stream.hpp"
+
+namespace kiln {
+
+/// A mark in the work of a stream: others wait for it, and the host asks whether it was reached. Work on the CPU is
+/// done when the call that starts it returns, so an event of the CPU is always reached. Safe to wait for from several
+/// threads while nobody records it.
+class Event {
+ public:
+  /// Not recorded yet, which counts as reached. Events that are not `is_timed` cost the device less and cannot be given
+  /// to elapsed_us. DeviceError when the device is absent.
+  explicit Event(Device device, bool is_timed = false);
+  ~Event();
+  Event(Event&& other) noexcept;
+  Event& operator=(Event&& other) noexcept;
+
+  /// Moves the mark behind all work enqueued on `stream` so far; waits that were enqueued before keep the old one.
+  /// UsageError(value) for a stream of another device.
+  void record(Stream stream);
+  /// Work enqueued on `stream` from now on starts after the mark is reached; the host goes on. `stream` may be of
+  /// another device; one of the CPU makes the host wait, as its work runs on the host.
+  void wait(Stream stream) const;
+  /// Whether the mark was reached. DeviceError when work before it failed.
+  bool is_done() const;
+  /// Blocks until the mark is reached. DeviceError when work before it failed.
+  void synchronize() const;
+
+  Device device() const noexcept { return device_; }
+
+ private:
+  friend double elapsed_us(const Event& start, const Event& stop);
+  Device device_;
+  bool is_timed_;
+  void* handle_ = nullptr;                               ///< CUevent; null on the CPU
+  std::chrono::steady_clock::time_point recorded_at_{};  ///< on the CPU
+};
+
+/// Microseconds between two marks of one device that were both reached. UsageError(value) for events that are not timed
+/// or of two devices; DeviceError when one is not recorded or not reached.
+double elapsed_us(const Event& start, const Event& stop);
+
+}  // namespace kiln
