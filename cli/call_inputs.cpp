@@ -78,6 +78,10 @@ std::vector<TensorMeta> metas_of(const OpSpec& spec, const CallText& call, std::
     } else {
       meta.dtype = call.dtypes.empty() ? fallback : parse_dtype(call.dtypes[0]);
     }
+    // One dtype for all goes to the inputs that take it: indices stay integers.
+    if (const std::vector<DType>& own = spec.inputs[std::min(i, spec.inputs.size() - 1)].dtypes;
+        call.dtypes.size() <= 1 && !own.empty() && std::find(own.begin(), own.end(), meta.dtype) == own.end())
+      meta.dtype = own.front();
     metas.push_back(meta);
   }
   return metas;
@@ -129,6 +133,14 @@ std::string input_name(const OpSpec& spec, std::size_t input) {
   return spec.inputs.at(std::min(input, spec.inputs.size() - 1)).name;
 }
 
+std::vector<std::string> result_names(const OpSpec& spec) {
+  std::vector<std::string> names;
+  for (const OutputSpec& output : spec.outputs) names.push_back(output.name);
+  for (const InputSpec& input : spec.inputs)
+    if (input.mutated) names.push_back(input.name);
+  return names;
+}
+
 std::string describe_inputs(const OpSpec& spec, const std::vector<TensorMeta>& metas) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < metas.size(); ++i)
@@ -143,9 +155,7 @@ std::string signature(const OpSpec& spec) {
   if (!spec.attributes.empty()) parts.emplace_back("*");
   for (const AttributeSpec& attribute : spec.attributes)
     parts.push_back(attribute.required ? attribute.name : attribute.name + "=" + to_string(attribute.fallback));
-  std::vector<std::string> outputs;
-  for (const OutputSpec& output : spec.outputs) outputs.push_back(output.name);
-  return fmt::format("{}({}) -> {}", spec.name, fmt::join(parts, ", "), fmt::join(outputs, ", "));
+  return fmt::format("{}({}) -> {}", spec.name, fmt::join(parts, ", "), fmt::join(result_names(spec), ", "));
 }
 
 std::string example_command(const OpSpec& spec, const Example& example) {

@@ -18,7 +18,7 @@ struct CallText {
 
 /// Shapes and dtypes of the op's inputs. One shape or dtype serves all inputs, otherwise there is one per input; with
 /// one dtype, an input that is bool in all of the op's examples beside inputs that are not (where's condition) stays
-/// bool. Without a dtype: f32 where the op takes it. Where the op refuses its optional inputs (an attribute stands for
+/// bool, and an input that does not take it gets the first of its own. Without a dtype: f32 where the op takes it. Where the op refuses its optional inputs (an attribute stands for
 /// them), they are left out. An op without inputs has none. UsageError(value) for
 /// malformed text and counts that do not fit.
 std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, const Attributes& attributes);
@@ -28,6 +28,9 @@ std::vector<TensorView> placeholder_views(const std::vector<TensorMeta>& metas, 
 
 /// The name of input number `input` of a call; a repeated one has the last name.
 std::string input_name(const OpSpec& spec, std::size_t input);
+
+/// The names of what a call of the op returns: its outputs, or the inputs that it changes.
+std::vector<std::string> result_names(const OpSpec& spec);
 
 /// "x f32 (4, 4), other bf16 (4)".
 std::string describe_inputs(const OpSpec& spec, const std::vector<TensorMeta>& metas);

@@ -63,6 +63,8 @@ Json in_place_inputs(const OpSpec& spec) {
 }
 
 std::string aliasing_text(const OpSpec& spec) {
+  if (spec.outputs.empty())
+    return fmt::format("{} may overlap no other tensor", fmt::join(result_names(spec), " and "));
   switch (spec.aliasing) {
     case Aliasing::none:
       break;
@@ -81,7 +83,12 @@ Json op_json(const OpSpec& spec) {
   json["doc"] = spec.doc;
   json["inputs"] = Json::array();
   for (const InputSpec& input : spec.inputs)
-    json["inputs"].push_back({{"name", input.name}, {"doc", input.doc}, {"optional", input.optional}});
+    json["inputs"].push_back({{"name", input.name},
+                              {"doc", input.doc},
+                              {"optional", input.optional},
+                              {"changed", input.mutated},
+                              {"pinned", input.pinned},
+                              {"dtypes", names_of(input.dtypes.empty() ? spec.dtypes : input.dtypes)}});
   json["outputs"] = Json::array();
   for (const OutputSpec& output : spec.outputs) json["outputs"].push_back({{"name", output.name}, {"doc", output.doc}});
   json["attributes"] = Json::array();
@@ -102,6 +109,16 @@ Json op_json(const OpSpec& spec) {
   return json;
 }
 
+/// "optional, changed in place".
+std::string role(const InputSpec& input) {
+  std::vector<std::string> words;
+  if (input.optional) words.emplace_back("optional");
+  if (input.mutated) words.emplace_back("changed in place");
+  if (input.pinned) words.emplace_back("may be in pinned host memory");
+  if (!input.dtypes.empty()) words.push_back(fmt::format("{}", fmt::join(names_of(input.dtypes), " ")));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 std::string section(const std::string& title, const std::vector<std::vector<std::string>>& rows) {
   return rows.empty() ? std::string() : "\n" + title + "\n" + format_table(rows, 2);
 }
@@ -109,7 +126,7 @@ std::string section(const std::string& title, const std::vector<std::vector<std:
 std::string op_text(const OpSpec& spec) {
   std::string text = signature(spec) + "\n  " + spec.doc + "\n";
   std::vector<std::vector<std::string>> rows;
-  for (const InputSpec& input : spec.inputs) rows.push_back({input.name, input.optional ? "optional" : "", input.doc});
+  for (const InputSpec& input : spec.inputs) rows.push_back({input.name, role(input), input.doc});
   text += section("Inputs", rows);
   rows.clear();
   for (const OutputSpec& output : spec.outputs) rows.push_back({output.name, output.doc});

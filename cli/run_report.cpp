@@ -54,7 +54,7 @@ Json to_json(const RunReport& report) {
   json["inputs"] = tensors_json(report.inputs, [&](std::size_t i) { return input_name(report.spec, i); });
   json["input_files"] = report.options.input_files;
   if (report.options.input_files.empty() && !report.inputs.empty()) json["seed"] = report.options.seed;
-  json["outputs"] = tensors_json(report.outputs, [&](std::size_t i) { return report.spec.outputs[i].name; });
+  json["outputs"] = tensors_json(report.outputs, [&](std::size_t i) { return result_names(report.spec).at(i); });
   json["output_files"] = report.options.output_files;
   json["variant"] = plan.variant;
   json["config"] = Json::object();
@@ -74,7 +74,7 @@ Json to_json(const RunReport& report) {
     json["check"] = Json::array();
     for (std::size_t i = 0; i < report.checks.size(); ++i) {
       const Comparison& check = report.checks[i];
-      Json entry = {{"output", report.spec.outputs[i].name},
+      Json entry = {{"output", result_names(report.spec).at(i)},
                     {"ok", check.ok()},
                     {"elements", check.num_elements},
                     {"wrong", check.num_wrong},
@@ -114,7 +114,7 @@ std::string to_text(const RunReport& report) {
   for (std::size_t i = 0; i < report.outputs.size(); ++i)
     rows.push_back(
         {"output",
-         fmt::format("{} {} {}", report.spec.outputs[i].name, name(report.outputs[i].dtype),
+         fmt::format("{} {} {}", result_names(report.spec).at(i), name(report.outputs[i].dtype),
                      to_string(report.outputs[i].shape)) +
              (i < report.options.output_files.size() && report.ok() ? " -> " + report.options.output_files[i] : "")});
   rows.push_back({"device", fmt::format("{} ({})", to_string(report.device), device_info(report.device).name)});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -20,7 +21,13 @@ namespace kiln {
 struct TensorMeta {
   DType dtype = DType::f32;
   Dims shape;
+  bool absent = false;  ///< an optional input that is left out while a later one is given
 };
+
+/// Whether an optional input is left out in the middle of a call: a Tensor made of nothing, Tensor{}.
+inline bool is_absent(const TensorView& view) noexcept {
+  return view.data == nullptr && view.ndim() == 0 && !view.device.is_cuda();
+}
 
 /// One call, seen by a spec: views of the tensors and attributes with defaults filled in. Specs may read shapes,
 /// strides, dtypes and whether `data` is a multiple of 16 bytes (takes_tensor_map), never the data.
@@ -40,12 +47,22 @@ struct KernelLaunch {
   ArgumentTemplate arguments;
 };
 
+/// A look at scratch memory before a plan goes on: what the kernels so far found out about the call's data. It costs a
+/// wait for the stream, so an op offers it as an option.
+struct LaunchCheck {
+  std::size_t after_launches = 0;  ///< how many of the plan's launches come before it
+  int workspace = 0;
+  /// Given the workspace's bytes in CPU memory; throws UsageError(value), and the rest of the plan does not run.
+  std::function<void(std::span<const std::byte>)> verdict;
+};
+
 /// What a variant launches for one call and config: kernels one after the other on the call's stream.
 struct LaunchPlan {
   std::vector<KernelLaunch> launches;
   /// Scratch memory that the launches share, buffer by buffer (ArgumentTemplate::add_workspace); at most
   /// kMaxWorkspaces. It lives from before the first launch to after the last.
   std::vector<std::int64_t> workspace_bytes;
+  std::optional<LaunchCheck> check = {};
 };
 
 /// One kernel that can serve the op, in some calls on some targets.
@@ -64,9 +81,16 @@ struct Variant {
 struct InputSpec {
   std::string name;
   std::string doc;
-  bool optional = false;  ///< trailing inputs may be left out (add(x, other=2.0)); `infer` says what replaces them
-  bool repeated =
-      false;  ///< the last input may be given any number of times, up to kMaxTensors tensors in all (concat)
+  /// May be left out (add(x, other=2.0)); `infer` says what replaces it. Before one that is given it is Tensor{}.
+  bool optional = false;
+  /// The last input may be given any number of times, up to kMaxTensors tensors in all (concat).
+  bool repeated = false;
+  /// The op writes it. An op that changes inputs has no outputs of its own: the call returns those it changed, in
+  /// order.
+  bool mutated = false;
+  /// May lie in pinned host memory while the rest of the call is on a GPU, which then reads or writes it directly.
+  bool pinned = false;
+  std::vector<DType> dtypes = {};  ///< where they differ from the spec's
 };
 
 struct OutputSpec {
@@ -126,7 +150,8 @@ struct OpSpec {
   std::function<std::vector<TensorMeta>(std::span<const TensorView> inputs, const Attributes& attributes)> infer;
   std::vector<Variant> variants;  ///< in order of preference
   std::function<Cost(const OpCall&)> cost;
-  /// Naive, on CPU memory, any strides, accumulating in double (or in int64/uint64 for integers).
+  /// Naive, on CPU memory, any strides, accumulating in double (or in int64/uint64 for integers). Changes the inputs
+  /// that the op changes.
   std::function<void(const OpCall&)> reference;
   std::vector<Example> examples;
   /// A random legal call, for tests of ops whose inputs' shapes depend on one another or on attributes. Without it
@@ -135,6 +160,9 @@ struct OpSpec {
   /// Against the reference, by output dtype.
   std::function<Tolerance(DType)> tolerance;
   std::vector<InputRange> input_ranges;  ///< per input; missing: the default range
+  /// Writes the inputs that random numbers in a range cannot make (indices that must be distinct), over CPU memory,
+  /// after every input was filled with random numbers.
+  std::function<void(const OpCall&, std::mt19937_64&)> fill_inputs;
 };
 
 }  // namespace kiln

@@ -53,8 +53,10 @@ std::vector<TensorView> dense_outputs(std::span<const TensorMeta> metas, Device 
   return views;
 }
 
-/// The call's device: its first tensor's.
+/// The call's device: its first tensor's, or where that lies in host memory that a GPU may read, the GPU's.
 Device device_of(const CallTensors& tensors, const std::optional<Stream>& stream, std::string_view op) {
+  for (const TensorView* input : tensors.inputs())
+    if (input->device.is_cuda()) return input->device;
   if (tensors.num_inputs > 0) return tensors.inputs().front()->device;
   if (tensors.num_outputs > 0) return tensors.outputs().front()->device;
   if (stream.has_value()) return stream->device;
@@ -67,6 +69,11 @@ void check_stream(std::string_view op, Stream stream, Device device) {
   if (stream.device != device)
     throw_type_error("op '" + std::string(op) + "': the stream is of " + to_string(stream.device) +
                      ", but the tensors are on " + to_string(device));
+}
+
+bool is_left_out(const OpSpec& spec, const CallTensors& tensors, std::size_t tensor) {
+  return tensor >= tensors.num_outputs && input_spec(spec, tensor - tensors.num_outputs).optional &&
+         is_absent(*tensors.views[tensor]);
 }
 
 enum class Addresses { checked, ignored };
@@ -86,7 +93,8 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
   if (tensors.num_outputs > 0) check_outputs(spec, tensors.outputs(), metas);
   if (addresses == Addresses::checked) {
     std::array<MemoryExtent, kMaxTensors> extents;
-    for (std::size_t i = 0; i < tensors.all().size(); ++i) extents[i] = memory_extent(*tensors.views[i]);
+    for (std::size_t i = 0; i < tensors.all().size(); ++i)
+      extents[i] = is_left_out(spec, tensors, i) ? MemoryExtent{} : memory_extent(*tensors.views[i]);
     check_memory(spec, tensors.all(), static_cast<int>(tensors.num_outputs), extents);
   }
 
@@ -124,7 +132,7 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
   const Stream stream = options.stream.value_or(Stream::default_of(device));
   check_stream(name, stream, device);
   const std::shared_ptr<const Plan> plan = find_plan(name, tensors, attributes, options, stream, Addresses::checked);
-  if (!options.outputs.empty()) {
+  if (!options.outputs.empty() || plan->outputs.empty()) {
     check_memory(*plan->spec, tensors.all(), plan->num_outputs(), plan->extents);
     launch(*plan, tensors.all(), stream);
     return;
@@ -140,19 +148,28 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
 
 [[noreturn]] void throw_other_tensor(const Plan& plan, std::size_t tensor, const TensorView& view) {
   const Plan::TensorSlot& slot = plan.tensors[tensor];
-  const TensorView expected{nullptr, slot.dtype, plan.device, slot.shape, slot.strides};
+  const TensorView expected{nullptr, slot.dtype, slot.device, slot.shape, slot.strides};
   throw_value_error("op '" + plan.spec->name + "' was resolved for " +
                     tensor_label(*plan.spec, tensor, plan.outputs.size()) + " = " + describe(expected) + ", got " +
                     describe(view) + "; resolve it for these tensors");
 }
 
-bool matches(const Plan::TensorSlot& slot, Device device, const TensorView& view) noexcept {
-  if (view.dtype != slot.dtype || view.device != device || !(view.shape == slot.shape) ||
-      view.strides.size() != slot.strides.size())
+bool matches(const Plan::TensorSlot& slot, const TensorView& view) noexcept {
+  if (view.dtype != slot.dtype || view.device != slot.device || !(view.shape == slot.shape) ||
+      view.strides.size() != slot.strides.size() || (slot.absent && view.data != nullptr))
     return false;
   for (int axis = 0; axis < slot.shape.size(); ++axis)
     if (view.strides[axis] != slot.strides[axis] && slot.shape[axis] > 1) return false;
   return true;
+}
+
+/// What a call of an op returns that makes no outputs.
+std::vector<Tensor> changed_inputs(std::string_view name, std::span<const Tensor> inputs) {
+  const OpSpec& spec = Registry::process().get(name);
+  std::vector<Tensor> changed;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (input_spec(spec, i).mutated) changed.push_back(inputs[i]);
+  return changed;
 }
 
 }  // namespace
@@ -170,7 +187,7 @@ Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, co
     others.reserve(kMaxTensors);  // views of earlier outputs stay where they are
     return &others.emplace_back(empty(meta.shape, meta.dtype, stream)).view();
   });
-  return *std::move(first);
+  return first.has_value() ? *std::move(first) : changed_inputs(name, inputs).front();
 }
 
 std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const Tensor> inputs,
@@ -180,7 +197,7 @@ std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const T
   run(name, inputs, attributes, options, [&](const TensorMeta& meta, Stream stream) {
     return &made.emplace_back(empty(meta.shape, meta.dtype, stream)).view();
   });
-  return made;
+  return made.empty() ? changed_inputs(name, inputs) : made;
 }
 
 ResolvedOp resolve(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
@@ -203,7 +220,7 @@ void ResolvedOp::operator()(std::span<const TensorView> inputs, std::span<const 
   std::array<const TensorView*, kMaxTensors> views;
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
     const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
-    if (!matches(plan.tensors[i], plan.device, view)) throw_other_tensor(plan, i, view);
+    if (!matches(plan.tensors[i], view)) throw_other_tensor(plan, i, view);
     views[i] = &view;
   }
   check_stream(plan.spec->name, stream, plan.device);

@@ -62,10 +62,10 @@ class ResolvedOp {
   std::shared_ptr<const Plan> plan_;
 };
 
-/// Runs op `name` on the inputs' device (CPU tensors on the CPU target) and returns its first output; all of them with
-/// dispatch_gpu_op_all. Order: validate -> plan cache -> (on a miss) config -> artifact -> load -> launch. UsageError,
-/// CompileError or DeviceError; nothing has run then. During stream capture a warm call is captured and a cold one
-/// refused with UsageError(value).
+/// Runs op `name` on the inputs' device (CPU tensors on the CPU target) and returns its first output, or the first
+/// input that the op changes in place; all of them with dispatch_gpu_op_all. Order: validate -> plan cache -> (on a
+/// miss) config -> artifact -> load -> launch. UsageError, CompileError or DeviceError; nothing has run then. During
+/// stream capture a warm call is captured and a cold one refused with UsageError(value).
 Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes = {},
                        const DispatchOptions& options = {});
 inline Tensor dispatch_gpu_op(std::string_view name, std::initializer_list<Tensor> inputs,

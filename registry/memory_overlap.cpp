@@ -61,6 +61,23 @@ std::string offset_text(const TensorView& output, const TensorView& other) {
          (out_at > other_at ? "after" : "before") + " it";
 }
 
+/// For ops that change inputs, whose tensors are all inputs.
+void check_changed_inputs(const OpSpec& spec, std::span<const TensorView* const> tensors,
+                          std::span<const MemoryExtent> extents) {
+  for (std::size_t changed = 0; changed < tensors.size(); ++changed) {
+    if (!input_spec(spec, changed).mutated) continue;
+    for (std::size_t other = 0; other < tensors.size(); ++other) {
+      if (other == changed || !intersect(*tensors[changed], extents[changed], *tensors[other], extents[other]) ||
+          provably_disjoint(*tensors[changed], *tensors[other]))
+        continue;
+      throw_value_error("op '" + spec.name + "' writes " + tensor_label(spec, changed, 0) + " (" +
+                        describe(*tensors[changed]) + "), which overlaps " + tensor_label(spec, other, 0) + " (" +
+                        describe(*tensors[other]) + ") in memory" + offset_text(*tensors[changed], *tensors[other]) +
+                        "; they must share none: copy one of them first");
+    }
+  }
+}
+
 /// Whether an output may be exactly an input, both counted from 0.
 bool may_be_input(Aliasing aliasing, std::size_t output, std::size_t input) noexcept {
   return aliasing == Aliasing::elementwise || (aliasing == Aliasing::first_input && output == 0 && input == 0);
@@ -160,6 +177,7 @@ void check_memory(const OpSpec& spec, std::span<const TensorView* const> tensors
                              : ", where the op was resolved for one; resolve it for this tensor: ") +
                         describe(*tensors[i]));
   }
+  if (spec.outputs.empty()) check_changed_inputs(spec, tensors, extents);
   for (std::size_t out = 0; out < outputs; ++out)
     for (std::size_t other = out + 1; other < tensors.size(); ++other) {
       if (!intersect(*tensors[out], extents[out], *tensors[other], extents[other])) continue;

@@ -30,8 +30,8 @@ bool provably_disjoint(const TensorView& a, const TensorView& b) noexcept;
 bool may_overlap_itself(const TensorView& view) noexcept;
 
 /// UsageError(value) for a null pointer of a non-empty tensor or one that is not aligned as its extent says, and for an
-/// output that shares memory with another tensor in a way the op does not allow. `tensors`: outputs first,
-/// `num_outputs` of them, then inputs; `extents` in the same order.
+/// output, or input that the op changes, that shares memory with another tensor in a way the op does not allow.
+/// `tensors`: outputs first, `num_outputs` of them, then inputs; `extents` in the same order.
 void check_memory(const OpSpec& spec, std::span<const TensorView* const> tensors, int num_outputs,
                   std::span<const MemoryExtent> extents);
 

@@ -11,7 +11,9 @@
 #include "compiler/compiler.hpp"
 #include "core/errors.hpp"
 #include "registry/kernel_cache.hpp"
+#include "registry/validation.hpp"
 #include "runtime/device_info.hpp"
+#include "runtime/host_memory.hpp"
 #ifdef KILN_HAS_CUDA
 #include "compiler/nvrtc_compiler.hpp"
 #endif
@@ -39,6 +41,17 @@ void check_limits(const OpSpec& spec, const Choice& choice) {
     throw InternalError(variant + "needs " + std::to_string(choice.plan.workspace_bytes.size()) +
                         " workspaces; at most " + std::to_string(kMaxWorkspaces) + " are supported");
   if (choice.plan.launches.empty()) throw InternalError(variant + "launches nothing");
+  if (const auto& check = choice.plan.check;
+      check.has_value() && (check->after_launches >= choice.plan.launches.size() || check->workspace < 0 ||
+                            static_cast<std::size_t>(check->workspace) >= choice.plan.workspace_bytes.size()))
+    throw InternalError(variant + "checks a workspace that it does not have, or after its last launch");
+}
+
+bool writes_nothing(const Plan& plan) {
+  const auto outputs = static_cast<std::size_t>(plan.num_outputs());
+  for (std::size_t i = 0; i < plan.extents.size(); ++i)
+    if ((i < outputs || input_spec(*plan.spec, i - outputs).mutated) && !plan.extents[i].empty()) return false;
+  return true;
 }
 
 /// Pointers of a call as ArgumentTemplate::bind takes them, outputs first.
@@ -63,6 +76,27 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
   report.artifact_key = loaded->artifact_key;
   return {std::move(loaded), launch.geometry, launch.arguments,
           TensorMapSet(launch.arguments.tensor_maps(), data.data(), device)};
+}
+
+void refuse_capture(const Plan& plan, Stream stream) {
+  if (stream.device.is_cuda() && is_capturing(stream))
+    throw_value_error("op '" + plan.spec->name +
+                      "' was asked to check its data, for which it waits, and that cannot happen while the stream is "
+                      "being captured: make the checked call before the capture, and capture it without the check");
+}
+
+/// Brings the check's workspace to the host and asks for the verdict.
+void run_check(const Plan& plan, const CallPointers& data, Stream stream) {
+  const auto workspace = static_cast<std::size_t>(plan.check->workspace);
+  const std::int64_t end_bytes = workspace + 1 < plan.workspace_offsets_bytes.size()
+                                     ? plan.workspace_offsets_bytes[workspace + 1]
+                                     : plan.workspace_bytes;
+  const Dims shape{end_bytes - plan.workspace_offsets_bytes[workspace]};
+  std::vector<std::byte> bytes(static_cast<std::size_t>(shape[0]));
+  copy(dense_view(bytes.data(), DType::u8, shape),
+       dense_view(data[kMaxTensors + workspace], DType::u8, shape, plan.device), stream);
+  synchronize(stream);
+  plan.check->verdict(bytes);
 }
 
 /// Apart, so that the room for tensor maps is on the stack of those launches only that have them.
@@ -126,14 +160,16 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
   plan->device = device;
   plan->outputs.assign(outputs.begin(), outputs.end());
   const auto add_tensor = [&](const TensorView& view) {
-    plan->tensors.push_back({view.dtype, view.shape, view.strides});
-    plan->extents.push_back(memory_extent(view));
+    const bool absent = plan->tensors.size() >= call.outputs.size() && is_absent(view) &&
+                        input_spec(spec, plan->tensors.size() - call.outputs.size()).optional;
+    if (device.is_cuda() && !view.device.is_cuda() && !absent) plan->host_tensors.push_back(plan->tensors.size());
+    plan->tensors.push_back({view.dtype, view.device, view.shape, view.strides, absent});
+    plan->extents.push_back(absent ? MemoryExtent{} : memory_extent(view));
   };
   std::for_each(call.outputs.begin(), call.outputs.end(), add_tensor);
   std::for_each(call.inputs.begin(), call.inputs.end(), add_tensor);
   if (spec.cost) plan->report.cost = spec.cost(call);
-  if (std::all_of(plan->extents.begin(), plan->extents.begin() + plan->num_outputs(),
-                  [](const MemoryExtent& extent) { return extent.empty(); })) {
+  if (writes_nothing(*plan)) {
     plan->report.config_source = "none: every output is empty";
     return plan;
   }
@@ -157,6 +193,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
     plan->workspace_bytes +=
         (bytes + kWorkspaceAlignmentBytes - 1) / kWorkspaceAlignmentBytes * kWorkspaceAlignmentBytes;
   }
+  plan->check = choice.plan.check;
   return plan;
 }
 
@@ -165,6 +202,9 @@ void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream
   CallPointers data;
   std::array<void*, kMaxArguments> parameters;
   for (std::size_t i = 0; i < tensors.size(); ++i) data[i] = tensors[i]->data;
+  for (const std::size_t i : plan.host_tensors) data[i] = device_pointer(*tensors[i], plan.device);
+  if (plan.check.has_value()) [[unlikely]]
+    refuse_capture(plan, stream);
   std::optional<Tensor> workspace;  // freed on the stream, after the last step
   if (plan.workspace_bytes > 0) {
     auto* const bytes =
@@ -173,6 +213,8 @@ void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream
       data[kMaxTensors + i] = bytes + plan.workspace_offsets_bytes[i];
   }
   for (const Plan::Step& step : plan.steps) {
+    if (plan.check.has_value() && &step == &plan.steps[plan.check->after_launches]) [[unlikely]]
+      run_check(plan, data, stream);
     step.arguments.bind(data.data(), parameters.data());
     if (!step.tensor_maps.empty()) [[unlikely]] {
       launch_with_tensor_maps(step, data.data(), parameters.data(), stream);

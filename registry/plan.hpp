@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,7 +21,9 @@ namespace kiln {
 struct Plan {
   struct TensorSlot {
     DType dtype = DType::f32;
+    Device device;
     Dims shape, strides;
+    bool absent = false;  ///< an optional input that was left out
   };
 
   const OpSpec* spec = nullptr;
@@ -37,6 +40,8 @@ struct Plan {
   std::vector<Step> steps;  ///< run in order; none when every output is empty
   std::vector<std::int64_t> workspace_offsets_bytes;
   std::int64_t workspace_bytes = 0;  ///< one allocation that holds all of them
+  std::optional<LaunchCheck> check;
+  std::vector<std::size_t> host_tensors;  ///< those in host memory that the GPU reads or writes itself
   PlanReport report;
 
   int num_outputs() const noexcept { return static_cast<int>(outputs.size()); }
@@ -62,7 +67,9 @@ Target target_of(Device device);
 std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
                                        const Target& target, Device device, const Config* given);
 
-/// Enqueues the plan's kernels over `tensors`, outputs first. Everything was checked before.
+/// Enqueues the plan's kernels over `tensors`, outputs first. Everything was checked before, but for what takes a look
+/// at the device: UsageError(value) for host memory that is not pinned, for a failed LaunchCheck, and for one during
+/// stream capture.
 void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
 
 }  // namespace kiln

@@ -35,9 +35,10 @@ void PlanKey::add_text(std::string_view text) {
 }
 
 void PlanKey::add_tensor(const TensorView& view) {
-  add(static_cast<std::uint64_t>(view.dtype) | static_cast<std::uint64_t>(takes_tensor_map(view.data)) << 7 |
-      static_cast<std::uint64_t>(view.device.type) << 8 | static_cast<std::uint64_t>(view.shape.size()) << 16 |
-      static_cast<std::uint64_t>(view.strides.size()) << 24 |
+  static_assert(static_cast<int>(DType::bool_) < 64);
+  add(static_cast<std::uint64_t>(view.dtype) | static_cast<std::uint64_t>(view.data == nullptr) << 6 |
+      static_cast<std::uint64_t>(takes_tensor_map(view.data)) << 7 | static_cast<std::uint64_t>(view.device.type) << 8 |
+      static_cast<std::uint64_t>(view.shape.size()) << 16 | static_cast<std::uint64_t>(view.strides.size()) << 24 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(view.device.index)) << 32);
   for (const std::int64_t extent : view.shape) add(static_cast<std::uint64_t>(extent));
   for (const std::int64_t stride : view.strides) add(static_cast<std::uint64_t>(stride));

@@ -21,7 +21,11 @@ void check_spec(const OpSpec& spec) {
   const auto require = [&](bool present, const std::string& part) {
     if (!present) throw_value_error("the spec of op '" + spec.name + "' lacks " + part);
   };
-  require(!spec.outputs.empty(), "outputs");
+  const bool changes_inputs =
+      std::any_of(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return input.mutated; });
+  require(changes_inputs || !spec.outputs.empty(), "outputs, or an input that it changes");
+  require(!changes_inputs || spec.outputs.empty(),
+          "a decision: an op either makes outputs or changes inputs, and it lists both");
   require(spec.inputs.empty() || !spec.dtypes.empty(), "dtypes");
   require(static_cast<bool>(spec.infer), "infer (shapes and dtypes of the outputs)");
   require(!spec.variants.empty(), "variants");

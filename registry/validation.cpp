@@ -83,28 +83,51 @@ void check_inputs(const OpSpec& spec, std::span<const TensorView* const> inputs)
                       std::to_string(inputs.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const TensorView& view = *inputs[i];
+    const InputSpec& input = input_spec(spec, i);
+    if (input.optional && is_absent(view)) continue;
     const std::string label = tensor_label(spec, i, 0);
     check_view(spec, label, view);
-    if (std::find(spec.dtypes.begin(), spec.dtypes.end(), view.dtype) == spec.dtypes.end()) {
+    const std::vector<DType>& dtypes = input.dtypes.empty() ? spec.dtypes : input.dtypes;
+    if (std::find(dtypes.begin(), dtypes.end(), view.dtype) == dtypes.end()) {
       std::string supported;
-      for (const DType dtype : spec.dtypes) supported += (supported.empty() ? "" : ", ") + std::string(name(dtype));
+      for (const DType dtype : dtypes) supported += (supported.empty() ? "" : ", ") + std::string(name(dtype));
       throw_not_implemented("op '" + spec.name + "' has no kernel for " + label + " of dtype " +
                             std::string(name(view.dtype)) + "; its dtypes: " + supported);
     }
+    if (input.mutated && may_overlap_itself(view))
+      throw_value_error("op '" + spec.name + "': elements of " + label + " may share memory with one another (" +
+                        describe(view) + "), and the op writes them; give a tensor whose elements are distinct");
   }
 }
 
 void check_one_device(const OpSpec& spec, std::span<const TensorView* const> inputs,
                       std::span<const TensorView* const> outputs) {
-  const TensorView* first = !inputs.empty() ? inputs.front() : !outputs.empty() ? outputs.front() : nullptr;
+  const auto is_cuda = [](const TensorView* view) { return view->device.is_cuda(); };
+  const bool runs_on_gpu =
+      std::any_of(inputs.begin(), inputs.end(), is_cuda) || std::any_of(outputs.begin(), outputs.end(), is_cuda);
+  const TensorView* first = nullptr;  // of those that say where the call runs
+  std::string first_label;
   const auto check = [&](const TensorView& view, const std::string& label) {
+    if (first == nullptr) {
+      first = &view;
+      first_label = label;
+    }
     if (view.device == first->device) return;
-    throw_type_error("op '" + spec.name + "': " + label + " is on " + to_string(view.device) + ", but " +
-                     (inputs.empty() ? tensor_label(spec, 0, 1) : tensor_label(spec, 0, 0)) + " is on " +
-                     to_string(first->device) + "; all tensors of a call live on one device (kiln::to_device copies)");
+    throw_type_error("op '" + spec.name + "': " + label + " is on " + to_string(view.device) + ", but " + first_label +
+                     " is on " + to_string(first->device) +
+                     "; all tensors of a call live on one device (kiln::to_device copies)");
   };
-  for (std::size_t i = 0; i < inputs.size(); ++i) check(*inputs[i], tensor_label(spec, i, 0));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const InputSpec& input = input_spec(spec, i);
+    const bool lies_elsewhere =
+        (input.optional && is_absent(*inputs[i])) || (input.pinned && runs_on_gpu && !inputs[i]->device.is_cuda());
+    if (!lies_elsewhere) check(*inputs[i], tensor_label(spec, i, 0));
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) check(*outputs[i], tensor_label(spec, i, outputs.size()));
+}
+
+const InputSpec& input_spec(const OpSpec& spec, std::size_t input) {
+  return spec.inputs[std::min(input, spec.inputs.size() - 1)];
 }
 
 Attributes complete_attributes(const OpSpec& spec, const Attributes& given) {
@@ -145,6 +168,9 @@ Attributes complete_attributes(const OpSpec& spec, const Attributes& given) {
 
 void check_outputs(const OpSpec& spec, std::span<const TensorView* const> outputs,
                    std::span<const TensorMeta> expected) {
+  if (spec.outputs.empty())
+    throw_value_error("op '" + spec.name + "' changes its inputs in place and makes no output, but " +
+                      std::to_string(outputs.size()) + (outputs.size() == 1 ? " was given" : " were given"));
   if (outputs.size() != expected.size())
     throw_value_error("op '" + spec.name + "' has " + std::to_string(expected.size()) +
                       (expected.size() == 1 ? " output" : " outputs") + ", but " + std::to_string(outputs.size()) +

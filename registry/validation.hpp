@@ -16,9 +16,13 @@ std::string tensor_label(const OpSpec& spec, std::size_t tensor, std::size_t num
 /// kernel for.
 void check_inputs(const OpSpec& spec, std::span<const TensorView* const> inputs);
 
-/// UsageError(type), naming both tensors, when the inputs and the given outputs do not live on one device.
+/// UsageError(type), naming both tensors, when the inputs and the given outputs do not live on one device. In a call on
+/// a GPU, inputs that may lie in pinned host memory may be on the CPU.
 void check_one_device(const OpSpec& spec, std::span<const TensorView* const> inputs,
                       std::span<const TensorView* const> outputs);
+
+/// The spec of input number `input`; a repeated one is the last.
+const InputSpec& input_spec(const OpSpec& spec, std::size_t input);
 
 /// The given attributes checked against the spec, defaults filled in; an integer or boolean given for a number
 /// converts. UsageError: value for an unknown (naming the nearest) or missing attribute, type for one of the wrong

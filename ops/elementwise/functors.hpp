@@ -201,6 +201,11 @@ KILN_UNARY_FUNCTOR(ClampMin, tl::maximum(x, scalar<Compute>(scalars, kFirstScala
 KILN_UNARY_FUNCTOR(ClampMax, tl::minimum(x, scalar<Compute>(scalars, kSecondScalar)))
 KILN_UNARY_FUNCTOR(Cast, x)
 
+// An infinite difference is never within the tolerance, even where the tolerance is infinite.
+KILN_BINARY_FUNCTOR(IsClose, (x == y) | ((tl::abs(x - y) < static_cast<Compute>(INFINITY)) &
+                                         (tl::abs(x - y) <= scalar<Compute>(scalars, kSecondScalar) +
+                                                                scalar<Compute>(scalars, kFirstScalar) * tl::abs(y))))
+KILN_BINARY_FUNCTOR(IsCloseEqualNan, IsClose::template apply<Compute>(scalars, x, y) | (tl::isnan(x) & tl::isnan(y)))
 KILN_TERNARY_FUNCTOR(Where, tl::where(x != Compute(0), y, z))
 KILN_BINARY_FUNCTOR(AddRelu, tl::maximum(x + y, Compute(0)))
 KILN_TERNARY_FUNCTOR(MulAdd, multiply_add(x, y, z))

@@ -27,6 +27,9 @@ const ScalarAttribute kAlpha = number("alpha", 1.0, 0, "factor of y; a whole num
 std::size_t has_alpha(const Attributes& attributes, DType) {
   return attributes.get_double("alpha") != 1.0 ? 1 : 0;
 }
+std::size_t equals_nan(const Attributes& attributes, DType) {
+  return attributes.get_bool("equal_nan") ? 1 : 0;
+}
 std::size_t is_tanh(const Attributes& attributes, DType) {
   return attributes.get_string("approximate") == "tanh" ? 1 : 0;
 }
@@ -40,6 +43,12 @@ std::size_t missing_bound(const Attributes& attributes, DType) {
 template <typename T>
 T fill_value(const T*, const Arguments& arguments) {
   return arguments.scalar<T>(0);
+}
+
+bool close(double x, double y, const Arguments& arguments) {
+  const double difference = std::abs(x - y);
+  return x == y ||
+         (std::isfinite(difference) && difference <= arguments.scalars.f[1] + arguments.scalars.f[0] * std::abs(y));
 }
 
 template <typename T>
@@ -164,6 +173,23 @@ std::vector<OpRow> comparison_ops() {
       row("le", "Le", "x <= y; false for NaN", reference<2>([](auto x, auto y) { return x <= y; })),
       row("gt", "Gt", "x > y; false for NaN", reference<2>([](auto x, auto y) { return x > y; })),
       row("ge", "Ge", "x >= y; false for NaN", reference<2>([](auto x, auto y) { return x >= y; })),
+      {.name = "isclose",
+       .arity = 2,
+       .rule = closeness,
+       .doc =
+           "x == y or |x - y| <= atol + rtol * |y|, which an infinite difference never is; equal_nan: NaN is close to "
+           "NaN; integers are compared as f64",
+       .flops = 4,
+       .accuracy = Accuracy::function,
+       .forms = {{"IsClose", float_reference<2>([](double x, double y, const Arguments& a) { return close(x, y, a); })},
+                 {"IsCloseEqualNan", float_reference<2>([](double x, double y, const Arguments& a) {
+                    return (std::isnan(x) && std::isnan(y)) || close(x, y, a);
+                  })}},
+       .choose_form = equals_nan,
+       .scalars = {number("rtol", 1e-5, 0, "tolerance relative to |y|"),
+                   number("atol", 1e-8, 1, "tolerance beside it")},
+       .attributes = {{"equal_nan", false, false, "whether NaN is close to NaN"}},
+       .examples = {{{"rtol", 0.5}, {"equal_nan", true}}}},
   };
 }
 

@@ -18,6 +18,7 @@ enum class DTypeRule {
   bitwise,     ///< promoted, which must be an integer or bool
   comparison,  ///< bool; the scalar `other` is rounded to the promoted dtype first, as torch does
   predicate,   ///< bool
+  closeness,   ///< bool; integers are compared as f64
   where,       ///< promoted over all inputs but the first, which must be bool
   cast,        ///< the attribute `dtype`
   fill,        ///< the input's dtype; the input itself is not read

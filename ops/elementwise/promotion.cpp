@@ -156,11 +156,13 @@ ElementwiseTypes resolve_types(const OpRow& row, std::span<const TensorView> inp
                                       dtype_names(legal)));
   }
   if (row.rule == DTypeRule::to_float && !is_floating(types.promoted)) types.promoted = DType::f32;
+  if (row.rule == DTypeRule::closeness && !is_floating(types.promoted)) types.promoted = DType::f64;
   types.compute =
       computes_narrow(row, inputs, attributes, types.promoted) ? types.promoted : compute_dtype(types.promoted);
   switch (row.rule) {
     case DTypeRule::comparison:
     case DTypeRule::predicate:
+    case DTypeRule::closeness:
       types.out = DType::bool_;
       break;
     case DTypeRule::cast:

@@ -8,6 +8,7 @@
 #include "compiler/compiler.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory.hpp"
+#include "runtime/pinned_pool.hpp"
 #include "runtime/stream.hpp"
 
 namespace kiln::testing {
@@ -19,6 +20,12 @@ inline std::vector<Device> available_devices() {
   if (compiler_problem(DeviceType::cuda).empty())
     for (int i = 0; i < device_count(DeviceType::cuda); ++i) devices.push_back(Device::cuda(i));
   return devices;
+}
+
+/// Of the first GPU, for the whole process: tensors in tests come and go.
+inline PinnedPool& pinned_pool() {
+  static auto* const pool = new PinnedPool(Device::cuda(0));
+  return *pool;
 }
 
 /// Tests on every device there is.

@@ -13,6 +13,7 @@
 #include "core/tensor.hpp"
 #include "registry/memory_overlap.hpp"
 #include "runtime/memory.hpp"
+#include "tests/registry/device_tensors.hpp"
 #include "tests/registry/elements.hpp"
 
 namespace kiln::testing {
@@ -100,11 +101,34 @@ class GuardedTensor {
     view.data = device_image_.data_as<std::byte>() + data_offset_bytes_;
     return {view, device_image_.owner()};
   }
+  /// The same in pinned host memory that `device` reads and writes itself; where that is the CPU, any memory.
+  Tensor upload_pinned(Device device) {
+    if (!device.is_cuda()) return upload(device);
+    device_image_ = pinned_pool().empty(image_.shape(), DType::u8);
+    std::memcpy(device_image_.data(), image_.data(), size_bytes());
+    TensorView view = host_view_;
+    view.data = device_image_.data_as<std::byte>() + data_offset_bytes_;
+    return {view, device_image_.owner()};
+  }
+  /// Brings back what the device wrote; its work is done.
   void download() {
-    if (!device_image_.device().is_cuda()) return;
+    if (device_image_.data() == nullptr || device_image_.data() == image_.data()) return;
     const Tensor back = to_device(device_image_, Device::cpu());
     std::memcpy(image_.data(), back.data(), size_bytes());
   }
+
+  /// The elements of a tensor of the same dtype and shape.
+  void copy_elements(const GuardedTensor& other) {
+    std::vector<std::int64_t> offsets;
+    for_each_element(other.host_view_, [&](std::int64_t offset) { offsets.push_back(offset); });
+    std::size_t index = 0;
+    for_each_element(host_view_, [&](std::int64_t offset) {
+      std::memcpy(at(offset), other.at(offsets[index++]), static_cast<std::size_t>(itemsize_bytes(host_view_.dtype)));
+    });
+    remember();
+  }
+  /// Later damage() counts from here.
+  void remember() { before_.assign(image_.data_as<std::byte>(), image_.data_as<std::byte>() + size_bytes()); }
 
   /// Empty, or which byte changed since the last fill: any byte at all, or only those outside the elements.
   std::string damage(bool elements_may_change) const {
@@ -124,7 +148,6 @@ class GuardedTensor {
 
  private:
   std::size_t size_bytes() const { return static_cast<std::size_t>(image_.numel()); }
-  void remember() { before_.assign(image_.data_as<std::byte>(), image_.data_as<std::byte>() + size_bytes()); }
 
   TensorView host_view_;
   std::int64_t data_offset_bytes_ = 0;
