@@ -48,7 +48,10 @@ ListedArtifact find_artifact(const DiskStore& store, std::string_view key_prefix
     found = entry;
   }
   if (!found || key_prefix.empty())
-    throw_value_error(fmt::format("no artifact's key starts with '{}'; 'kiln cache list' shows them all", key_prefix));
+    throw_value_error(
+        fmt::format("no artifact's or tuning entry's key starts with '{}'; 'kiln cache list' shows them "
+                    "all, --tuning the latter",
+                    key_prefix));
   return read_artifact(open_root(store), *found);
 }
 

@@ -12,6 +12,8 @@
 #include "cli/artifact_listing.hpp"
 #include "cli/quantity.hpp"
 #include "cli/table.hpp"
+#include "cli/tuning_check.hpp"
+#include "cli/tuning_listing.hpp"
 #include "compiler/artifact_cache.hpp"
 #include "core/environment.hpp"
 #include "core/errors.hpp"
@@ -85,7 +87,23 @@ int list(const DiskStore& store, const CacheOptions& options) {
   return 0;
 }
 
+/// Whether `options.key` means a tuned choice, which is then shown.
+bool show_tuning(const DiskStore& store, const CacheOptions& options) {
+  const auto tuned = find_tuning(TuningDatabase::process(), options.key);
+  if (options.key.empty() || tuned.empty()) return false;
+  std::vector<std::string> keys;
+  for (const auto& entry : tuned) keys.push_back(hash_of(entry->key).hex());
+  for (const DiskStore::Entry& entry : store.list(/*verify=*/false))
+    if (entry.key.hex().starts_with(options.key)) keys.push_back(entry.key.hex());
+  if (keys.size() > 1)
+    throw_value_error(fmt::format("key '{}' is ambiguous: {} and {} both start with it; give more digits", options.key,
+                                  keys[0], keys[1]));
+  print(options, entry_json(*tuned[0], /*evidence=*/true), entry_text(*tuned[0]));
+  return true;
+}
+
 int show(const DiskStore& store, const CacheOptions& options) {
+  if (show_tuning(store, options)) return 0;
   const ListedArtifact listed = find_artifact(store, options.key);
   Json json = artifact_json(listed);
   std::vector<std::vector<std::string>> rows{{"key", listed.entry.key.hex()},
@@ -135,6 +153,10 @@ int stats(const DiskStore& store, const CacheOptions& options) {
     json["targets"][target] = {{"artifacts", sums.first}, {"bytes", sums.second}};
     rows.push_back({target, fmt::format("{}, {}", plural(sums.first), format_bytes(sums.second))});
   }
+  std::size_t tuned = 0;
+  for (const TuningDatabase::DeviceFile& file : TuningDatabase::process().list()) tuned += file.entries.size();
+  json["tuning_entries"] = tuned;
+  rows.push_back({"tuning", fmt::format("{} tuned {}", tuned, tuned == 1 ? "call" : "calls")});
   if (!store.problem().empty()) rows.push_back({"problem", store.problem()});
   print(options, json, format_table(rows));
   return 0;
@@ -148,26 +170,48 @@ int verify(DiskStore& store, const CacheOptions& options) {
     if (!entry.intact) damaged.push_back(entry.key.hex());
   }
   const DiskStore::Pruned removed = options.repair ? store.remove_damaged() : DiskStore::Pruned{};
-  const Json json = {{"artifacts", count}, {"damaged", damaged}, {"removed", removed.entries}};
+  const TuningVerification tuning = verify_tuning(TuningDatabase::process(), check_tuning_entry);
+  std::size_t unrepaired = tuning.damaged + damaged.size();
+  if (options.repair) {
+    remove_tuning(TuningDatabase::process(), [](const TuningEntry&) { return false; });
+    unrepaired = damaged.size() - std::min<std::size_t>(damaged.size(), static_cast<std::size_t>(removed.entries));
+  }
+  const Json json = {{"artifacts", count}, {"damaged", damaged}, {"removed", removed.entries}, {"tuning", tuning.json}};
   std::string text;
   for (const std::string& key : damaged) text += "damaged: " + key + '\n';
   text += fmt::format("{} checked, {} damaged{}\n", plural(count), damaged.size(),
                       options.repair ? fmt::format(", {} removed", removed.entries) : "");
-  print(options, json, text);
-  if (damaged.empty() || (options.repair && removed.entries >= static_cast<std::int64_t>(damaged.size()))) return 0;
-  std::fputs(fmt::format("kiln: error: {} of the cache {} damaged; 'kiln cache verify --repair' removes {}, and the "
-                         "next use rebuilds {}\n",
-                         plural(static_cast<std::int64_t>(damaged.size())), damaged.size() == 1 ? "is" : "are",
-                         damaged.size() == 1 ? "it" : "them", damaged.size() == 1 ? "it" : "them")
+  print(options, json, text + tuning.text);
+  if (unrepaired == 0) return 0;
+  const std::size_t all = tuning.damaged + damaged.size();
+  std::fputs(fmt::format("kiln: error: {} of the cache {} damaged; 'kiln cache verify --repair' removes what is, and "
+                         "the next use makes it anew\n",
+                         format_count(static_cast<std::int64_t>(all), "entry"), all == 1 ? "is" : "are")
                  .c_str(),
              stderr);
   return 1;
 }
 
-void print_removed(const DiskStore& store, const CacheOptions& options, const DiskStore::Pruned& removed) {
-  print(options, {{"removed", removed.entries}, {"bytes", removed.bytes}},
-        fmt::format("removed {}, {}, from {}\n", plural(removed.entries), format_bytes(removed.bytes),
-                    store.root().string()));
+int prune(DiskStore& store, const CacheOptions& options) {
+  Json json = Json::object();
+  std::string text;
+  if (!options.keep.empty()) {
+    const DiskStore::Pruned removed = store.prune(parse_bytes(options.keep, "--to"));
+    json = {{"removed", removed.entries}, {"bytes", removed.bytes}};
+    text = fmt::format("removed {}, {}, from {}\n", plural(removed.entries), format_bytes(removed.bytes),
+                       store.root().string());
+  }
+  if (options.stale_tuning) {
+    // Those of other hardware, and of ops that only another program registers, stay.
+    const std::size_t removed = remove_tuning(TuningDatabase::process(), [](const TuningEntry& entry) {
+      return check_tuning_entry(entry).kind == EntryVerdict::Kind::stale;
+    });
+    json["tuning_removed"] = removed;
+    text +=
+        fmt::format("removed {} from {}\n", tuning_entries_text(removed), TuningDatabase::process().folder().string());
+  }
+  print(options, json, text);
+  return 0;
 }
 
 int clear(DiskStore& store, const CacheOptions& options) {
@@ -180,15 +224,28 @@ int clear(DiskStore& store, const CacheOptions& options) {
     throw_value_error(fmt::format("this would remove {}, {}, from {}; say 'kiln cache clear --yes' to do it",
                                   plural(count), format_bytes(bytes), store.root().string()));
   }
-  print_removed(store, options, store.clear());
+  const DiskStore::Pruned removed = store.clear();
+  print(options, {{"removed", removed.entries}, {"bytes", removed.bytes}},
+        fmt::format("removed {}, {}, from {}\n", plural(removed.entries), format_bytes(removed.bytes),
+                    store.root().string()));
   return 0;
 }
 
-}  // namespace
+int clear_tuning(TuningDatabase& database, const CacheOptions& options) {
+  if (!options.yes) {
+    std::size_t count = 0;
+    for (const TuningDatabase::DeviceFile& file : database.list()) count += file.entries.size();
+    throw_value_error(fmt::format("this would remove {} from {}; say 'kiln cache clear --tuning --yes' to do it",
+                                  tuning_entries_text(count), database.folder().string()));
+  }
+  const std::size_t removed = remove_tuning(database, [](const TuningEntry&) { return true; });
+  print(options, {{"tuning_removed", removed}},
+        fmt::format("removed {} from {}\n", tuning_entries_text(removed), database.folder().string()));
+  return 0;
+}
 
-int cache_command(const CacheOptions& options) {
-  // Malformed sizes are refused before the disk is touched.
-  const std::int64_t keep_bytes = options.action == CacheAction::prune ? parse_bytes(options.keep, "--to") : 0;
+/// Actions on artifacts, or on both.
+int artifact_command(const CacheOptions& options) {
   DiskStore& store = ArtifactCache::process().disk();
   const DiskStore::State state = store.state();
   if (state == DiskStore::State::refused || state == DiskStore::State::unavailable)
@@ -206,12 +263,40 @@ int cache_command(const CacheOptions& options) {
     case CacheAction::verify:
       return verify(store, options);
     case CacheAction::prune:
-      print_removed(store, options, store.prune(keep_bytes));
-      return 0;
+      return prune(store, options);
     case CacheAction::clear:
       return clear(store, options);
+    default:
+      throw InternalError("cache: an action without a case");
   }
-  throw InternalError("cache: an action without a case");
+}
+
+}  // namespace
+
+int cache_command(const CacheOptions& options) {
+  TuningDatabase& database = TuningDatabase::process();
+  TuningExchangeOptions exchange = options.exchange;
+  exchange.json = options.json;
+  switch (options.action) {
+    case CacheAction::export_tuning:
+      return export_tuning(database, exchange);
+    case CacheAction::import_tuning:
+      return import_tuning(database, exchange);
+    case CacheAction::merge_tuning:
+      return merge_tuning(exchange);
+    case CacheAction::list:
+      return options.tuning ? list_tuning(database, options.json) : artifact_command(options);
+    case CacheAction::clear:
+      return options.tuning ? clear_tuning(database, options) : artifact_command(options);
+    case CacheAction::prune:
+      if (options.keep.empty() && !options.stale_tuning)
+        throw_value_error("prune: say what may go: --to SIZE for artifacts, --stale-tuning for tuning entries");
+      // A malformed size is refused before the disk is touched.
+      if (!options.keep.empty()) parse_bytes(options.keep, "--to");
+      return artifact_command(options);
+    default:
+      return artifact_command(options);
+  }
 }
 
 }  // namespace kiln::cli

@@ -13,12 +13,14 @@
 #include <system_error>
 #include <vector>
 
+#include "cli/bench_command.hpp"
 #include "cli/cache_command.hpp"
 #include "cli/doctor_command.hpp"
 #include "cli/input_file_error.hpp"
 #include "cli/inspect_command.hpp"
 #include "cli/ops_command.hpp"
 #include "cli/run_command.hpp"
+#include "cli/tune_command.hpp"
 #include "core/errors.hpp"
 #include "core/nearest_name.hpp"
 
@@ -60,6 +62,8 @@ class CommandLine {
     add_doctor();
     add_ops();
     add_run();
+    add_bench();
+    add_tune();
     add_inspect();
     add_cache();
     finish(app_);
@@ -198,6 +202,75 @@ class CommandLine {
     command.final_callback([this] { action_ = [this] { return run_command(run_); }; });
   }
 
+  void add_bench() {
+    CLI::App& command =
+        *app_.add_subcommand("bench", "Time an op: median with its interval, GB/s, beside another config");
+    add_call(command, bench_.call);
+    command.add_option("--device", bench_.device, "cpu, cuda or cuda:N (default: cuda:0 where there is one, else cpu)")
+        ->type_name("DEVICE");
+    command.add_option("--config", bench_.config, "Tunables (default: what a dispatch takes, tuned or not)")
+        ->type_name("CONFIG");
+    command
+        .add_option("--against", bench_.against,
+                    "Take turns with: default (the untuned config), reference, or a CONFIG")
+        ->type_name("WHAT");
+    command.add_option("--budget", bench_.budget, "Time at most, like 3s (default 3s)")->type_name("TIME");
+    add_measuring(command, bench_.measure, bench_.l2);
+    command.add_option("--seed", bench_.seed, "Seed of the random inputs (default 0)")
+        ->type_name("N")
+        ->check(whole_number_problem);
+    add_json(command, bench_.json);
+    command.footer(
+        "Samples are taken until the 95% interval of the median is 1% or 0.5 us wide.\n\nExamples:\n"
+        "  kiln bench matmul --shape 4096x4096 --dtype bf16\n"
+        "  kiln bench sum --shape 4096x4096 --against default\n"
+        "  kiln bench add --shape 1024 --measure graph --l2 hot --config \"BLOCK_SIZE=512 num_warps=2\"");
+    command.final_callback([this] { action_ = [this] { return bench_command(bench_); }; });
+  }
+
+  static void add_measuring(CLI::App& command, std::string& measure, std::string& l2) {
+    command.add_option("--measure", measure, "eager or graph: launch each call, or replay a graph (default eager)")
+        ->type_name("HOW")
+        ->check(CLI::IsMember({"eager", "graph"}).description(""));
+    command.add_option("--l2", l2, "flushed or hot caches before each call on a GPU (default flushed)")
+        ->type_name("HOW")
+        ->check(CLI::IsMember({"flushed", "hot"}).description(""));
+  }
+
+  void add_tune() {
+    CLI::App& command = *app_.add_subcommand(
+        "tune", "Find the fastest config of an op for given shapes, and keep it: later calls use it by themselves");
+    add_call(command, tune_.calls.call);
+    command.get_option("OP")->required(false)->description("An op, or all");
+    command
+        .add_option("--shapes-file", tune_.calls.shapes_file,
+                    "A call on each line, like \"4096x4096 4096x4096 bf16 alpha=2\"")
+        ->type_name("FILE");
+    command.add_option("--from-trace", tune_.calls.trace, "Calls that a process with KILN_TRACE=FILE made")
+        ->type_name("FILE");
+    command.add_option("--device", tune_.device, "cpu, cuda or cuda:N (default: cuda:0 where there is one, else cpu)")
+        ->type_name("DEVICE");
+    command.add_option("--budget", tune_.budget, "Time for each call, like 30s, 2min, 500ms (default 30s)")
+        ->type_name("TIME");
+    command.add_option("--strategy", tune_.strategy, "auto, exhaustive, halving or evolutionary (default auto)")
+        ->type_name("NAME");
+    add_measuring(command, tune_.measure, tune_.l2);
+    command.add_option("--seed", tune_.seed, "Seed of the random inputs and of the search (default 0)")
+        ->type_name("N")
+        ->check(whole_number_problem);
+    command.add_flag("--retune", tune_.retune, "Take over nothing from a tuning of the last day");
+    command.add_option("--plot", tune_.plot, "Draw every config's time (needs python3 with matplotlib)")
+        ->type_name("FILE.png");
+    add_json(command, tune_.json);
+    command.footer(
+        "Ctrl-C ends the tuning and keeps what was found; the same command goes on from there.\n\nExamples:\n"
+        "  kiln tune matmul --shape 4096x4096 --dtype bf16\n"
+        "  kiln tune sum --shape 4096x4096 --attr dim=1 --budget 10s --plot sum.png\n"
+        "  kiln tune matmul --shapes-file shapes.txt --dtype f32 --device cpu\n"
+        "  KILN_TRACE=calls.jsonl ./my_engine; kiln tune --from-trace calls.jsonl");
+    command.final_callback([this] { action_ = [this] { return tune_command(tune_); }; });
+  }
+
   void add_inspect() {
     CLI::App& command =
         *app_.add_subcommand("inspect", "Show a call's kernel: source, ptx, sass, llvm-ir, asm or resources");
@@ -232,30 +305,60 @@ class CommandLine {
   }
 
   void add_cache() {
-    CLI::App& cache = *app_.add_subcommand("cache", "Look at and tidy the cache of compiled kernels");
+    CLI::App& cache = *app_.add_subcommand("cache", "Look at and tidy the caches: compiled kernels, tuned choices");
     cache.require_subcommand(0, 1);
-    add_cache_action(cache, "list", "Every artifact: key, size, age, target, kernel", CacheAction::list);
-    add_cache_action(cache, "show", "One artifact in full", CacheAction::show)
+    add_cache_action(cache, "list", "Every artifact: key, size, age, target, kernel", CacheAction::list)
+        .add_flag("--tuning", cache_.tuning, "Every tuning entry instead: key, time, gain, age, device, config, call");
+    add_cache_action(cache, "show", "One artifact or tuning entry in full", CacheAction::show)
         .add_option("KEY", cache_.key, "Its key, or the first digits of it")
         ->required()
         ->type_name("");
     add_cache_action(cache, "stats", "Folder, count and size", CacheAction::stats);
-    add_cache_action(cache, "verify", "Check every artifact's checksum; exit status 1 when one is damaged",
+    add_cache_action(cache, "verify",
+                     "Check every artifact and tuning entry, and say why one is not used; exit status 1 for damage",
                      CacheAction::verify)
         .add_flag("--repair", cache_.repair, "Remove what is damaged");
-    add_cache_action(cache, "prune", "Remove the least recently used until a size remains", CacheAction::prune)
-        .add_option("--to", cache_.keep, "The size to keep, like 512M")
-        ->required()
+    CLI::App& prune = add_cache_action(cache, "prune", "Remove what is used least, or no more", CacheAction::prune);
+    prune.add_option("--to", cache_.keep, "Least recently used artifacts until this size remains, like 512M")
         ->type_name("SIZE");
-    add_cache_action(cache, "clear", "Remove every artifact", CacheAction::clear)
-        .add_flag("--yes", cache_.yes, "Yes, really");
-    cache.footer("Examples:\n  kiln cache list\n  kiln cache prune --to 512M\n  kiln cache clear --yes");
+    prune.add_flag("--stale-tuning", cache_.stale_tuning, "Tuning entries of changed sources or config spaces");
+    CLI::App& clear = add_cache_action(cache, "clear", "Remove every artifact", CacheAction::clear);
+    clear.add_flag("--tuning", cache_.tuning, "Every tuning entry instead");
+    clear.add_flag("--yes", cache_.yes, "Yes, really");
+    add_cache_exchange(cache);
+    cache.footer(
+        "Examples:\n"
+        "  kiln cache list\n"
+        "  kiln cache prune --to 512M --stale-tuning\n"
+        "  kiln cache export tuned.json && kiln cache import tuned.json");
+  }
+
+  void add_cache_exchange(CLI::App& cache) {
+    CLI::App& export_command =
+        add_cache_action(cache, "export", "Write tuning entries to a file", CacheAction::export_tuning);
+    export_command.add_option("FILE", cache_.exchange.output, "The file; - for standard output")
+        ->required()
+        ->type_name("");
+    export_command.add_option("--op", cache_.exchange.op, "Those of one op only")->type_name("OP");
+    add_cache_action(cache, "import",
+                     "Take over the tuning entries of files; of two for one call the better evidence "
+                     "stays",
+                     CacheAction::import_tuning)
+        .add_option("FILE", cache_.exchange.inputs, "Files that export or merge wrote, or of another cache")
+        ->required()
+        ->type_name("");
+    CLI::App& merge = add_cache_action(cache, "merge", "Merge files of tuning entries into a new file, past the cache",
+                                       CacheAction::merge_tuning);
+    merge.add_option("OUT", cache_.exchange.output, "The new file; - for standard output")->required()->type_name("");
+    merge.add_option("FILE", cache_.exchange.inputs, "The files to merge")->required()->type_name("");
   }
 
   CLI::App app_;
   DoctorOptions doctor_;
   OpsOptions ops_;
   RunOptions run_;
+  BenchOptions bench_;
+  TuneCommandOptions tune_;
   InspectOptions inspect_;
   CacheOptions cache_;
   std::function<int()> action_;

@@ -5,6 +5,7 @@
 
 #include "ops/elementwise/spec.hpp"
 #include "ops/indexing/spec.hpp"
+#include "ops/kv_cache/spec.hpp"
 #include "ops/layout/spec.hpp"
 #include "ops/linear/spec.hpp"
 #include "ops/matmul/spec.hpp"
@@ -17,9 +18,10 @@ namespace kiln {
 
 std::vector<OpSpec> builtin_ops() {
   std::vector<OpSpec> all;
-  for (auto specs : {elementwise::elementwise_specs, indexing::indexing_specs, layout::layout_specs,
-                     linear::linear_specs, matmul::matmul_specs, normalization::normalization_specs,
-                     random::random_specs, reduction::reduction_specs, scan::scan_specs}) {
+  for (auto specs :
+       {elementwise::elementwise_specs, indexing::indexing_specs, kv_cache::kv_cache_specs, layout::layout_specs,
+        linear::linear_specs, matmul::matmul_specs, normalization::normalization_specs, random::random_specs,
+        reduction::reduction_specs, scan::scan_specs}) {
     std::vector<OpSpec> family = specs();
     std::move(family.begin(), family.end(), std::back_inserter(all));
   }

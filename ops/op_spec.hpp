@@ -13,6 +13,7 @@
 #include "core/attributes.hpp"
 #include "core/config.hpp"
 #include "core/launch.hpp"
+#include "core/shape_key.hpp"
 #include "core/target.hpp"
 #include "core/tensor.hpp"
 
@@ -144,6 +145,7 @@ struct OpSpec {
   std::vector<OutputSpec> outputs;
   std::vector<AttributeSpec> attributes;
   std::vector<DType> dtypes;  ///< legal input dtypes; `infer` decides combinations
+  ShapeKeyRule shape_rule;    ///< which shapes share a tuned config; exact without one
   Aliasing aliasing = Aliasing::none;
   /// Shapes and dtypes of the outputs. UsageError naming the argument, both values and what was expected. Arity,
   /// device, nulls, negative extents and single dtypes are already checked.

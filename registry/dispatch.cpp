@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "registry/call_trace.hpp"
 #include "registry/plan.hpp"
 #include "registry/plan_cache.hpp"
 #include "registry/plan_key.hpp"
 #include "registry/registry.hpp"
+#include "registry/tuning.hpp"
 #include "registry/validation.hpp"
 
 namespace kiln {
@@ -80,8 +82,8 @@ enum class Addresses { checked, ignored };
 
 /// The plan of a call that no cache knows: validate, refuse during capture, build, publish.
 std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key, const CallTensors& tensors,
-                                      const Attributes& attributes, const DispatchOptions& options, Stream stream,
-                                      Addresses addresses) {
+                                      const Attributes& attributes, const DispatchOptions& options, TuningPolicy tuning,
+                                      Stream stream, Addresses addresses) {
   const OpSpec& spec = Registry::process().get(name);
   check_inputs(spec, tensors.inputs());
   check_one_device(spec, tensors.inputs(), tensors.outputs());
@@ -107,18 +109,23 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
         "make the same call (or kiln::resolve) once before the capture");
   const std::vector<TensorView> outputs =
       tensors.num_outputs > 0 ? copy_views(tensors.outputs()) : dense_outputs(metas, stream.device);
-  return PlanCache::process().insert(
-      key, build_plan(spec, {inputs, outputs, complete}, metas, target, stream.device, options.config));
+  const OpCall call{inputs, outputs, complete};
+  if (tuning == TuningPolicy::first_use && options.config == nullptr && addresses == Addresses::checked)
+    detail::tune_at_first_use(spec, call, stream, target);
+  if (tuning != TuningPolicy::off && options.config == nullptr) trace_call(spec, inputs, attributes, stream.device);
+  return PlanCache::process().insert(key, build_plan(spec, call, metas, target, stream.device, options.config,
+                                                     tuned_lookup(spec, call, stream.device, target, tuning)));
 }
 
 std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& tensors, const Attributes& attributes,
                                       const DispatchOptions& options, Stream stream, Addresses addresses) {
   PlanKey key;
-  key.encode(name, tensors.inputs(), tensors.outputs(), attributes, options.config);
+  const TuningPolicy tuning = options.tuning.value_or(tuning_policy());
+  key.encode(name, tensors.inputs(), tensors.outputs(), attributes, options.config, tuning);
   RecentPlans& recent = RecentPlans::of_this_thread();
   if (const auto* plan = recent.find(key)) return *plan;
   std::shared_ptr<const Plan> plan = PlanCache::process().find(key);
-  if (plan == nullptr) plan = make_plan(name, key, tensors, attributes, options, stream, addresses);
+  if (plan == nullptr) plan = make_plan(name, key, tensors, attributes, options, tuning, stream, addresses);
   recent.put(key, plan);
   return plan;
 }

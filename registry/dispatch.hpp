@@ -10,22 +10,24 @@
 
 #include "compiler/artifact_cache.hpp"
 #include "ops/op_spec.hpp"
+#include "registry/tuning_policy.hpp"
 #include "runtime/kernel.hpp"
 #include "runtime/memory.hpp"
 
 namespace kiln {
 
 struct DispatchOptions {
-  std::span<const Tensor> outputs = {};  ///< empty: allocated on the stream
-  std::optional<Stream> stream = {};     ///< unset: the device's default stream
-  const Config* config = nullptr;        ///< tunables it leaves out, or all if unset: the spec's default
+  std::span<const Tensor> outputs = {};     ///< empty: allocated on the stream
+  std::optional<Stream> stream = {};        ///< unset: the device's default stream
+  const Config* config = nullptr;           ///< tunables it leaves out: the spec's default
+  std::optional<TuningPolicy> tuning = {};  ///< where the config comes from when none is given; unset: the process's
 };
 
 /// Where a plan's parts came from, for `kiln run` and logs.
 struct PlanReport {
   std::string variant;
   Config config;
-  std::string config_source;  ///< "given", "default"
+  std::string config_source;  ///< "given", "tuned", "tuned for 4096x4096, 4096x1024", "default"
   /// One kernel of the plan, in launch order.
   struct Kernel {
     std::string name;  ///< instance name

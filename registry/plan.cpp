@@ -78,6 +78,39 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
           TensorMapSet(launch.arguments.tensor_maps(), data.data(), device)};
 }
 
+/// Compiles and loads what `choice` launches, and adds it to a plan that has no steps yet.
+void add_steps(Plan& plan, const Choice& choice, const OpCall& call) {
+  check_limits(*plan.spec, choice);
+  plan.report.variant = choice.variant->name;
+  plan.report.config = choice.config;
+  plan.report.config_source = choice.config_source;
+  CallPointers data{};
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) data[i] = call.outputs[i].data;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) data[call.outputs.size() + i] = call.inputs[i].data;
+  for (std::size_t i = 0; i < choice.plan.launches.size(); ++i) {
+    plan.steps.push_back(make_step(choice, i, plan.device, data, plan.report.kernels.emplace_back()));
+    for (const auto& slot : choice.plan.launches[i].arguments.tensor_maps())
+      if (slot.pointer_index < kMaxTensors)
+        plan.extents.at(static_cast<std::size_t>(slot.pointer_index)).alignment_bytes = kTensorMapAlignmentBytes;
+  }
+  for (const std::int64_t bytes : choice.plan.workspace_bytes) {
+    plan.workspace_offsets_bytes.push_back(plan.workspace_bytes);
+    plan.workspace_bytes +=
+        (bytes + kWorkspaceAlignmentBytes - 1) / kWorkspaceAlignmentBytes * kWorkspaceAlignmentBytes;
+  }
+  plan.check = choice.plan.check;
+}
+
+/// Where the GPU finds a tensor in host memory; an error names the tensor.
+void* host_pointer(const Plan& plan, std::size_t tensor, const TensorView& view) {
+  try {
+    return device_pointer(view, plan.device);
+  } catch (const UsageError& error) {
+    throw UsageError(error.kind(), "op '" + plan.spec->name + "': " +
+                                       tensor_label(*plan.spec, tensor, plan.outputs.size()) + ": " + error.what());
+  }
+}
+
 void refuse_capture(const Plan& plan, Stream stream) {
   if (stream.device.is_cuda() && is_capturing(stream))
     throw_value_error("op '" + plan.spec->name +
@@ -109,7 +142,8 @@ void run_check(const Plan& plan, const CallPointers& data, Stream stream) {
 
 }  // namespace
 
-Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given) {
+Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
+              const TunedLookup& tuned) {
   Choice choice;
   const auto serving = std::find_if(spec.variants.begin(), spec.variants.end(),
                                     [&](const Variant& variant) { return variant.serves(call, target); });
@@ -120,11 +154,17 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
                           tensors + " (try contiguous tensors)");
   }
   choice.variant = &*serving;
-  choice.config_given = given != nullptr;
   choice.config = serving->default_config(call, target);
+  choice.config_source = "default";
   if (given != nullptr) {
+    choice.config_source = "given";
     for (const auto& [tunable, value] : given->entries()) choice.config.set(tunable, value);
     serving->space(target).validate(choice.config);
+  } else if (tuned) {
+    if (std::optional<TunedConfig> found = tuned(*serving)) {
+      choice.config = std::move(found->config);
+      choice.config_source = std::move(found->source);
+    }
   }
   choice.plan = serving->plan(call, choice.config, target);
   for (const KernelLaunch& launch : choice.plan.launches)
@@ -154,7 +194,8 @@ Target target_of(Device device) {
 }
 
 std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
-                                       const Target& target, Device device, const Config* given) {
+                                       const Target& target, Device device, const Config* given,
+                                       const TunedLookup& tuned) {
   auto plan = std::make_shared<Plan>();
   plan->spec = &spec;
   plan->device = device;
@@ -174,26 +215,20 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
     return plan;
   }
 
-  const Choice choice = choose(spec, call, target, given);
-  check_limits(spec, choice);
-  plan->report.variant = choice.variant->name;
-  plan->report.config = choice.config;
-  plan->report.config_source = choice.config_given ? "given" : "default";
-  CallPointers data{};
-  for (std::size_t i = 0; i < call.outputs.size(); ++i) data[i] = call.outputs[i].data;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) data[call.outputs.size() + i] = call.inputs[i].data;
-  for (std::size_t i = 0; i < choice.plan.launches.size(); ++i) {
-    plan->steps.push_back(make_step(choice, i, device, data, plan->report.kernels.emplace_back()));
-    for (const auto& slot : choice.plan.launches[i].arguments.tensor_maps())
-      if (slot.pointer_index < kMaxTensors)
-        plan->extents.at(static_cast<std::size_t>(slot.pointer_index)).alignment_bytes = kTensorMapAlignmentBytes;
+  if (given != nullptr || !tuned) {
+    add_steps(*plan, choose(spec, call, target, given), call);
+    return plan;
   }
-  for (const std::int64_t bytes : choice.plan.workspace_bytes) {
-    plan->workspace_offsets_bytes.push_back(plan->workspace_bytes);
-    plan->workspace_bytes +=
-        (bytes + kWorkspaceAlignmentBytes - 1) / kWorkspaceAlignmentBytes * kWorkspaceAlignmentBytes;
+  const Plan without_steps = *plan;
+  try {
+    add_steps(*plan, choose(spec, call, target, nullptr, tuned), call);
+  } catch (const Error& error) {
+    // A file of tuned choices must never be what a call fails of. Where the default fails too, that error is the news.
+    const std::string reason = error.what();
+    *plan = without_steps;
+    add_steps(*plan, choose(spec, call, target, nullptr), call);
+    detail::log_tuning("op '" + spec.name + "': the tuned config is not used, it failed: " + reason);
   }
-  plan->check = choice.plan.check;
   return plan;
 }
 
@@ -202,7 +237,7 @@ void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream
   CallPointers data;
   std::array<void*, kMaxArguments> parameters;
   for (std::size_t i = 0; i < tensors.size(); ++i) data[i] = tensors[i]->data;
-  for (const std::size_t i : plan.host_tensors) data[i] = device_pointer(*tensors[i], plan.device);
+  for (const std::size_t i : plan.host_tensors) data[i] = host_pointer(plan, i, *tensors[i]);
   if (plan.check.has_value()) [[unlikely]]
     refuse_capture(plan, stream);
   std::optional<Tensor> workspace;  // freed on the stream, after the last step

@@ -11,6 +11,7 @@
 #include "registry/dispatch.hpp"
 #include "registry/kernel_cache.hpp"
 #include "registry/memory_overlap.hpp"
+#include "registry/tuned_config.hpp"
 #include "runtime/tensor_map.hpp"
 
 namespace kiln {
@@ -51,21 +52,23 @@ struct Plan {
 struct Choice {
   const Variant* variant = nullptr;
   Config config;
-  bool config_given = false;
+  std::string config_source;  ///< see PlanReport
   LaunchPlan plan;
   std::vector<CompileRequest> requests;  ///< of plan.launches
 };
 /// Needs no device. UsageError: not_implemented when no variant serves the call, value for a `given` config outside the
 /// variant's space.
-Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given);
+Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
+              const TunedLookup& tuned = {});
 
 /// What to compile for on `device`: its architecture, as PTX where its driver is older than NVRTC's machine code.
 Target target_of(Device device);
 
 /// Chooses, compiles for `target` and loads on `device` what a validated call needs. `call.outputs` are the given
-/// outputs, or dense views without data.
+/// outputs, or dense views without data. A tuned config that does not compile or load gives way to the default.
 std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
-                                       const Target& target, Device device, const Config* given);
+                                       const Target& target, Device device, const Config* given,
+                                       const TunedLookup& tuned = {});
 
 /// Enqueues the plan's kernels over `tensors`, outputs first. Everything was checked before, but for what takes a look
 /// at the device: UsageError(value) for host memory that is not pinned, for a failed LaunchCheck, and for one during

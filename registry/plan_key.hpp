@@ -10,10 +10,12 @@
 #include "core/attributes.hpp"
 #include "core/config.hpp"
 #include "core/tensor.hpp"
+#include "registry/tuning_policy.hpp"
 
 namespace kiln {
 
-/// Everything a plan depends on, as words: op, dtypes, devices, shapes, strides, attributes, config; of addresses only
+/// Everything a plan depends on, as words: op, dtypes, devices, shapes, strides, attributes, config or where it comes
+/// from, and the state of what was tuned; of addresses only
 /// whether a tensor map can start there (core/tensor_map.hpp). Built on the stack for every dispatch; equal words mean
 /// the same plan. Doubles go in by their bits, so -0.0 and 0.0 (or a NaN) are keys of their own.
 class PlanKey {
@@ -22,9 +24,10 @@ class PlanKey {
   PlanKey(const PlanKey&) = delete;
   PlanKey& operator=(const PlanKey&) = delete;
 
-  /// `outputs` is empty when they are to be allocated; `config` is null when it is to be chosen.
+  /// `outputs` is empty when they are to be allocated; `config` is null when it is to be chosen, as `tuning` says.
   void encode(std::string_view op, std::span<const TensorView* const> inputs,
-              std::span<const TensorView* const> outputs, const Attributes& attributes, const Config* config);
+              std::span<const TensorView* const> outputs, const Attributes& attributes, const Config* config,
+              TuningPolicy tuning = TuningPolicy::off);
 
   std::span<const std::uint64_t> words() const noexcept {
     return spilled_.empty() ? std::span<const std::uint64_t>(inline_.data(), size_)

@@ -82,8 +82,13 @@ std::int64_t free_memory_bytes() noexcept;
 bool register_host(void* memory, std::size_t size_bytes);
 /// The driver's code, 0 for success.
 int unregister_host(void* memory) noexcept;
-/// Where the current context's device finds a byte of page-locked memory; null when the byte is not page-locked.
-void* find_device_pointer(const void* host_memory);
+/// Where the current context's device finds a byte of page-locked memory, and how many bytes from it on were
+/// page-locked together; null when the byte is not page-locked.
+struct LockedRange {
+  std::byte* device_address = nullptr;
+  std::int64_t size_bytes = 0;
+};
+LockedRange find_locked_range(const void* host_memory);
 void copy_host_to_device(void* destination, const void* source, std::size_t size_bytes, void* stream);
 void copy_device_to_host(void* destination, const void* source, std::size_t size_bytes, void* stream);
 void copy_on_device(void* destination, const void* source, std::size_t size_bytes, void* stream);

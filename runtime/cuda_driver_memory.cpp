@@ -1,30 +1,34 @@
+#include "runtime/cuda_driver.hpp"
+
 #include <cuda.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "runtime/cuda_driver.hpp"
+#include <array>
+#include <limits>
+
 #include "runtime/cuda_library.hpp"
 
 namespace kiln::cuda {
 namespace {
 
 // By their names in the library, as in cuda_driver.cpp.
-#define KILN_MEMORY_FUNCTIONS(FUNCTION)  \
-  FUNCTION(cuDeviceGet)                  \
-  FUNCTION(cuDeviceGetDefaultMemPool)    \
-  FUNCTION(cuMemPoolSetAttribute)        \
-  FUNCTION(cuMemAllocAsync)              \
-  FUNCTION(cuMemFreeAsync)               \
-  FUNCTION(cuMemAlloc_v2)                \
-  FUNCTION(cuMemFree_v2)                 \
-  FUNCTION(cuMemGetInfo_v2)              \
-  FUNCTION(cuMemHostRegister_v2)         \
-  FUNCTION(cuMemHostUnregister)          \
-  FUNCTION(cuMemHostGetDevicePointer_v2) \
-  FUNCTION(cuMemcpyHtoDAsync_v2)         \
-  FUNCTION(cuMemcpyDtoHAsync_v2)         \
-  FUNCTION(cuMemcpyDtoDAsync_v2)         \
-  FUNCTION(cuMemcpyPeerAsync)            \
+#define KILN_MEMORY_FUNCTIONS(FUNCTION) \
+  FUNCTION(cuDeviceGet)                 \
+  FUNCTION(cuDeviceGetDefaultMemPool)   \
+  FUNCTION(cuMemPoolSetAttribute)       \
+  FUNCTION(cuMemAllocAsync)             \
+  FUNCTION(cuMemFreeAsync)              \
+  FUNCTION(cuMemAlloc_v2)               \
+  FUNCTION(cuMemFree_v2)                \
+  FUNCTION(cuMemGetInfo_v2)             \
+  FUNCTION(cuMemHostRegister_v2)        \
+  FUNCTION(cuMemHostUnregister)         \
+  FUNCTION(cuPointerGetAttributes)      \
+  FUNCTION(cuMemcpyHtoDAsync_v2)        \
+  FUNCTION(cuMemcpyDtoHAsync_v2)        \
+  FUNCTION(cuMemcpyDtoDAsync_v2)        \
+  FUNCTION(cuMemcpyPeerAsync)           \
   FUNCTION(cuMemsetD8Async)
 
 struct Functions {
@@ -127,13 +131,24 @@ int unregister_host(void* memory) noexcept {
   return static_cast<int>(functions.cuMemHostUnregister(memory));
 }
 
-void* find_device_pointer(const void* host_memory) {
+LockedRange find_locked_range(const void* host_memory) {
   require_driver();
-  CUdeviceptr address = 0;
-  const CUresult result = functions.cuMemHostGetDevicePointer_v2(&address, const_cast<void*>(host_memory), 0);
-  if (result == CUDA_ERROR_INVALID_VALUE) return nullptr;
-  check(result, "cuMemHostGetDevicePointer");
-  return reinterpret_cast<void*>(address);
+  CUmemorytype type{};
+  CUdeviceptr device_address = 0, begin = 0;
+  std::size_t size_bytes = 0;
+  std::array<CUpointer_attribute, 4> attributes{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                                                CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  std::array<void*, 4> values{&type, &device_address, &begin, &size_bytes};
+  // One question for all: asking for the first and for the last byte's address took 0.26 us, this takes 0.19.
+  check(functions.cuPointerGetAttributes(attributes.size(), attributes.data(), values.data(), address_of(host_memory)),
+        "cuPointerGetAttributes");
+  if (type != CU_MEMORYTYPE_HOST || device_address == 0) return {};
+  // Where a device has addresses of its own for host memory the driver may mean either by `begin`. If it is not the one
+  // that this goes by, the difference is too large, or wraps round to be, and the first byte has to speak for all.
+  const std::size_t offset_bytes = device_address - begin;
+  return {reinterpret_cast<std::byte*>(device_address), offset_bytes < size_bytes
+                                                            ? static_cast<std::int64_t>(size_bytes - offset_bytes)
+                                                            : std::numeric_limits<std::int64_t>::max()};
 }
 
 void copy_host_to_device(void* destination, const void* source, std::size_t size_bytes, void* stream) {

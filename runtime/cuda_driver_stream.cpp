@@ -1,7 +1,8 @@
+#include "runtime/cuda_driver.hpp"
+
 #include <cuda.h>
 #include <dlfcn.h>
 
-#include "runtime/cuda_driver.hpp"
 #include "runtime/cuda_library.hpp"
 
 namespace kiln::cuda {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-/// What the files that implement cuda_driver.hpp share. Each has a table of its own part of libcuda, so that the
-/// driver's prototypes need no header of ours.
+/// What the files that implement cuda_driver.hpp share. Each has a table of its own part of libcuda: one table for all
+/// would have to be in a header, and with it cuda.h.
 namespace kiln::cuda {
 
 /// DeviceError saying why the driver cannot be used. When it returns, every table is filled.

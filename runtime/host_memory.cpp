@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/errors.hpp"
 #include "runtime/device_access.hpp"
 
@@ -16,7 +18,7 @@ namespace {
 
 [[noreturn]] void refuse_pageable(const TensorView& host, Device device) {
   throw_value_error(
-      fmt::format("{} at {} is not in page-locked memory from its first to its last byte, so {} cannot reach it; "
+      fmt::format("{} at {} is not in page-locked memory, or not all of it is, so {} cannot reach it; "
                   "allocate it from a kiln::PinnedPool, page-lock what you have with kiln::register_host_memory, or in "
                   "torch use tensor.pin_memory()",
                   describe(host), host.data, to_string(device)));
@@ -36,11 +38,18 @@ void* device_pointer(const TensorView& host, Device device) {
   const ByteRange range = byte_range(host);
   if (range.begin == range.end) return host.data;
   const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
-  const auto* first = static_cast<std::byte*>(cuda::find_device_pointer(range.begin));
-  const auto* last = static_cast<std::byte*>(cuda::find_device_pointer(range.end - 1));
-  // Two registrations side by side are one range for the device only where it finds them side by side too.
-  if (first == nullptr || last == nullptr || last - first != range.end - 1 - range.begin) refuse_pageable(host, device);
-  return const_cast<std::byte*>(first) + (static_cast<const std::byte*>(host.data) - range.begin);
+  std::byte* first = nullptr;
+  // Once for each registration that the tensor spans, which is one as a rule; the device must find them side by side
+  // too.
+  for (std::int64_t offset_bytes = 0, size_bytes = 0; offset_bytes < range.end - range.begin;
+       offset_bytes += size_bytes) {
+    const cuda::LockedRange locked = cuda::find_locked_range(range.begin + offset_bytes);
+    if (offset_bytes == 0) first = locked.device_address;
+    if (locked.device_address == nullptr || locked.device_address - first != offset_bytes)
+      refuse_pageable(host, device);
+    size_bytes = std::min(locked.size_bytes, range.end - range.begin - offset_bytes);
+  }
+  return first + (static_cast<const std::byte*>(host.data) - range.begin);
 #else
   throw InternalError("a build without the NVIDIA target got as far as an address of a CUDA device");
 #endif

@@ -98,8 +98,9 @@ std::vector<int> parse_processor_list(std::string_view text) {
       if (parsed.ec != std::errc() || last < first) return {};
     }
     for (int processor = first; processor <= last; ++processor) processors.push_back(processor);
-    next = parsed.ptr;
-    if (next != end && *next++ != ',') return {};
+    if (parsed.ptr == end) break;
+    if (*parsed.ptr != ',') return {};
+    next = parsed.ptr + 1;
   }
   return processors;
 }

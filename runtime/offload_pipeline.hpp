@@ -46,9 +46,10 @@ class OffloadPipeline {
   OffloadPipeline& operator=(const OffloadPipeline&) = delete;
 
   /// Calls `compute` for every chunk in order, between the copies of its tensors. Returns when all is enqueued: what
-  /// was on `stream` before comes first, and `stream` is done when the last result is in CPU memory. The CPU's tensors
-  /// must stay until then. A chunk may load what an earlier chunk stores. Device memory is allocated at the first run
-  /// and kept: `depth` times the largest chunk.
+  /// was on `stream` before comes first, and `stream` is done when the last result is in CPU memory. The CPU's tensors,
+  /// which the chunks only borrow, must stay until then. A chunk may load what an earlier chunk stores. Device memory
+  /// is allocated at the first run and kept: `depth` times the largest chunk. A run that needs more than those before
+  /// it waits until they are done.
   ///
   /// Before anything runs: UsageError(value) for a tensor that is not dense, not in CPU memory or, on a GPU, not
   /// page-locked (copies would silently wait for the host), for a `stream` of another device or one that is being

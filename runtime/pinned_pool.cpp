@@ -156,8 +156,9 @@ struct PinnedPool::State {
     try {
       for (const auto& mark : block.marks) mark->synchronize();
     } catch (const Error&) {
-      // The device failed or the driver is shutting down, and nothing uses the memory any more.
-      static_cast<void>(block);
+      // The device failed or the driver is shutting down: nothing uses the memory any more.
+      source->release(block.memory, block.size_bytes);
+      return;
     }
     source->release(block.memory, block.size_bytes);
   }

@@ -96,7 +96,10 @@ TEST_F(KilnProcessTest, EveryCommandHasHelp) {
                                                                                        {"cache", "stats"},
                                                                                        {"cache", "verify"},
                                                                                        {"cache", "prune"},
-                                                                                       {"cache", "clear"}}) {
+                                                                                       {"cache", "clear"},
+                                                                                       {"cache", "export"},
+                                                                                       {"cache", "import"},
+                                                                                       {"cache", "merge"}}) {
     std::vector<std::string> arguments = command;
     arguments.emplace_back("--help");
     const SubprocessResult result = kiln(arguments);

@@ -25,7 +25,8 @@ void check_plans(const OpSpec& spec, const Example& example) {
     inputs.clear();
     outputs.clear();
     std::int64_t elements = 0;
-    for (const TensorMeta& meta : example.inputs) inputs.push_back(dense_view(nullptr, meta.dtype, meta.shape, device));
+    for (const TensorMeta& meta : example.inputs)
+      inputs.push_back(meta.absent ? TensorView{} : dense_view(nullptr, meta.dtype, meta.shape, device));
     for (const TensorMeta& meta : spec.infer(inputs, attributes)) {
       outputs.push_back(dense_view(nullptr, meta.dtype, meta.shape, device));
       elements += outputs.back().numel();

@@ -14,7 +14,7 @@ import sys
 
 import sources
 
-FOLDERS = ("core", "compiler", "runtime", "ops", "autotune", "registry", "cli")
+FOLDERS = ("core", "compiler", "runtime", "ops", "autotune", "registry", "offload", "cli")
 KERNEL_SIDE = re.compile(r"compiler/tl/.*|ops/(.*/)?(kernel|functors)[^/]*\.hpp")
 
 

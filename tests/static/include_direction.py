@@ -18,8 +18,9 @@ BELOW = {
     "autotune": {"core"},
     "ops": {"core", "compiler"},
     "registry": {"core", "compiler", "runtime", "ops", "autotune"},
-    "cli": {"core", "compiler", "runtime", "ops", "autotune", "registry"},
-    "python": {"core", "compiler", "runtime", "ops", "autotune", "registry"},
+    "offload": {"core", "runtime", "ops", "registry"},
+    "cli": {"core", "compiler", "runtime", "ops", "autotune", "registry", "offload"},
+    "python": {"core", "compiler", "runtime", "ops", "autotune", "registry", "offload"},
 }
 # An op says what to compile; it does not compile. Of the tile language it may know how much shared memory a pipeline takes.
 OPS_MAY_INCLUDE_OF_COMPILER = {"compiler/compile_request.hpp", "compiler/kernel_source.hpp", "compiler/tl/cuda/pipeline_places.hpp"}

@@ -3,7 +3,7 @@
 import pathlib
 from typing import Iterator, Sequence
 
-FOLDERS = ("core", "compiler", "runtime", "ops", "autotune", "registry", "python", "cli", "tests", "benchmarks", "examples")
+FOLDERS = ("core", "compiler", "runtime", "ops", "autotune", "registry", "offload", "python", "cli", "tests", "benchmarks", "examples")
 CPP_SUFFIXES = (".hpp", ".cpp", ".cuh")
 
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "autotune/sample_set.hpp"
+
+namespace kiln {
+
+/// What the default takes, turn after turn: the scale by which the times of candidates are compared although the
+/// machine's speed changes under them.
+class ReferenceScale {
+ public:
+  struct Level {
+    double us = 0;
+    double error = 1;  ///< half its 95% interval, as a share; 1 when nothing is known
+  };
+
+  void add_turn(std::span<const double> samples_us);
+  /// The default's time between its last two turns, by these two.
+  Level between_turns() const;
+  /// The same by the last 4, 8 or 16 turns where noise leaves the last two unclear: more samples tell a median better,
+  /// and a drift over more turns shows in their spread. For comparisons that do not repeat: levels of overlapping
+  /// turns err together.
+  Level level() const;
+  /// Over all turns.
+  double median_us() const { return all_us_.median(); }
+  /// How far level() moved: 0.03 is 3% from the least to the most.
+  double drift() const noexcept { return lowest_us_ > 0 ? highest_us_ / lowest_us_ - 1 : 0; }
+
+ private:
+  Level level_by(std::size_t turns) const;
+
+  std::deque<std::vector<double>> last_turns_us_;  ///< the newest last
+  SampleSet all_us_;
+  double lowest_us_ = 0;
+  double highest_us_ = 0;
+};
+
+}  // namespace kiln

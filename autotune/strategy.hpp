@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "autotune/scoreboard.hpp"
+
+namespace kiln {
+
+enum class StrategyKind {
+  automatic,           ///< exhaustive for up to kMostForExhaustive candidates, evolutionary beyond
+  exhaustive,          ///< measures every candidate, and goes on with those that may be the best
+  successive_halving,  ///< measures every candidate a little, keeps the better third, measures it twice as long, ...
+  evolutionary,        ///< measures a sample of the space, then combinations and neighbours of the best found so far
+};
+inline constexpr std::size_t kMostForExhaustive = 192;
+
+/// "auto", "exhaustive", "halving", "evolutionary": how command lines and files spell a strategy.
+std::string_view to_string(StrategyKind kind);
+/// The inverse. UsageError(value) that names the strategies.
+StrategyKind parse_strategy(std::string_view text);
+
+/// A turn of one candidate: how many more samples of it to take.
+struct Visit {
+  std::size_t candidate;
+  int samples;
+};
+
+/// The part of a search that says whom to measure. It sees the scoreboard and nothing else, and answers the same to the
+/// same scoreboard and seed.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  /// The next turns, in their order; none once it has seen enough. May cut candidates. Candidates that are no longer
+  /// live at their turn are passed over.
+  virtual std::vector<Visit> next_visits(Scoreboard& board) = 0;
+};
+
+struct StrategyOptions {
+  StrategyKind kind = StrategyKind::automatic;
+  std::uint64_t seed = 0;
+  /// It may stop when no more candidates than this are left: they meet in a playoff.
+  std::size_t finalists = 6;
+  int most_samples = 100;         ///< of one candidate
+  double most_spent_us = 2e6;     ///< on one candidate
+  std::size_t most_measured = 0;  ///< evolutionary: candidates to measure; 0: a quarter of the space, at least 192
+};
+
+std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options, const Scoreboard& board);
+
+}  // namespace kiln

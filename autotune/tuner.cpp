@@ -1,0 +1,172 @@
+#include "autotune/tuner.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "autotune/compile_ahead.hpp"
+#include "autotune/watchdog.hpp"
+
+namespace kiln {
+namespace {
+
+/// Candidates that are compiled ahead, for each thread: enough to ride out one that compiles slowly, few enough that
+/// little is compiled in vain when the search turns elsewhere.
+constexpr std::size_t kAheadPerThread = 4;
+constexpr double kProgressIntervalSeconds = 0.1;
+
+double steady_now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void validate(const TuningCallbacks& callbacks, const TunerOptions& options) {
+  if (!callbacks.compile || !callbacks.measure)
+    throw_value_error("a tuner needs the callbacks 'compile' and 'measure'");
+  if (!(options.budget_s > 0))
+    throw_value_error(fmt::format("budget_s={}; expected a number of seconds above 0", options.budget_s));
+  if (!(options.playoff_share >= 0 && options.playoff_share < 1))
+    throw_value_error(fmt::format("playoff_share={}; expected 0 or more and less than 1", options.playoff_share));
+  if (!(options.least_time_limit_s > 0))
+    throw_value_error(
+        fmt::format("least_time_limit_s={}; expected a number of seconds above 0", options.least_time_limit_s));
+}
+
+/// The line of a compiler's log that says what is wrong: evidence is for reading, and a log can have pages.
+std::string first_error(const std::string& log) {
+  std::size_t begin = log.find("error");
+  if (begin == std::string::npos) begin = 0;
+  begin = log.rfind('\n', begin) == std::string::npos ? 0 : log.rfind('\n', begin) + 1;
+  return log.substr(begin, log.find('\n', begin) - begin);
+}
+
+class Tuner {
+ public:
+  Tuner(std::vector<Candidate> candidates, std::size_t default_index, const TuningCallbacks& callbacks,
+        const TunerOptions& options)
+      : callbacks_(callbacks),
+        options_(options),
+        checked_(candidates.size()),
+        search_(std::move(candidates), default_index, options.search),
+        compiled_(callbacks.compile, options.compile_threads),
+        watchdog_([this] { report_hung(); }) {}
+
+  TuningResult run(const std::stop_token& stop) {
+    start_s_ = now_s();
+    while (!search_.finished() && !stop.stop_requested() && !cannot_go_on_) {
+      const double elapsed_s = now_s() - start_s_;
+      if (elapsed_s >= options_.budget_s) break;
+      if (elapsed_s >= options_.budget_s * (1 - options_.playoff_share)) search_.wrap_up();
+      answer(search_.request(), stop);
+      report_progress();
+    }
+    return search_.result();
+  }
+
+ private:
+  double now_s() const { return callbacks_.now_s ? callbacks_.now_s() : steady_now_s(); }
+
+  double time_limit_s(const Search::Request& request) const {
+    if (request.expected_us <= 0) return std::numeric_limits<double>::infinity();
+    return options_.least_time_limit_s + kTimeLimitFactor * request.expected_us * 1e-6;
+  }
+
+  void answer(const Search::Request& request, const std::stop_token& stop) {
+    const std::size_t candidate = request.candidate;
+    running_ = candidate;
+    try {
+      if (!compile(candidate, stop)) return;
+      const double limit_s = time_limit_s(request);
+      const double begin_s = now_s();
+      std::vector<double> samples_us;
+      {
+        const Watchdog::Watch watch(watchdog_, limit_s);
+        check(candidate);
+        samples_us = callbacks_.measure({candidate, request.samples, limit_s});
+      }
+      if (const double took_s = now_s() - begin_s; took_s > limit_s)
+        return search_.report_failure(candidate, Outcome::hung,
+                                      fmt::format("took {:.3g} s, where {:.3g} s are allowed", took_s, limit_s));
+      search_.report(candidate, samples_us);
+    } catch (const CandidateFailure& failure) {
+      cannot_go_on_ = failure.after() == CandidateFailure::After::stop;
+      search_.report_failure(candidate, failure.outcome(), failure.what());
+    } catch (const CompileError& error) {
+      search_.report_failure(candidate, Outcome::uncompiled, first_error(error.log()));
+    } catch (const DeviceError& error) {
+      search_.report_failure(candidate, Outcome::unlaunched, error.what());
+    }
+  }
+
+  /// False at a stop request.
+  bool compile(std::size_t candidate, const std::stop_token& stop) {
+    const std::size_t ahead = kAheadPerThread * static_cast<std::size_t>(options_.compile_threads);
+    if (options_.compiles_while_measuring) {
+      compiled_.want(search_.upcoming(ahead));
+    } else if (!compiled_.is_done(candidate)) {
+      compiled_.want(search_.upcoming(ahead));
+      compiled_.wait_for_all(stop);
+    }
+    return compiled_.wait_for(candidate, stop);
+  }
+
+  void check(std::size_t candidate) {
+    if (!callbacks_.check || checked_[candidate]) return;
+    const std::string difference = callbacks_.check(candidate);
+    if (!difference.empty()) throw CandidateFailure(Outcome::mismatched, difference);
+    checked_[candidate] = true;
+  }
+
+  /// On the watchdog's thread, while the tuner's own is inside a callback and touches nothing.
+  void report_hung() {
+    if (!callbacks_.hung) return;
+    TuningResult result = search_.result();
+    result.candidates[running_].outcome = Outcome::hung;
+    result.candidates[running_].reason = "did not return";
+    callbacks_.hung(result);
+  }
+
+  void report_progress() {
+    const double elapsed_s = now_s() - start_s_;
+    if (!callbacks_.progress || elapsed_s < next_progress_s_) return;
+    next_progress_s_ = elapsed_s + kProgressIntervalSeconds;
+    const Scoreboard& board = search_.board();
+    TuningProgress progress;
+    progress.phase = search_.phase();
+    progress.candidates = board.size();
+    for (std::size_t i = 0; i < board.size(); ++i) {
+      progress.tried += board.outcome(i) != Outcome::untried;
+      progress.failed += is_failure(board.outcome(i));
+    }
+    progress.default_us = board.reference_us();
+    if (const std::vector<std::size_t> ranking = board.ranking(); !ranking.empty()) {
+      progress.best = board.config(ranking.front());
+      progress.best_us = board.relative(ranking.front()).median() * board.reference_us();
+    }
+    progress.elapsed_s = elapsed_s;
+    progress.budget_s = options_.budget_s;
+    callbacks_.progress(progress);
+  }
+
+  const TuningCallbacks& callbacks_;
+  const TunerOptions& options_;
+  std::vector<bool> checked_;
+  Search search_;
+  std::size_t running_ = 0;
+  bool cannot_go_on_ = false;
+  double start_s_ = 0;
+  double next_progress_s_ = 0;
+  CompileAhead compiled_;
+  Watchdog watchdog_;
+};
+
+}  // namespace
+
+TuningResult tune(std::vector<Candidate> candidates, std::size_t default_index, const TuningCallbacks& callbacks,
+                  const TunerOptions& options, const std::stop_token& stop) {
+  validate(callbacks, options);
+  return Tuner(std::move(candidates), default_index, callbacks, options).run(stop);
+}
+
+}  // namespace kiln

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/call_inputs.hpp"
+
+namespace kiln::cli {
+
+struct BenchOptions {
+  CallText call;
+  std::string device;         ///< empty: cuda:0 where there is one, else cpu
+  std::string config;         ///< empty: what a dispatch would take
+  std::string against;        ///< "default", "reference", a config; empty: nothing
+  std::string budget = "3s";  ///< at most
+  std::string measure;        ///< "eager", "graph"; empty: the default policy's
+  std::string l2;             ///< "hot", "flushed"; empty: the default policy's
+  std::uint64_t seed = 0;
+  bool json = false;
+};
+
+/// Times one op until its median is known to 1% or 0.5 us, or the budget is spent; beside another config or the op's
+/// reference in turns, so that whatever the machine does meets both alike.
+int bench_command(const BenchOptions& options);
+
+}  // namespace kiln::cli

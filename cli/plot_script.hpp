@@ -1,0 +1,8 @@
+#pragma once
+
+namespace kiln::cli {
+
+/// The text of cli/plot.py, put into the command by the build.
+extern const char* const kPlotScript;
+
+}  // namespace kiln::cli

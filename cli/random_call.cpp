@@ -1,0 +1,81 @@
+#include "cli/random_call.hpp"
+
+#include <cstring>
+#include <random>
+
+#include "cli/random_input.hpp"
+#include "registry/memory_overlap.hpp"
+#include "registry/validation.hpp"
+#include "runtime/memory.hpp"
+#include "runtime/pinned_pool.hpp"
+
+namespace kiln::cli {
+namespace {
+
+PinnedPool& pinned_pool(Device device) {
+  static PinnedPool pool(device);
+  return pool;
+}
+
+/// A buffer with every element that a view may touch, and the view over it.
+struct Buffer {
+  Tensor elements;
+  TensorView view;
+};
+
+Buffer make_buffer(const TensorView& like) {
+  const MemoryExtent extent = memory_extent(like);
+  const std::int64_t item_bytes = itemsize_bytes(like.dtype);
+  Buffer buffer{empty({(extent.end_bytes - extent.begin_bytes) / item_bytes}, like.dtype, Device::cpu()), like};
+  buffer.view.device = Device::cpu();
+  buffer.view.data = buffer.elements.data_as<std::byte>() - extent.begin_bytes;
+  return buffer;
+}
+
+Tensor placed(const Buffer& buffer, bool in_host_memory, Device device) {
+  Tensor elements = buffer.elements;
+  if (device.is_cuda() && in_host_memory) {
+    elements = pinned_pool(device).empty(elements.shape(), elements.dtype());
+    std::memcpy(elements.data(), buffer.elements.data(),
+                static_cast<std::size_t>(elements.numel() * itemsize_bytes(elements.dtype())));
+  } else if (device.is_cuda()) {
+    elements = to_device(elements, device);
+  }
+  TensorView view = buffer.view;
+  view.device = elements.device();
+  view.data = elements.data_as<std::byte>() +
+              (static_cast<std::byte*>(buffer.view.data) - buffer.elements.data_as<std::byte>());
+  return {view, elements.owner()};
+}
+
+}  // namespace
+
+std::vector<Tensor> random_inputs(const OpSpec& spec, std::span<const TensorView> like, const Attributes& attributes,
+                                  Device device, std::uint64_t seed) {
+  std::vector<Buffer> buffers;
+  std::vector<TensorView> views;
+  for (std::size_t i = 0; i < like.size(); ++i) {
+    const bool absent = is_absent(like[i]) && like[i].dtype == DType::f32 && input_spec(spec, i).optional;
+    buffers.push_back(absent ? Buffer{} : make_buffer(like[i]));
+    if (!absent)
+      fill_random(buffers.back().elements, i < spec.input_ranges.size() ? spec.input_ranges[i] : InputRange{}, seed, i);
+    views.push_back(buffers.back().view);
+  }
+  const Attributes complete = complete_attributes(spec, attributes);
+  std::vector<const TensorView*> pointers;
+  for (const TensorView& view : views) pointers.push_back(&view);
+  check_inputs(spec, pointers);
+  spec.infer(views, complete);
+  if (spec.fill_inputs) {
+    std::mt19937_64 random(seed);
+    spec.fill_inputs({views, {}, complete}, random);
+  }
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < like.size(); ++i)
+    inputs.push_back(buffers[i].elements.data() == nullptr && is_absent(views[i])
+                         ? Tensor{}
+                         : placed(buffers[i], device.is_cuda() && !like[i].device.is_cuda(), device));
+  return inputs;
+}
+
+}  // namespace kiln::cli

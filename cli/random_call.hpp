@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/tensor.hpp"
+#include "ops/op_spec.hpp"
+
+namespace kiln::cli {
+
+/// The inputs of a call on `device`, laid out as `like` says (shapes, strides, which are in host memory, which are left
+/// out), with random contents that the op can take. UsageError for a call that the op refuses.
+std::vector<Tensor> random_inputs(const OpSpec& spec, std::span<const TensorView> like, const Attributes& attributes,
+                                  Device device, std::uint64_t seed);
+
+}  // namespace kiln::cli

@@ -1,0 +1,193 @@
+#include "cli/tune_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "cli/attribute_text.hpp"
+#include "core/errors.hpp"
+#include "registry/registry.hpp"
+#include "registry/validation.hpp"
+
+namespace kiln::cli {
+namespace {
+
+constexpr std::string_view kAll = "all";
+
+std::vector<TensorView> views_of(const std::vector<TensorMeta>& metas, Device device) {
+  std::vector<TensorView> views;
+  for (const TensorMeta& meta : metas)
+    views.push_back(meta.absent ? TensorView{} : placeholder_views({meta}, device).front());
+  return views;
+}
+
+/// Whether a call launches anything. UsageError as a dispatch of the call would have it.
+bool has_work(const OpSpec& spec, const TracedCall& call) {
+  std::vector<const TensorView*> pointers;
+  for (const TensorView& input : call.inputs) pointers.push_back(&input);
+  check_inputs(spec, pointers);
+  check_one_device(spec, pointers, {});
+  const std::vector<TensorMeta> outputs = spec.infer(call.inputs, complete_attributes(spec, call.attributes));
+  const auto is_empty = [](const TensorMeta& output) { return num_elements(output.shape) == 0; };
+  return outputs.empty() || !std::all_of(outputs.begin(), outputs.end(), is_empty);
+}
+
+TracedCall call_of(const CallText& text, Device device) {
+  const OpSpec& spec = Registry::process().get(text.op);
+  for (const std::string& dtype : text.dtypes) parse_dtype(dtype);
+  TracedCall call{spec.name, device.type, {}, parse_attributes(spec, text.attributes)};
+  call.inputs = views_of(input_metas(spec, text, call.attributes), device);
+  if (!has_work(spec, call))
+    throw_value_error(
+        fmt::format("op '{}': its outputs are empty for these shapes, so there is nothing to tune: give "
+                    "extents above 0",
+                    spec.name));
+  return call;
+}
+
+bool is_dtype(const std::string& word) {
+  const auto named = [&](DType dtype) { return word == name(dtype); };
+  return std::any_of(std::begin(kAllDTypes), std::end(kAllDTypes), named);
+}
+
+/// Shapes begin with a digit, but for the one without dimensions.
+void check_shape_word(const std::string& word) {
+  if (word == "scalar" || (word.front() >= '0' && word.front() <= '9')) return;
+  throw_value_error(
+      fmt::format("'{}' is neither a shape (4096x4096, scalar) nor a dtype (f32, bf16) nor NAME=VALUE", word));
+}
+
+/// "4096x4096 4096x4096 bf16 alpha=2": shapes, dtypes and attributes of one call.
+CallText parse_line(const std::string& op, const std::string& line) {
+  CallText text{op, {}, {}, {}};
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    if (word.find('=') != std::string::npos) {
+      text.attributes.push_back(word);
+    } else if (is_dtype(word)) {
+      text.dtypes.push_back(word);
+    } else {
+      check_shape_word(word);
+      text.shapes.push_back(word);
+    }
+  }
+  return text;
+}
+
+std::vector<TracedCall> calls_of_file(const TuneCallsText& text, Device device) {
+  if (text.call.op.empty() || text.call.op == kAll)
+    throw_value_error("--shapes-file goes with one op; a trace (--from-trace) names an op on each line");
+  if (!text.call.shapes.empty()) throw_value_error("--shape and --shapes-file exclude each other");
+  Registry::process().get(text.call.op);
+  std::ifstream file(text.shapes_file);
+  if (!file || std::filesystem::is_directory(text.shapes_file))
+    throw_value_error(fmt::format("--shapes-file: '{}' cannot be read", text.shapes_file));
+  std::vector<TracedCall> calls;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (const std::size_t comment = line.find('#'); comment != std::string::npos) line.resize(comment);
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    try {
+      CallText words = parse_line(text.call.op, line);
+      if (words.dtypes.empty()) words.dtypes = text.call.dtypes;
+      words.attributes.insert(words.attributes.end(), text.call.attributes.begin(), text.call.attributes.end());
+      calls.push_back(call_of(words, device));
+    } catch (const UsageError& error) {
+      throw UsageError(error.kind(), fmt::format("line {} of '{}': {}", number, text.shapes_file, error.what()));
+    }
+  }
+  if (calls.empty())
+    throw_value_error(
+        fmt::format("--shapes-file: '{}' has no call; write one on each line, like \"4096x4096 4096x4096 bf16\"",
+                    text.shapes_file));
+  return calls;
+}
+
+std::vector<TracedCall> calls_of_trace(const TuneCallsText& text, Device device) {
+  if (!text.call.shapes.empty() || !text.call.dtypes.empty() || !text.call.attributes.empty())
+    throw_value_error("--from-trace brings shapes, dtypes and attributes; leave --shape, --dtype and --attr out");
+  const bool is_any_op = text.call.op.empty() || text.call.op == kAll;
+  const std::string wanted = is_any_op ? std::string() : Registry::process().get(text.call.op).name;
+  if (std::filesystem::is_directory(text.trace))
+    throw_value_error(fmt::format("the trace '{}' is a folder; expected the file that KILN_TRACE named", text.trace));
+  std::vector<TracedCall> calls;
+  std::set<std::string> ops, devices;
+  for (TracedCall& call : read_trace(text.trace)) {
+    ops.insert(call.op);
+    devices.insert(call.device == DeviceType::cuda ? "cuda" : "cpu");
+    if (call.device != device.type || (!is_any_op && call.op != wanted)) continue;
+    for (TensorView& input : call.inputs)
+      if (input.device.is_cuda()) input.device = device;
+    if (has_work(Registry::process().get(call.op), call)) calls.push_back(std::move(call));
+  }
+  if (ops.empty())
+    throw_value_error(fmt::format("the trace '{}' is empty; a process with KILN_TRACE={} writes its calls to it",
+                                  text.trace, text.trace));
+  if (calls.empty())
+    throw_value_error(fmt::format("the trace '{}' has nothing to tune of {} on {}; it has calls of {} on {}",
+                                  text.trace, is_any_op ? "any op" : "op '" + wanted + "'", to_string(device),
+                                  fmt::join(ops, ", "), fmt::join(devices, ", ")));
+  return calls;
+}
+
+/// The first example that is not tiny: small calls are all launch.
+TracedCall example_call(const OpSpec& spec, Device device) {
+  const auto elements = [](const Example& example) {
+    std::int64_t most = 0;
+    for (const TensorMeta& meta : example.inputs) most = std::max(most, num_elements(meta.shape));
+    return most;
+  };
+  const auto largest = std::max_element(spec.examples.begin(), spec.examples.end(),
+                                        [&](const auto& a, const auto& b) { return elements(a) < elements(b); });
+  return {spec.name, device.type, views_of(largest->inputs, device), largest->attributes};
+}
+
+}  // namespace
+
+std::vector<TracedCall> calls_to_tune(const TuneCallsText& text, Device device) {
+  if (!text.trace.empty()) {
+    if (!text.shapes_file.empty()) throw_value_error("--from-trace and --shapes-file exclude each other");
+    return calls_of_trace(text, device);
+  }
+  if (!text.shapes_file.empty()) return calls_of_file(text, device);
+  if (text.call.op.empty()) throw_value_error("name an op, or all, or give --from-trace; 'kiln ops' lists the ops");
+  if (text.call.op != kAll) {
+    const OpSpec& spec = Registry::process().get(text.call.op);
+    const bool says_nothing = text.call.shapes.empty() && text.call.dtypes.empty() && text.call.attributes.empty();
+    if (says_nothing && !spec.examples.empty()) return {example_call(spec, device)};
+    const bool takes_tensors =
+        std::any_of(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return !input.optional; });
+    if (text.call.shapes.empty() && takes_tensors)
+      throw_value_error(fmt::format(
+          "op '{}' takes tensors: give --shape, like --shape 4096x4096, once for all inputs or once per input; with "
+          "neither --shape nor --dtype nor --attr an example of its own is tuned",
+          spec.name));
+    return {call_of(text.call, device)};
+  }
+  if (!text.call.shapes.empty() || !text.call.dtypes.empty() || !text.call.attributes.empty())
+    throw_value_error("'all' tunes each op on an example of its own; --shape, --dtype and --attr go with one op");
+  std::vector<TracedCall> calls;
+  for (const std::string& op : Registry::process().names()) {
+    const OpSpec& spec = Registry::process().get(op);
+    if (!spec.examples.empty()) calls.push_back(example_call(spec, device));
+  }
+  return calls;
+}
+
+std::string describe_call(const TracedCall& call) {
+  std::vector<std::string> parts;
+  for (const TensorView& input : call.inputs)
+    parts.push_back(is_absent(input)
+                        ? "-"
+                        : fmt::format("{} {}{}", name(input.dtype), to_string(input.shape),
+                                      input.is_contiguous() ? "" : " strides " + to_string(input.strides)));
+  for (const auto& [name, value] : call.attributes.entries())
+    parts.push_back(fmt::format("{}={}", name, to_string(value)));
+  return fmt::format("{} {}", call.op, fmt::join(parts, ", "));
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,202 @@
+#include "cli/tune_command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "autotune/database.hpp"
+#include "cli/earlier_tuning.hpp"
+#include "cli/measuring.hpp"
+#include "cli/plot.hpp"
+#include "cli/progress_line.hpp"
+#include "cli/quantity.hpp"
+#include "cli/random_call.hpp"
+#include "cli/table.hpp"
+#include "cli/tuning_report.hpp"
+#include "core/errors.hpp"
+#include "registry/registry.hpp"
+
+namespace kiln::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::atomic<bool> was_interrupted = false;
+static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may store it
+
+/// Ctrl-C asks for an end while this lives; a second one ends the process as usual.
+class Interruptible {
+ public:
+  Interruptible() {
+    struct sigaction action{};
+    action.sa_handler = [](int) { was_interrupted = true; };
+    action.sa_flags = SA_RESETHAND;
+    sigaction(SIGINT, &action, &former_);
+  }
+  ~Interruptible() { sigaction(SIGINT, &former_, nullptr); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  struct sigaction former_{};
+};
+
+void show_progress(ProgressLine& line, const std::string& call, const TuningProgress& progress) {
+  const double left_s = std::max(0.0, progress.budget_s - progress.elapsed_s);
+  const std::string best = progress.best_us > 0
+                               ? fmt::format(", best {} ({:.2f}x)", format_duration_us(progress.best_us),
+                                             progress.default_us / progress.best_us)
+                               : std::string();
+  line.show(
+      progress.candidates == 0 ? 0 : static_cast<double>(progress.tried) / static_cast<double>(progress.candidates),
+      fmt::format("{}/{}{}, {:.0f} s left at most: {}", progress.tried, progress.candidates, best, left_s, call));
+}
+
+/// A kernel that never returns can only be left behind with the process, which starts over: what was found is in the
+/// database, the hanging config marked as such.
+[[noreturn]] void start_over(const TuningEntry& entry) {
+  for (const CandidateEvidence& evidence : entry.tried)
+    if (evidence.outcome == Outcome::hung)
+      std::fputs(
+          fmt::format("\nkiln: config {} did not return; it is recorded, and the tuning starts over without it\n",
+                      to_string(evidence.config))
+              .c_str(),
+          stderr);
+  std::fflush(nullptr);
+  std::vector<std::string> words;
+  if (std::FILE* file = std::fopen("/proc/self/cmdline", "rb")) {
+    std::string word;
+    for (int letter = std::fgetc(file); letter != EOF; letter = std::fgetc(file)) {
+      if (letter != 0) {
+        word.push_back(static_cast<char>(letter));
+        continue;
+      }
+      words.push_back(word);
+      word.clear();
+    }
+    std::fclose(file);
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execv("/proc/self/exe", arguments.data());
+  _exit(1);
+}
+
+/// One call's row in the summary of several.
+struct Summary {
+  std::string call;
+  std::string default_time, chosen_time, gain, config;
+};
+
+Summary summarize_call(const std::string& call, const TuningEntry& entry) {
+  const auto time = [&](const Config& config) {
+    const CandidateEvidence* const evidence = entry.evidence_of(config);
+    return evidence == nullptr ? std::string("-") : format_duration_us(evidence->median_us);
+  };
+  return {call, time(entry.default_config), time(entry.config), gain_text(entry), to_string(entry.config)};
+}
+
+class TuneSession {
+ public:
+  TuneSession(const TuneCommandOptions& options, Device device)
+      : options_(options), device_(device), budget_s_(parse_budget_s(options.budget)) {
+    tuning_.strategy = parse_strategy(options.strategy);
+    tuning_.seed = options.seed;
+    tuning_.budget_s = budget_s_;
+    tuning_.measuring = measuring_policy(options.measure, options.l2, device);
+    tuning_.resume = !options.retune;
+    tuning_.hung = start_over;
+    tuning_.stop = stop_.get_token();
+  }
+
+  int run() {
+    const std::vector<TracedCall> calls = calls_to_tune(options_.calls, device_);
+    const Interruptible interruptible;
+    std::size_t reached = 0;
+    for (; reached < calls.size() && !was_interrupted; ++reached) tune_call(calls[reached], reached, calls.size());
+    if (!options_.plot.empty() && !reports_.empty()) plot_png("tuning", reports_, options_.plot);
+    if (options_.json) {
+      std::fputs((reports_.dump(2, ' ', false, Json::error_handler_t::replace) + '\n').c_str(), stdout);
+    } else {
+      if (calls.size() > 1) print_summary();
+      if (!reports_.empty() && TuningDatabase::process().write_problem().empty())
+        std::fputs(fmt::format("recorded in {}\n", TuningDatabase::process().folder().string()).c_str(), stdout);
+    }
+    if (const std::string problem = TuningDatabase::process().problem(); !problem.empty())
+      std::fputs(fmt::format("kiln: warning: {}\n", problem).c_str(), stderr);
+    if (was_interrupted)
+      std::fputs(fmt::format("kiln: interrupted; what was found is kept{}; the same command goes on from there\n",
+                             reached < calls.size()
+                                 ? fmt::format(", {} not tuned",
+                                               format_count(static_cast<std::int64_t>(calls.size() - reached), "call"))
+                                 : "")
+                     .c_str(),
+                 stderr);
+    return failures_ == 0 && !was_interrupted ? 0 : 1;
+  }
+
+ private:
+  void tune_call(const TracedCall& call, std::size_t index, std::size_t count) {
+    const std::string text = describe_call(call);
+    if (!options_.json)
+      std::fputs(fmt::format("{}{}\n", count > 1 ? fmt::format("[{}/{}] ", index + 1, count) : "", text).c_str(),
+                 stdout);
+    std::fflush(stdout);
+    try {
+      const OpSpec& spec = Registry::process().get(call.op);
+      const std::vector<Tensor> inputs = random_inputs(spec, call.inputs, call.attributes, device_, options_.seed);
+      const std::vector<TensorView> views(inputs.begin(), inputs.end());
+      tuning_.stream = Stream::default_of(device_);
+      std::optional<TuneReport> report;
+      if (count > 1 && tuning_.resume)
+        report = earlier_tuning(spec, views, call.attributes, device_, *tuning_.measuring);
+      if (!report) {
+        ProgressLine line;
+        tuning_.progress = [&](const TuningProgress& progress) {
+          if (was_interrupted) stop_.request_stop();
+          show_progress(line, text, progress);
+        };
+        report = tune_op(spec.name, views, call.attributes, tuning_);
+      }
+      if (!options_.json) std::fputs(tuning_text(*report).c_str(), stdout);
+      reports_.push_back(tuning_json(*report));
+      summaries_.push_back(summarize_call(text, report->entry));
+    } catch (const Error& error) {
+      ++failures_;
+      std::fputs(fmt::format("kiln: error: {}: {}\n", text, error.what()).c_str(), stderr);
+    }
+  }
+
+  void print_summary() const {
+    std::vector<std::vector<std::string>> rows{{"call", "default", "tuned", "gain", "config"}};
+    for (const Summary& summary : summaries_)
+      rows.push_back({summary.call, summary.default_time, summary.chosen_time, summary.gain, summary.config});
+    std::fputs(fmt::format("\n{}", format_table(rows)).c_str(), stdout);
+  }
+
+  const TuneCommandOptions& options_;
+  Device device_;
+  double budget_s_;
+  std::stop_source stop_;
+  TuneOptions tuning_;
+  Json reports_ = Json::array();
+  std::vector<Summary> summaries_;
+  int failures_ = 0;
+};
+
+}  // namespace
+
+int tune_command(const TuneCommandOptions& options) {
+  const Device device = chosen_device(options.device);
+  if (!options.plot.empty()) check_plot(options.plot);
+  return TuneSession(options, device).run();
+}
+
+}  // namespace kiln::cli

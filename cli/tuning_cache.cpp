@@ -1,0 +1,205 @@
+#include "cli/tuning_cache.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "cli/input_file_error.hpp"
+#include "cli/quantity.hpp"
+#include "cli/table.hpp"
+#include "cli/tuning_listing.hpp"
+#include "core/errors.hpp"
+
+namespace kiln::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string json_text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+}
+
+std::string read_input(const std::string& path) {
+  struct stat status{};
+  const auto fail = [&](const std::string& reason) {
+    throw InputFileError(fmt::format("'{}' cannot be read: {}", path, reason));
+  };
+  if (::stat(path.c_str(), &status) != 0) fail(std::system_category().message(errno));
+  if (!S_ISREG(status.st_mode)) fail("it is no regular file");
+  if (static_cast<std::size_t>(status.st_size) > kMaxTuningDocumentBytes)
+    fail(fmt::format("it has {} bytes, more than any tuning database", status.st_size));
+  std::ifstream stream(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream) fail(std::system_category().message(errno));
+  return text;
+}
+
+/// The entries of all input files; what is damaged in them is named on stderr.
+struct Inputs {
+  std::vector<TuningEntry> entries;
+  std::size_t damaged = 0;
+};
+
+Inputs read_inputs(const std::vector<std::string>& paths) {
+  Inputs inputs;
+  for (const std::string& path : paths) {
+    TuningDocument document = parse_document(read_input(path));
+    if (!document.problem.empty() && document.entries.empty())
+      throw InputFileError(fmt::format("'{}' holds no tuning entries: {}", path, document.problem));
+    if (!document.problem.empty() && document.damaged.empty())
+      document.damaged.push_back({"the file", document.problem, ""});
+    for (const DamagedEntry& damaged : document.damaged)
+      std::fputs(fmt::format("kiln: error: '{}': {} is not used: {}\n", path, damaged.where, damaged.reason).c_str(),
+                 stderr);
+    inputs.damaged += document.damaged.size();
+    std::move(document.entries.begin(), document.entries.end(), std::back_inserter(inputs.entries));
+  }
+  return inputs;
+}
+
+void write_output(const std::string& path, const std::vector<std::shared_ptr<const TuningEntry>>& entries) {
+  TuningDocument document;
+  for (const auto& entry : entries) document.entries.push_back(*entry);
+  const std::string text = format_document(document);
+  if (path == "-") return print(text);
+  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
+  if (!(stream << text).flush())
+    throw SystemError(fmt::format("'{}' cannot be written: {}", path, std::system_category().message(errno)));
+}
+
+void print_outcomes(const std::vector<MergeOutcome>& outcomes, bool json) {
+  if (!json) return print(outcomes_text(outcomes));
+  Json list = Json::array();
+  for (const MergeOutcome& outcome : outcomes) list.push_back(outcome_json(outcome));
+  print(json_text(list));
+}
+
+}  // namespace
+
+int list_tuning(const TuningDatabase& database, bool json) {
+  Json list = Json::array();
+  std::vector<std::vector<std::string>> rows{entry_header()};
+  std::string problems;
+  for (const TuningDatabase::DeviceFile& file : database.list()) {
+    for (const auto& entry : file.entries) {
+      list.push_back(entry_json(*entry, /*evidence=*/false));
+      rows.push_back(entry_row(*entry));
+    }
+    if (!file.problem.empty() || !file.damaged.empty())
+      problems += fmt::format("{}: something in it cannot be read; see 'kiln cache verify'\n", file.path.string());
+  }
+  const std::size_t count = rows.size() - 1;
+  if (json)
+    print(json_text(list));
+  else
+    print(fmt::format("{}{}{}, in {}\n{}", count == 0 ? "" : format_table(rows), count == 0 ? "" : "\n",
+                      tuning_entries_text(count), database.folder().string(), problems));
+  return 0;
+}
+
+std::vector<std::shared_ptr<const TuningEntry>> find_tuning(const TuningDatabase& database,
+                                                            std::string_view key_prefix) {
+  std::vector<std::shared_ptr<const TuningEntry>> found;
+  for (const TuningDatabase::DeviceFile& file : database.list())
+    for (const auto& entry : file.entries)
+      if (hash_of(entry->key).hex().starts_with(key_prefix)) found.push_back(entry);
+  return found;
+}
+
+TuningVerification verify_tuning(const TuningDatabase& database, const EntryCheck& check) {
+  TuningVerification result;
+  std::size_t count = 0, usable = 0;
+  Json unusable = Json::array(), damaged = Json::array();
+  for (const TuningDatabase::DeviceFile& file : database.list()) {
+    const std::string path = file.path.string();
+    for (const auto& entry : file.entries) {
+      ++count;
+      const EntryVerdict verdict = check(*entry);
+      if (verdict.kind == EntryVerdict::Kind::usable) {
+        ++usable;
+        continue;
+      }
+      const char* const kind = verdict.kind == EntryVerdict::Kind::stale ? "stale" : "elsewhere";
+      Json json = entry_json(*entry, /*evidence=*/false);
+      json["state"] = kind;
+      json["reason"] = verdict.reason;
+      unusable.push_back(json);
+      result.text += fmt::format("not used here ({}): {} {}: {}\n", kind, hash_of(entry->key).hex().substr(0, 12),
+                                 to_string(entry->key), verdict.reason);
+    }
+    if (!file.problem.empty()) {
+      damaged.push_back({{"file", path}, {"where", "the file"}, {"reason", file.problem}});
+      result.text += fmt::format("damaged: {}: {}\n", path, file.problem);
+    }
+    for (const DamagedEntry& element : file.damaged) {
+      damaged.push_back({{"file", path}, {"where", element.where}, {"reason", element.reason}});
+      result.text += fmt::format("damaged: {}: {}: {}\n", path, element.where, element.reason);
+    }
+  }
+  result.damaged = damaged.size();
+  result.text +=
+      fmt::format("{} checked, {} usable here, {} damaged\n", tuning_entries_text(count), usable, result.damaged);
+  result.json = {{"entries", count}, {"usable", usable}, {"unusable", unusable}, {"damaged", damaged}};
+  return result;
+}
+
+std::string tuning_entries_text(std::size_t count) {
+  return fmt::format("{} tuning {}", count, count == 1 ? "entry" : "entries");
+}
+
+std::size_t remove_tuning(TuningDatabase& database, const std::function<bool(const TuningEntry&)>& unwanted) {
+  const TuningDatabase::Removed removed = database.remove_if(unwanted);
+  if (!removed.problems.empty())
+    throw SystemError(fmt::format("the tuning database cannot be changed: {}", removed.problems[0]));
+  return removed.entries + removed.damaged;
+}
+
+int export_tuning(const TuningDatabase& database, const TuningExchangeOptions& options) {
+  std::vector<std::shared_ptr<const TuningEntry>> entries;
+  for (const TuningDatabase::DeviceFile& file : database.list())
+    for (const auto& entry : file.entries)
+      if (options.op.empty() || entry->key.op == options.op) entries.push_back(entry);
+  if (entries.empty() && !options.op.empty())
+    throw_value_error(
+        fmt::format("there is no tuning entry of op '{}'; 'kiln cache list --tuning' shows them all", options.op));
+  write_output(options.output, entries);
+  if (options.output == "-") return 0;
+  print(options.json ? json_text({{"entries", entries.size()}, {"file", options.output}})
+                     : fmt::format("wrote {} to {}\n", tuning_entries_text(entries.size()), options.output));
+  return 0;
+}
+
+int import_tuning(TuningDatabase& database, const TuningExchangeOptions& options) {
+  Inputs inputs = read_inputs(options.inputs);
+  const std::vector<MergeOutcome> outcomes = database.record(std::move(inputs.entries));
+  // A process ends here, and what it only remembers with it.
+  if (const std::string problem = database.write_problem(); !problem.empty())
+    throw SystemError(fmt::format("not everything was imported: {}", problem));
+  print_outcomes(outcomes, options.json);
+  return inputs.damaged == 0 ? 0 : 1;
+}
+
+int merge_tuning(const TuningExchangeOptions& options) {
+  struct stat status{};
+  if (options.output != "-" && ::stat(options.output.c_str(), &status) == 0)
+    throw_value_error(fmt::format("'{}' exists already; the merged entries go into a new file", options.output));
+  Inputs inputs = read_inputs(options.inputs);
+  EntrySet merged;
+  std::vector<MergeOutcome> outcomes;
+  for (TuningEntry& entry : inputs.entries) outcomes.push_back(merged.add(std::move(entry)));
+  write_output(options.output, merged.sorted());
+  if (options.output != "-") print_outcomes(outcomes, options.json);
+  return inputs.damaged == 0 ? 0 : 1;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/kv_cache/iteration_paged.hpp"
+#include "ops/op_spec.hpp"
+
+namespace kiln::kv_cache {
+
+/// kv_append: inputs key, value, key_cache, value_cache, slot_mapping.
+std::vector<TensorMeta> infer_append(std::span<const TensorView> inputs, const Attributes& attributes);
+/// kv_append_layers: the same with tables of addresses, a cache for each layer.
+std::vector<TensorMeta> infer_append_layers(std::span<const TensorView> inputs, const Attributes& attributes);
+
+/// What both ops do.
+struct AppendCall {
+  ops::PagedAppendIteration iteration;  ///< in elements, `parts` left open; heads that lie together are one row
+  std::int64_t layers;
+  bool by_table;  ///< the caches are given by address
+};
+AppendCall append_call(const OpCall& call);
+
+/// Bytes of new keys and values.
+double appended_bytes(const OpCall& call);
+
+}  // namespace kiln::kv_cache

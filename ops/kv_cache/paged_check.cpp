@@ -1,0 +1,156 @@
+#include "ops/kv_cache/paged_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "ops/grid.hpp"
+#include "ops/kv_cache/append_call.hpp"
+#include "ops/kv_cache/paged_call.hpp"
+#include "ops/kv_cache/swap_call.hpp"
+
+namespace kiln::kv_cache {
+namespace {
+
+/// Entries that a program looks at in one step, and the most programs: the host reads what each of them found.
+constexpr std::int64_t kCudaBlock = 1024, kCpuBlock = 64, kMostPrograms = 512;
+
+std::int64_t block_of(const Target& target) {
+  return is_cuda(target) ? kCudaBlock : kCpuBlock;
+}
+
+/// Numbers that the kernel left in the workspace.
+std::vector<std::int64_t> numbers_of(std::span<const std::byte> bytes, std::int64_t count) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::int64_t));
+  return numbers;
+}
+
+using Verdict = std::function<void(std::span<const std::byte>)>;
+
+/// Puts `launch`, whose first parameter is to be the workspace, before the rest of the plan.
+void prepend(LaunchPlan& plan, KernelLaunch launch, std::int64_t numbers, Verdict verdict) {
+  launch.source = embedded_source("ops/kv_cache/kernel_paged.hpp");
+  launch.vector_width = 1;
+  plan.workspace_bytes = {numbers * static_cast<std::int64_t>(sizeof(std::int64_t))};
+  plan.check = LaunchCheck{1, 0, std::move(verdict)};
+  plan.launches.insert(plan.launches.begin(), std::move(launch));
+}
+
+/// One kind of index; where it is not below `limit`, `complain` throws with its row and the index.
+struct IndexColumn {
+  std::int64_t limit;
+  std::function<void(std::int64_t row, std::int64_t index)> complain;
+};
+
+void add_index_check(LaunchPlan& plan, const TensorView& indices, int tensor, ops::IndexCheckIteration it,
+                     std::vector<IndexColumn> columns, const Target& target) {
+  if (it.rows == 0) return;
+  const std::int64_t programs = std::min(ceil_div(it.rows, 4 * block_of(target)), kMostPrograms);
+  const auto num_columns = static_cast<std::int64_t>(columns.size());
+  for (std::size_t column = 0; column < columns.size(); ++column) it.limits[column] = columns[column].limit;
+  KernelLaunch launch;
+  launch.kernel = "kiln::ops::check_indices_kernel";
+  launch.template_arguments = {indices.dtype, block_of(target), num_columns};
+  launch.geometry.grid = {programs, num_columns, 1};
+  launch.arguments.add_workspace(0);
+  launch.arguments.add_tensor(tensor);
+  launch.arguments.add_value(it);
+  const std::int64_t numbers = 2 * programs * num_columns;
+  prepend(plan, std::move(launch), numbers,
+          [columns = std::move(columns), programs, numbers](std::span<const std::byte> bytes) {
+            const std::vector<std::int64_t> found = numbers_of(bytes, numbers);
+            std::size_t first = 0;
+            for (std::size_t i = 0; i < found.size(); i += 2)
+              if (found[i] < found[first]) first = i;
+            if (found[first] == ops::kNothingFound) return;
+            columns[first / 2 / static_cast<std::size_t>(programs)].complain(found[first], found[first + 1]);
+          });
+}
+
+}  // namespace
+
+void add_table_check(LaunchPlan& plan, const OpCall& call, const Target& target) {
+  const TensorView &cache = call.inputs[0], &table = call.inputs[1], &lengths = call.inputs[2];
+  const ops::PagedGatherIteration gather = paged_gather_iteration(call);
+  ops::TableCheckIteration it{};
+  it.requests = table.shape[0];
+  it.most_tokens = gather.readable_tokens;
+  it.page = gather.cache.page;
+  it.num_blocks = gather.cache.num_blocks;
+  std::copy_n(gather.table_strides, 2, it.table_strides);
+  it.length_stride = gather.length_stride;
+  if (it.requests == 0) return;
+  const std::int64_t programs = std::min<std::int64_t>(it.requests, kMostPrograms), numbers = 3 * programs;
+  KernelLaunch launch;
+  launch.kernel = "kiln::ops::check_table_kernel";
+  launch.template_arguments = {table.dtype, lengths.dtype, std::min<std::int64_t>(block_of(target), 256)};
+  launch.geometry.grid = {programs, 1, 1};
+  launch.arguments.add_workspace(0);
+  launch.arguments.add_tensor(2);
+  launch.arguments.add_tensor(3);
+  launch.arguments.add_value(it);
+  const std::string table_shape = to_string(table.shape), cache_shape = to_string(cache.shape);
+  prepend(plan, std::move(launch), numbers, [=](std::span<const std::byte> bytes) {
+    const std::vector<std::int64_t> found = numbers_of(bytes, numbers);
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < found.size(); i += 3)
+      if (found[i] < found[first]) first = i;
+    const std::int64_t request = found[first], column = found[first + 1], value = found[first + 2];
+    if (request == ops::kNothingFound) return;
+    if (column < 0)
+      throw_value_error(fmt::format(
+          "op 'kv_gather_paged': input 'seq_lens'[{}] is {}, expected 0 to {}, the tokens that 'max_len' and a "
+          "'block_table' of shape {} with pages of {} leave room for",
+          request, value, it.most_tokens, table_shape, it.page));
+    throw_value_error(
+        fmt::format("op 'kv_gather_paged': input 'block_table'[{}, {}] is {}, which the request's length uses; 'cache' "
+                    "{} has blocks 0 to {}",
+                    request, column, value, cache_shape, it.num_blocks - 1));
+  });
+}
+
+void add_slot_check(LaunchPlan& plan, const OpCall& call, const Target& target) {
+  const AppendCall append = append_call(call);
+  const ops::PagedCache cache = append.iteration.caches[0];
+  const std::string op = append.by_table ? "kv_append_layers" : "kv_append";
+  const std::int64_t limit = cache.num_blocks * cache.page;
+  ops::IndexCheckIteration it{};
+  it.rows = append.iteration.tokens;
+  it.row_stride = append.iteration.slot_stride;
+  const auto complain = [=](std::int64_t token, std::int64_t slot) {
+    throw_value_error(
+        fmt::format("op '{}': input 'slot_mapping'[{}] is {}, expected less than {}, the slots of {} blocks of {} "
+                    "tokens, or a negative number to skip the token",
+                    op, token, slot, limit, cache.num_blocks, cache.page));
+  };
+  add_index_check(plan, call.inputs[4], 4, it, {{limit, complain}}, target);
+}
+
+void add_mapping_check(LaunchPlan& plan, const OpCall& call, const Target& target) {
+  const ops::SwapIteration swap = swap_iteration(call);
+  ops::IndexCheckIteration it{};
+  it.rows = swap.pairs;
+  it.row_stride = swap.pair_stride;
+  it.column_stride = swap.side_stride;
+  const auto column = [&](int side) {
+    const std::string tensor = side == 0 ? "src" : "dst";
+    const std::int64_t limit = swap.num_blocks[side];
+    return IndexColumn{limit, [=](std::int64_t pair, std::int64_t block) {
+                         throw_value_error(fmt::format(
+                             "op 'swap_blocks': input 'block_mapping'[{}, {}] is {}, expected less than {}, the blocks "
+                             "of '{}', or a negative number to skip the pair",
+                             pair, side, block, limit, tensor));
+                       }};
+  };
+  add_index_check(plan, call.inputs[2], 2, it, {column(0), column(1)}, target);
+}
+
+}  // namespace kiln::kv_cache

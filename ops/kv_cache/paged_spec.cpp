@@ -1,0 +1,154 @@
+#include "ops/kv_cache/paged_spec.hpp"
+
+#include <cstdint>
+#include <string>
+
+#include "ops/kv_cache/append_call.hpp"
+#include "ops/kv_cache/paged_call.hpp"
+#include "ops/kv_cache/paged_examples.hpp"
+#include "ops/kv_cache/paged_launch.hpp"
+#include "ops/kv_cache/paged_reference.hpp"
+#include "ops/kv_cache/swap_call.hpp"
+
+namespace kiln::kv_cache {
+namespace {
+
+double bytes_of(const TensorView& view) {
+  return static_cast<double>(view.numel() * itemsize_bytes(view.dtype));
+}
+
+InputSpec index_input(std::string name, std::string doc) {
+  InputSpec input{std::move(name), std::move(doc)};
+  input.dtypes = {DType::i32, DType::i64};
+  return input;
+}
+
+InputSpec mutated_input(std::string name, std::string doc) {
+  InputSpec input{std::move(name), std::move(doc)};
+  input.mutated = true;
+  return input;
+}
+
+InputSpec pinned(InputSpec input) {
+  input.pinned = true;
+  return input;
+}
+
+/// What all of these share: bits of any dtype that are moved as they are.
+OpSpec moving_spec(std::string name, std::string doc) {
+  OpSpec spec;
+  spec.name = std::move(name);
+  spec.doc = std::move(doc);
+  spec.dtypes.assign(kAllDTypes.begin(), kAllDTypes.end());
+  spec.tolerance = [](DType) { return Tolerance{}; };
+  return spec;
+}
+
+OpSpec paged_gather_spec() {
+  OpSpec spec = moving_spec("kv_gather_paged",
+                            "out[b, h, t] = cache[block_table[b, t / page], t % page, h] for t < seq_lens[b], zeros "
+                            "from there to max_len and "
+                            "where the entry is no block; table entries behind a sequence are not looked at");
+  spec.inputs = {pinned({"cache", "[blocks, page, H, D], or [blocks, H, page, D] with layout HND"}),
+                 index_input("block_table", "[B, max_blocks], i32 or i64"),
+                 index_input("seq_lens", "[B], i32 or i64, in tokens")};
+  spec.outputs = {{"out", "[B, H, max_len, D]"}};
+  spec.attributes = {{"max_len", std::int64_t{0}, true, "tokens of the output for each request"},
+                     layout_attribute(),
+                     check_bounds_attribute("seq_lens and the entries that they use")};
+  spec.infer = infer_paged_gather;
+  spec.variants = paged_gather_variants();
+  spec.cost = [](const OpCall& call) {
+    return Cost{0, 2 * bytes_of(call.outputs[0]) + bytes_of(call.inputs[1]) + bytes_of(call.inputs[2])};
+  };
+  spec.reference = paged_gather_reference;
+  spec.examples = paged_gather_examples();
+  spec.random_example = random_paged_gather;
+  spec.fill_inputs = fill_paged_gather;
+  return spec;
+}
+
+OpSpec append_spec() {
+  OpSpec spec =
+      moving_spec("kv_append",
+                  "key_cache[slot / page, slot % page, h] = key[t, h] with slot = slot_mapping[t], and value likewise; "
+                  "tokens whose "
+                  "slot is negative or none of the cache's are skipped; of tokens with one slot either is stored");
+  spec.inputs = {{"key", "[T, H, D], any strides"},
+                 {"value", "as key"},
+                 mutated_input("key_cache", "[blocks, page, H, D], or [blocks, H, page, D] with layout HND"),
+                 mutated_input("value_cache", "as key_cache"),
+                 index_input("slot_mapping", "[T], i32 or i64")};
+  spec.attributes = {layout_attribute(), check_bounds_attribute("slot_mapping")};
+  spec.infer = infer_append;
+  spec.variants = append_variants();
+  spec.cost = [](const OpCall& call) { return Cost{0, 2 * appended_bytes(call) + bytes_of(call.inputs[4])}; };
+  spec.reference = append_reference;
+  spec.examples = append_examples();
+  spec.random_example = random_append;
+  spec.fill_inputs = fill_append;
+  return spec;
+}
+
+OpSpec append_layers_spec() {
+  OpSpec spec = moving_spec("kv_append_layers",
+                            "kv_append for every layer in one launch: the caches are given by address, all of one "
+                            "shape, key's dtype and dense but for block_stride");
+  InputSpec key_caches = mutated_input("key_caches",
+                                       "[L], i64: the address of each layer's key cache; what lies there "
+                                       "is changed, on the device of the call");
+  key_caches.dtypes = {DType::i64};
+  InputSpec value_caches = key_caches;
+  value_caches.name = "value_caches";
+  value_caches.doc = "as key_caches";
+  spec.inputs = {{"key", "[L, T, H, D], any strides"},
+                 {"value", "as key"},
+                 std::move(key_caches),
+                 std::move(value_caches),
+                 index_input("slot_mapping", "[T], i32 or i64, the same for all layers")};
+  spec.attributes = {{"num_blocks", std::int64_t{0}, true, "blocks of each cache"},
+                     {"page", std::int64_t{0}, true, "tokens of a block"},
+                     {"block_stride", std::int64_t{0}, false,
+                      "elements from one block to the next; 0: page * H * D, blocks without gaps"},
+                     layout_attribute(),
+                     check_bounds_attribute("slot_mapping")};
+  spec.infer = infer_append_layers;
+  spec.variants = append_variants();
+  spec.cost = [](const OpCall& call) { return Cost{0, 2 * appended_bytes(call) + bytes_of(call.inputs[4])}; };
+  spec.reference = append_layers_reference;
+  spec.examples = append_layers_examples();
+  spec.random_example = random_append_layers;
+  spec.fill_inputs = fill_append_layers;
+  return spec;
+}
+
+OpSpec swap_spec() {
+  OpSpec spec = moving_spec(
+      "swap_blocks",
+      "dst[d] = src[s] for each pair (s, d) of block_mapping, where a block is everything behind dimension 0; pairs "
+      "with a negative side or one that is no block are skipped; either tensor may lie in pinned host memory");
+  spec.inputs = {pinned(mutated_input("dst", "[blocks, ...], blocks dense")),
+                 pinned({"src", "[blocks, ...], blocks dense and of dst's shape"}),
+                 index_input("block_mapping", "[n, 2], i32 or i64: a block of src and one of dst")};
+  spec.attributes = {check_bounds_attribute("block_mapping")};
+  spec.infer = infer_swap;
+  spec.variants = swap_variants();
+  spec.cost = [](const OpCall& call) {
+    const TensorView& dst = call.inputs[0];
+    const double block = dst.shape[0] == 0 ? 0 : bytes_of(dst) / static_cast<double>(dst.shape[0]);
+    return Cost{0, 2 * block * static_cast<double>(call.inputs[2].shape[0]) + bytes_of(call.inputs[2])};
+  };
+  spec.reference = swap_reference;
+  spec.examples = swap_examples();
+  spec.random_example = random_swap;
+  spec.fill_inputs = fill_swap;
+  return spec;
+}
+
+}  // namespace
+
+std::vector<OpSpec> paged_specs() {
+  return {paged_gather_spec(), append_spec(), append_layers_spec(), swap_spec()};
+}
+
+}  // namespace kiln::kv_cache

@@ -1,0 +1,393 @@
+#include "registry/tuning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "autotune/database.hpp"
+#include "compiler/compiler.hpp"
+#include "core/environment.hpp"
+#include "core/errors.hpp"
+#include "registry/op_timing.hpp"
+#include "registry/output_difference.hpp"
+#include "registry/plan.hpp"
+#include "registry/registry.hpp"
+#include "registry/tuned_config.hpp"
+#include "registry/validation.hpp"
+#include "runtime/device_info.hpp"
+#include "runtime/memory.hpp"
+
+namespace kiln {
+namespace {
+
+constexpr int kMostCompileThreads = 8;
+constexpr std::size_t kMostForExhaustiveOnCpu = 128;
+constexpr std::int64_t kResumeWithin_s = 24 * 60 * 60;
+constexpr double kFirstUseBudget_s = 2;
+constexpr std::uint8_t kPoison = 0xA5;
+/// Calls shorter than this are warmed up by one that does not count.
+constexpr double kWarmUpBelowUs = 10'000;
+/// About how long one visit to a candidate with longer calls may take.
+constexpr double kVisitUs = 200'000;
+
+std::mutex& tuning_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+/// In the order the space names its tunables, as its candidates are.
+Config in_order_of(const ConfigSpace& space, const Config& config) {
+  Config ordered;
+  for (const Tunable& tunable : space.tunables()) ordered.set(tunable.name, config.at(tunable.name));
+  return ordered;
+}
+
+/// A dense copy in new memory, in the order of `stream`.
+Tensor copy_of(const TensorView& view, Stream stream) {
+  if (!view.is_contiguous()) return to_device(view, view.device);
+  Tensor copied = empty(view.shape, view.dtype, stream);
+  copy(copied, view, stream);
+  return copied;
+}
+
+/// The tensors of a call that is made many times: `inputs` with those that the op changes replaced by copies, which
+/// `restore` brings back to what they were.
+class ScratchCall {
+ public:
+  ScratchCall(const OpSpec& spec, std::span<const TensorView> inputs, std::span<const TensorMeta> outputs,
+              Stream stream)
+      : stream_(stream), inputs_(inputs.begin(), inputs.end()) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!input_spec(spec, i).mutated || is_absent(inputs[i])) continue;
+      if (!inputs[i].is_contiguous() || inputs[i].device != stream.device)
+        throw_not_implemented(
+            fmt::format("op '{}' changes {}, and tuning does so on a copy, which it cannot make of a tensor that is "
+                        "not dense or not "
+                        "on {}: {}",
+                        spec.name, tensor_label(spec, i, 0), to_string(stream.device), describe(inputs[i])));
+      originals_.push_back(inputs[i]);
+      results_.push_back(copy_of(inputs[i], stream));
+      inputs_[i] = results_.back();
+    }
+    for (const TensorMeta& meta : outputs) {
+      results_.push_back(empty(meta.shape, meta.dtype, stream));
+      outputs_.push_back(results_.back());
+    }
+  }
+
+  std::span<const TensorView> inputs() const noexcept { return inputs_; }
+  std::span<const TensorView> outputs() const noexcept { return outputs_; }
+  /// What a call leaves behind: changed inputs, outputs.
+  const std::vector<Tensor>& results() const noexcept { return results_; }
+
+  void restore() const {
+    for (std::size_t i = 0; i < originals_.size(); ++i) copy(results_[i], originals_[i], stream_);
+  }
+  void poison_outputs() const {
+    for (const TensorView& output : outputs_) memset_bytes(output, kPoison, stream_);
+  }
+
+ private:
+  Stream stream_;
+  std::vector<TensorView> inputs_, outputs_, originals_;
+  std::vector<Tensor> results_;
+};
+
+/// Whether the device still takes work after a failure: a fault of a GPU costs the process its context.
+bool is_alive(Stream stream) noexcept {
+  try {
+    synchronize(stream);
+    synchronize(Stream::default_of(stream.device));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/// Runs `body`; a failure that the device does not survive ends the tuning.
+template <typename Body>
+auto guarded(Stream stream, const Body& body) {
+  try {
+    return body();
+  } catch (const DeviceError& error) {
+    if (is_alive(stream)) throw;
+    throw CandidateFailure(Outcome::unlaunched, error.what(), CandidateFailure::After::stop);
+  }
+}
+
+class OpTuning {
+ public:
+  OpTuning(const OpSpec& spec, std::span<const TensorView> inputs, Attributes complete, Stream stream,
+           const Target& target, const TuneOptions& options)
+      : spec_(spec),
+        attributes_(std::move(complete)),
+        stream_(stream),
+        target_(target),
+        options_(options),
+        metas_(spec.infer(inputs, attributes_)),
+        scratch_(spec, inputs, metas_, stream),
+        choice_(choose(spec, call(), target, nullptr)),
+        policy_(options.measuring.value_or(default_measuring_policy(stream.device))) {
+    if (spec.cost) cost_ = spec.cost(call());
+    const ConfigSpace space = choice_.variant->space(target);
+    candidates_ =
+        candidates_of(space, {.over_resources = [this](const Config& config) { return over_resources(config); },
+                              .lower_bound_us = [this](const Config&) { return roofline_us(); }});
+    default_index_ = index_of(candidates_, in_order_of(space, choice_.config));
+    key_ = tuning_key(spec, *choice_.variant, call(), stream.device, target);
+    ops_.resize(candidates_.size());
+  }
+
+  const TuningKey& key() const noexcept { return key_; }
+  const Cost& cost() const noexcept { return cost_; }
+
+  TuningResult run() {
+    TunerOptions tuner;
+    const bool on_gpu = stream_.device.is_cuda();
+    tuner.search.strategy.kind = options_.strategy;
+    // On a CPU compiling takes turns with measuring and is most of the time: large spaces are sampled.
+    if (options_.strategy == StrategyKind::automatic && !on_gpu && candidates_.size() > kMostForExhaustiveOnCpu)
+      tuner.search.strategy.kind = StrategyKind::evolutionary;
+    tuner.search.strategy.seed = options_.seed;
+    if (options_.resume) tuner.search.earlier = earlier();
+    tuner.budget_s = options_.budget_s;
+    tuner.least_time_limit_s = options_.least_time_limit_s;
+    const int processors = device_info(Device::cpu()).processors;
+    tuner.compile_threads = std::clamp(on_gpu ? processors / 2 : processors, 1, kMostCompileThreads);
+    tuner.compiles_while_measuring = on_gpu;
+    const TuningCallbacks callbacks{
+        .compile = [this](std::size_t candidate) { compile(candidate); },
+        .check = [this](std::size_t candidate) { return guarded(stream_, [&] { return check(candidate); }); },
+        .measure = [this](const MeasureRequest& request) { return guarded(stream_, [&] { return measure(request); }); },
+        .progress = options_.progress,
+        .hung = [this](const TuningResult& result) { report_hung(result); },
+        .now_s = {}};
+    return tune(candidates_, default_index_, callbacks, tuner, options_.stop);
+  }
+
+  TuningEntry entry_of(const TuningResult& result) const {
+    TuningEntry entry = make_entry(key_, result);
+    entry.policy = policy_;
+    entry.strategy = to_string(options_.strategy);
+    entry.driver = driver();
+    entry.compiler = compiler_for(stream_.device.type).identity();
+    entry.date_unix_s = std::time(nullptr);
+    return entry;
+  }
+
+ private:
+  OpCall call() const { return {scratch_.inputs(), scratch_.outputs(), attributes_}; }
+
+  std::string driver() const {
+    const std::int32_t version = device_info(stream_.device).driver_version;
+    return version == 0 ? std::string() : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  }
+
+  double roofline_us() const {
+    const double peak_gb_s = device_info(stream_.device).peak_bandwidth_gb_s;
+    // Bytes that were just written may still be in a cache, which no bandwidth bounds: only what is larger counts.
+    const bool is_large = cost_.bytes > 4.0 * static_cast<double>(device_info(stream_.device).l2_bytes);
+    return peak_gb_s > 0 && is_large ? cost_.bytes / peak_gb_s * 1e-3 : 0;
+  }
+
+  std::string over_resources(const Config& config) const {
+    if (!stream_.device.is_cuda()) return {};
+    const std::int32_t limit_bytes = device_info(stream_.device).shared_bytes_per_block;
+    try {
+      for (const KernelLaunch& launch : choice_.variant->plan(call(), config, target_).launches)
+        if (launch.geometry.shared_bytes > limit_bytes)
+          return fmt::format("needs {} bytes of shared memory, the device has {}", launch.geometry.shared_bytes,
+                             limit_bytes);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  std::vector<CandidateEvidence> earlier() const {
+    const auto entry = TuningDatabase::process().find(key_);
+    if (entry == nullptr || entry->driver != driver() || entry->tried.size() >= candidates_.size() ||
+        entry->strategy != to_string(options_.strategy) ||
+        entry->compiler != compiler_for(stream_.device.type).identity() ||
+        std::time(nullptr) - entry->date_unix_s > kResumeWithin_s)
+      return {};
+    return entry->tried;
+  }
+
+  /// Several at a time, each for another candidate.
+  void compile(std::size_t candidate) {
+    DispatchOptions options;
+    options.stream = stream_;
+    options.config = &candidates_[candidate].config;
+    ops_[candidate] = std::make_unique<ResolvedOp>(resolve(spec_.name, scratch_.inputs(), attributes_, options));
+  }
+
+  std::string check(std::size_t candidate) {
+    scratch_.restore();
+    scratch_.poison_outputs();
+    (*ops_[candidate])(scratch_.inputs(), scratch_.outputs(), stream_);
+    synchronize(stream_);
+    if (candidate == default_index_) {
+      wanted_.clear();
+      for (const Tensor& result : scratch_.results()) wanted_.push_back(copy_of(result, stream_));
+      synchronize(stream_);
+      return {};
+    }
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const Tolerance tolerance = spec_.tolerance ? spec_.tolerance(wanted_[i].dtype()) : Tolerance{};
+      if (std::string difference = output_difference(wanted_[i], scratch_.results()[i], tolerance, stream_);
+          !difference.empty())
+        return difference;
+    }
+    return {};
+  }
+
+  std::vector<double> measure(const MeasureRequest& request) {
+    std::vector<double> samples_us = take_samples(request);
+    if (request.candidate == default_index_) default_us_.add(samples_us);
+    return samples_us;
+  }
+
+  std::vector<double> take_samples(const MeasureRequest& request) {
+    scratch_.restore();
+    auto& timing = timings_[request.candidate];
+    if (timing == nullptr)
+      timing =
+          std::make_unique<OpTiming>(*ops_[request.candidate], scratch_.inputs(), scratch_.outputs(), stream_, policy_);
+    const double first_us = timing->samples_us(1).front();
+    if (first_us < kWarmUpBelowUs) return timing->samples_us(request.samples);
+    // A call as long as that warms up within itself, and one that must not be waited for is found out by few.
+    std::vector<double> samples_us{first_us};
+    const int more = std::min(request.samples, std::max(3, static_cast<int>(kVisitUs / first_us))) - 1;
+    if (more > 0) {
+      const std::vector<double> rest = timing->samples_us(more);
+      samples_us.insert(samples_us.end(), rest.begin(), rest.end());
+    }
+    return samples_us;
+  }
+
+  /// On the watchdog's thread, while this object's own is inside a callback.
+  void report_hung(TuningResult result) {
+    CandidateEvidence& of_default = result.candidates[result.default_index];
+    if (of_default.samples == 0) {  // no block of the search is complete yet, but an entry is nothing without a time
+      of_default.outcome = Outcome::measured;
+      of_default.samples = static_cast<int>(default_us_.size());
+      of_default.median_us = default_us_.median();
+      of_default.interval_us = default_us_.median_interval();
+    }
+    const TuningEntry entry = entry_of(result);
+    if (options_.record) TuningDatabase::process().record({entry}, EntrySet::Conflict::offered_wins);
+    if (options_.hung) options_.hung(entry);
+  }
+
+  const OpSpec& spec_;
+  const Attributes attributes_;
+  const Stream stream_;
+  const Target target_;
+  const TuneOptions& options_;
+  const std::vector<TensorMeta> metas_;
+  const ScratchCall scratch_;
+  const Choice choice_;
+  const MeasuringPolicy policy_;
+  Cost cost_;
+  std::vector<Candidate> candidates_;
+  std::size_t default_index_ = 0;
+  TuningKey key_;
+  std::vector<std::unique_ptr<ResolvedOp>> ops_;
+  std::map<std::size_t, std::unique_ptr<OpTiming>> timings_;
+  std::vector<Tensor> wanted_;
+  SampleSet default_us_;
+};
+
+[[noreturn]] void throw_default_failed(const OpSpec& spec, const CandidateEvidence& evidence) {
+  const std::string message = fmt::format("op '{}' cannot be tuned: its default config {} {}: {}", spec.name,
+                                          to_string(evidence.config), to_string(evidence.outcome), evidence.reason);
+  if (evidence.outcome == Outcome::uncompiled)
+    throw CompileError(spec.name, to_string(evidence.config), evidence.reason);
+  throw DeviceError("tuning", 0, message);
+}
+
+TuneReport tune_locked(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& complete,
+                       Stream stream, const Target& target, const TuneOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  OpTuning tuning(spec, inputs, complete, stream, target, options);
+  TuningResult result = tuning.run();
+  const CandidateEvidence& of_default = result.candidates[result.default_index];
+  if (is_failure(of_default.outcome)) throw_default_failed(spec, of_default);
+  TuneReport report{tuning.entry_of(result), std::move(result), tuning.cost(), std::nullopt, 0};
+  if (options.record && of_default.samples > 0) {
+    // A search that was stopped must not take the place of one that was not.
+    const auto conflict =
+        report.result.complete ? EntrySet::Conflict::offered_wins : EntrySet::Conflict::better_evidence;
+    report.recorded = TuningDatabase::process().record({report.entry}, conflict).front();
+    detail::forget_tuned_plans();
+  }
+  report.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+void refuse_capture(const OpSpec& spec, Stream stream) {
+  if (stream.device.is_cuda() && is_capturing(stream))
+    throw_value_error(fmt::format(
+        "op '{}' cannot be tuned while the stream is being captured, which would lose its measurements: tune the call "
+        "before the capture",
+        spec.name));
+}
+
+}  // namespace
+
+TuneReport tune_op(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
+                   const TuneOptions& options) {
+  const OpSpec& spec = Registry::process().get(name);
+  if (!(options.budget_s > 0))
+    throw_value_error(fmt::format("budget_s={}; expected a number of seconds above 0", options.budget_s));
+  std::vector<const TensorView*> pointers;
+  for (const TensorView& input : inputs) pointers.push_back(&input);
+  check_inputs(spec, pointers);
+  check_one_device(spec, pointers, {});
+  const auto on_gpu =
+      std::find_if(inputs.begin(), inputs.end(), [](const auto& view) { return view.device.is_cuda(); });
+  const Device device = on_gpu != inputs.end() ? on_gpu->device
+                        : !inputs.empty()      ? inputs.front().device
+                        : options.stream       ? options.stream->device
+                                               : Device::cpu();
+  const Stream stream = options.stream.value_or(Stream::default_of(device));
+  if (stream.device != device)
+    throw_type_error(fmt::format("op '{}': the stream is of {}, but the tensors are on {}", spec.name,
+                                 to_string(stream.device), to_string(device)));
+  const Target target = target_of(device);
+  refuse_capture(spec, stream);
+  const std::lock_guard lock(tuning_mutex());
+  return tune_locked(spec, inputs, complete_attributes(spec, attributes), stream, target, options);
+}
+
+namespace detail {
+
+void tune_at_first_use(const OpSpec& spec, const OpCall& call, Stream stream, const Target& target) noexcept {
+  try {
+    refuse_capture(spec, stream);
+    const std::lock_guard lock(tuning_mutex());  // of several threads that make one call, the first one tunes it
+    const Choice choice = choose(spec, call, target, nullptr);
+    if (TuningDatabase::process().find(tuning_key(spec, *choice.variant, call, stream.device, target)) != nullptr)
+      return;
+    TuneOptions options;
+    const auto budget_s = environment_int("KILN_TUNING_BUDGET");
+    options.budget_s = budget_s.has_value() ? static_cast<double>(*budget_s) : kFirstUseBudget_s;
+    const TuneReport report = tune_locked(spec, call.inputs, call.attributes, stream, target, options);
+    log_tuning(fmt::format("op '{}' was tuned at its first use in {:.2f} s: {}", spec.name, report.elapsed_s,
+                           report.result.verdict));
+  } catch (const std::exception& error) {
+    log_tuning(fmt::format("op '{}' could not be tuned at its first use: {}", spec.name, error.what()));
+  }
+}
+
+}  // namespace detail
+
+}  // namespace kiln

@@ -1,0 +1,158 @@
+#include "autotune/strategy.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "autotune/additive_model.hpp"
+#include "autotune/evidence.hpp"
+#include "core/errors.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::HasSubstr;
+
+Scoreboard board_of(int candidates, Precision precision = {}) {
+  std::vector<Candidate> list;
+  for (int i = 0; i < candidates; ++i) list.push_back({.config = {{"A", i}}, .ruled_out = {}});
+  Scoreboard board(std::move(list), 0, precision);
+  board.set_reference_us(100);
+  return board;
+}
+
+/// Answers visits with times that are the candidate's number over ten, up to 2% more.
+void answer(Scoreboard& board, const std::vector<Visit>& visits) {
+  for (const Visit& visit : visits) {
+    std::vector<double> samples;
+    for (int i = 0; i < visit.samples; ++i)
+      samples.push_back((1 + static_cast<double>(visit.candidate) / 10) * (1 + 0.02 * (i % 7) / 6));
+    board.add(visit.candidate, samples, 0);
+  }
+}
+
+TEST(StrategyNames, GoBothWays) {
+  for (const StrategyKind kind : {StrategyKind::automatic, StrategyKind::exhaustive, StrategyKind::successive_halving,
+                                  StrategyKind::evolutionary})
+    EXPECT_EQ(parse_strategy(to_string(kind)), kind);
+  try {
+    parse_strategy("exhaustiv");
+    FAIL() << "nothing was thrown";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("did you mean 'exhaustive'"));
+    EXPECT_THAT(error.what(), HasSubstr("auto, exhaustive, halving, evolutionary"));
+  }
+}
+
+TEST(OutcomeNames, GoBothWays) {
+  for (const Outcome outcome : {Outcome::untried, Outcome::measured, Outcome::cut, Outcome::ruled_out,
+                                Outcome::uncompiled, Outcome::unlaunched, Outcome::mismatched, Outcome::hung})
+    EXPECT_EQ(parse_outcome(to_string(outcome)), outcome);
+  EXPECT_THROW(parse_outcome("lost"), UsageError);
+  EXPECT_FALSE(is_failure(Outcome::ruled_out));
+  EXPECT_TRUE(is_failure(Outcome::uncompiled));
+}
+
+TEST(Exhaustive, VisitsAllThenThoseThatMayBeTheBest) {
+  Scoreboard board = board_of(40);
+  const std::unique_ptr<Strategy> strategy = make_strategy({.kind = StrategyKind::exhaustive}, board);
+  std::vector<Visit> visits = strategy->next_visits(board);
+  std::set<std::size_t> seen;
+  for (const Visit& visit : visits) seen.insert(visit.candidate);
+  EXPECT_EQ(seen.size(), 39U);
+  EXPECT_FALSE(seen.contains(0));
+  EXPECT_EQ(visits.front().samples, static_cast<int>(kFewestForInterval));
+
+  answer(board, visits);
+  board.cut_slow();
+  EXPECT_EQ(board.outcome(1), Outcome::measured);
+  EXPECT_EQ(board.outcome(30), Outcome::cut);
+  EXPECT_THAT(board.reason(30), HasSubstr("takes at least 400 us, and the best at most"));
+  EXPECT_TRUE(strategy->next_visits(board).empty());  // the rest fits a playoff
+}
+
+TEST(Exhaustive, GoesOnWithMoreSamplesWhileManyAreAlike) {
+  Scoreboard board = board_of(20, {.share = 0.001, .time_us = 0});
+  const std::unique_ptr<Strategy> strategy =
+      make_strategy({.kind = StrategyKind::exhaustive, .finalists = 2, .most_samples = 30}, board);
+  int passes = 0;
+  for (std::vector<Visit> visits = strategy->next_visits(board); !visits.empty();
+       visits = strategy->next_visits(board)) {
+    ++passes;
+    for (const Visit& visit : visits) {
+      std::vector<double> samples;
+      for (int i = 0; i < visit.samples; ++i) samples.push_back(1 + 0.05 * (i % 6));
+      board.add(visit.candidate, samples, 0);
+      EXPECT_LE(board.relative(visit.candidate).size(), 30U);
+    }
+  }
+  EXPECT_EQ(passes, 3);  // 6, 12, and the 12 that are left
+}
+
+TEST(Halving, KeepsTheBetterThird) {
+  Scoreboard board = board_of(60);
+  const std::unique_ptr<Strategy> strategy = make_strategy({.kind = StrategyKind::successive_halving}, board);
+  std::vector<std::size_t> sizes;
+  std::vector<int> samples;
+  for (std::vector<Visit> visits = strategy->next_visits(board); !visits.empty();
+       visits = strategy->next_visits(board)) {
+    sizes.push_back(visits.size());
+    samples.push_back(visits.front().samples);
+    answer(board, visits);
+  }
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{59, 20, 7, 6}));
+  EXPECT_EQ(samples, (std::vector<int>{6, 12, 24, 48}));
+  EXPECT_EQ(board.ranking().front(), 1U);
+  EXPECT_EQ(board.outcome(59), Outcome::cut);
+  EXPECT_EQ(board.reason(59), "not among the best 20 of 59 after 6 samples");
+}
+
+TEST(Evolutionary, MeasuresNoMoreThanItMay) {
+  Scoreboard board = board_of(2000);
+  const std::unique_ptr<Strategy> strategy =
+      make_strategy({.kind = StrategyKind::evolutionary, .most_measured = 100}, board);
+  std::set<std::size_t> seen;
+  for (std::vector<Visit> visits = strategy->next_visits(board); !visits.empty();
+       visits = strategy->next_visits(board)) {
+    for (const Visit& visit : visits) seen.insert(visit.candidate);
+    answer(board, visits);
+  }
+  EXPECT_LE(seen.size(), 100U);
+  EXPECT_LE(board.ranking().front(), 20U);  // 5% of 2000 were measured, and the best 1% found
+}
+
+TEST(Automatic, GoesBySize) {
+  Scoreboard small = board_of(100), large = board_of(static_cast<int>(kMostForExhaustive) + 1);
+  EXPECT_EQ(make_strategy({}, small)->next_visits(small).size(), 99U);
+  EXPECT_LT(make_strategy({}, large)->next_visits(large).size(), 100U);
+}
+
+TEST(AdditiveModel, LearnsEffectsOfValuesAndPairs) {
+  std::vector<std::vector<int>> genes;
+  const auto cost = [](const std::vector<int>& g) {
+    return 0.3 * std::abs(g[0] - 2) + 0.2 * (g[1] == 3) + 0.4 * (g[0] == 1 && g[2] == 1);
+  };
+  for (int a = 0; a < 5; ++a)
+    for (int b = 0; b < 4; ++b)
+      for (int c = 0; c < 3; ++c) genes.push_back({a, b, c});
+  std::vector<const std::vector<int>*> known;
+  std::vector<double> log_costs;
+  for (std::size_t i = 0; i < genes.size(); ++i)
+    if (i % 4 != 3) {
+      known.push_back(&genes[i]);
+      log_costs.push_back(cost(genes[i]));
+    }
+  AdditiveModel model({5, 4, 3});
+  model.fit(known, log_costs);
+  double error = 0;
+  for (std::size_t i = 3; i < genes.size(); i += 4) error += std::abs(model.predict(genes[i]) - cost(genes[i]));
+  EXPECT_LT(error / 15, 0.08);  // of costs from 0 to 1.2 that it was never shown
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,286 @@
+#include "autotune/tuner.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "tests/autotune/synthetic_machine.hpp"
+
+namespace kiln {
+namespace {
+
+using namespace std::chrono_literals;
+using synthetic::Machine;
+using synthetic::Surface;
+using testing::HasSubstr;
+
+/// A tuner whose world is a synthetic machine; its clock is the machine's, so that budgets mean the same on any host.
+class TunerTest : public testing::Test {
+ protected:
+  void use(Surface surface) {
+    surface_ = std::move(surface);
+    machine_.emplace(surface_, 1);
+    callbacks_.compile = [this](std::size_t candidate) {
+      const std::lock_guard lock(mutex_);
+      ++compiled_[candidate];
+    };
+    callbacks_.check = [this](std::size_t candidate) {
+      checked_.push_back(candidate);
+      return std::string();
+    };
+    callbacks_.measure = [this](const MeasureRequest& request) {
+      EXPECT_EQ(compiled_count(request.candidate), 1);
+      if (surface_.fails[request.candidate]) throw DeviceError("cuLaunchKernelEx", 701, "too many resources");
+      return machine_->measure(request.candidate, request.samples);
+    };
+    callbacks_.now_s = [this] { return machine_->now_us() * 1e-6; };
+  }
+
+  void use_costs(const std::vector<double>& cost_us) {
+    Surface surface;
+    for (std::size_t i = 0; i < cost_us.size(); ++i) {
+      surface.candidates.push_back({.config = {{"A", static_cast<std::int64_t>(i)}}, .ruled_out = {}});
+      surface.cost_us.push_back(cost_us[i]);
+      surface.fails.push_back(false);
+    }
+    use(std::move(surface));
+  }
+
+  int compiled_count(std::size_t candidate) {
+    const std::lock_guard lock(mutex_);
+    return compiled_[candidate];
+  }
+
+  TuningResult tune_it(const std::stop_token& stop = {}) {
+    return tune(surface_.candidates, surface_.default_index, callbacks_, options_, stop);
+  }
+
+  Surface surface_;
+  std::optional<Machine> machine_;
+  TuningCallbacks callbacks_;
+  TunerOptions options_;
+  std::mutex mutex_;
+  std::map<std::size_t, int> compiled_;
+  std::vector<std::size_t> checked_;
+};
+
+TEST_F(TunerTest, FindsTheBest) {
+  use(synthetic::transpose_surface());
+  options_.compile_threads = 3;
+  const TuningResult result = tune_it();
+  EXPECT_TRUE(result.complete);
+  EXPECT_LE(surface_.cost_us[result.chosen], 1.02 * surface_.best_us());
+}
+
+TEST_F(TunerTest, ChecksEachOnceAndTheDefaultFirst) {
+  use(synthetic::transpose_surface());
+  tune_it();
+  EXPECT_EQ(checked_.front(), surface_.default_index);
+  EXPECT_EQ(std::set(checked_.begin(), checked_.end()).size(), checked_.size());
+}
+
+TEST_F(TunerTest, WithoutOverlapNothingIsCompiledWhileMeasuring) {
+  use(synthetic::transpose_surface());
+  options_.compile_threads = 2;
+  options_.compiles_while_measuring = false;
+  std::atomic<int> compiling = 0;
+  callbacks_.compile = [&](std::size_t) {
+    ++compiling;
+    std::this_thread::sleep_for(100us);
+    --compiling;
+  };
+  callbacks_.measure = [&](const MeasureRequest& request) {
+    EXPECT_EQ(compiling, 0);
+    if (surface_.fails[request.candidate]) throw CandidateFailure(Outcome::unlaunched, "too many registers");
+    return machine_->measure(request.candidate, request.samples);
+  };
+  EXPECT_TRUE(tune_it().complete);
+}
+
+TEST_F(TunerTest, FailuresAreRecordedAndNeverChosen) {
+  use_costs({100, 10, 20, 30, 40, 90});
+  callbacks_.compile = [compile = callbacks_.compile](std::size_t candidate) {
+    compile(candidate);
+    if (candidate == 1)
+      throw CompileError("sum", "A=1", "kernel.hpp:3: warning: w\nkernel.hpp:7: error: no such thing\nmore");
+  };
+  callbacks_.check = [](std::size_t candidate) {
+    return candidate == 2 ? std::string("element 17 is 3, and the default's is 4") : std::string();
+  };
+  callbacks_.measure = [&](const MeasureRequest& request) {
+    if (request.candidate == 3) throw DeviceError("cuLaunchKernelEx", 701, "too many resources requested for launch");
+    if (request.candidate == 4) throw CandidateFailure(Outcome::hung, "gave up");
+    return machine_->measure(request.candidate, request.samples);
+  };
+  const TuningResult result = tune_it();
+  EXPECT_EQ(result.chosen, 5U);
+  EXPECT_EQ(result.candidates[1].outcome, Outcome::uncompiled);
+  EXPECT_EQ(result.candidates[1].reason, "kernel.hpp:7: error: no such thing");
+  EXPECT_EQ(result.candidates[2].outcome, Outcome::mismatched);
+  EXPECT_EQ(result.candidates[2].reason, "element 17 is 3, and the default's is 4");
+  EXPECT_EQ(result.candidates[3].outcome, Outcome::unlaunched);
+  EXPECT_THAT(result.candidates[3].reason, HasSubstr("701"));
+  EXPECT_EQ(result.candidates[4].outcome, Outcome::hung);
+  EXPECT_EQ(result.candidates[4].reason, "gave up");
+}
+
+TEST_F(TunerTest, AFailureMayEndIt) {
+  use_costs({100, 10, 20, 30, 40, 90});
+  int calls_after = 0;
+  bool failed = false;
+  callbacks_.measure = [&](const MeasureRequest& request) {
+    calls_after += failed;
+    if (request.candidate == 3) {
+      failed = true;
+      throw CandidateFailure(Outcome::unlaunched, "illegal address", CandidateFailure::After::stop);
+    }
+    return machine_->measure(request.candidate, request.samples);
+  };
+  const TuningResult result = tune_it();
+  EXPECT_EQ(calls_after, 0);
+  EXPECT_FALSE(result.complete);
+  EXPECT_EQ(result.candidates[3].outcome, Outcome::unlaunched);
+  EXPECT_NE(result.chosen, 3U);
+}
+
+TEST_F(TunerTest, OtherExceptionsPassThrough) {
+  use_costs({100, 10});
+  callbacks_.measure = [](const MeasureRequest&) -> std::vector<double> { throw InternalError("a bug"); };
+  EXPECT_THROW(tune_it(), InternalError);
+  use_costs({100, 10});
+  callbacks_.compile = [](std::size_t) { throw SystemError("no space left"); };
+  EXPECT_THROW(tune_it(), SystemError);
+}
+
+TEST_F(TunerTest, KeepsToItsBudget) {
+  use(synthetic::matmul_surface());
+  options_.search.strategy.kind = StrategyKind::exhaustive;
+  options_.budget_s = 0.5;  // all of them take several seconds
+  const TuningResult result = tune_it();
+  EXPECT_FALSE(result.complete);
+  EXPECT_LT(machine_->now_us() * 1e-6, 0.5 + 0.1);
+  EXPECT_GT(machine_->now_us() * 1e-6, 0.5 * 0.75);
+  EXPECT_LT(surface_.cost_us[result.chosen], 0.8 * surface_.cost_us[surface_.default_index]);
+  EXPECT_THAT(result.verdict, HasSubstr("stopped early"));
+}
+
+TEST_F(TunerTest, AStopKeepsWhatIsDone) {
+  use(synthetic::transpose_surface());
+  options_.search.strategy.kind = StrategyKind::exhaustive;
+  std::stop_source stop;
+  callbacks_.progress = [&](const TuningProgress& progress) {
+    if (progress.tried > 150) stop.request_stop();
+  };
+  const TuningResult stopped = tune_it(stop.get_token());
+  EXPECT_FALSE(stopped.complete);
+  const auto known = std::count_if(stopped.candidates.begin(), stopped.candidates.end(),
+                                   [](const auto& evidence) { return evidence.outcome != Outcome::untried; });
+  EXPECT_GT(known, 150);
+
+  options_.search.earlier = stopped.candidates;
+  callbacks_.progress = nullptr;
+  const std::map<std::size_t, int> compiled_before = std::exchange(compiled_, {});
+  const TuningResult resumed = tune_it();
+  EXPECT_TRUE(resumed.complete);
+  EXPECT_LT(compiled_.size(), surface_.candidates.size() - 50);
+  EXPECT_LE(surface_.cost_us[resumed.chosen], 1.02 * surface_.best_us());
+}
+
+TEST_F(TunerTest, AStopDuringACompileDoesNotWaitForIt) {
+  use_costs({100, 10});
+  std::stop_source stop;
+  std::atomic<bool> is_stopped = false;
+  callbacks_.compile = [&, compile = callbacks_.compile](std::size_t candidate) {
+    compile(candidate);
+    if (candidate != 1) return;
+    stop.request_stop();
+    while (!is_stopped) std::this_thread::sleep_for(1ms);
+  };
+  // The tuner's thread is free as soon as it is asked to stop; its destructor then waits for the compiler.
+  std::jthread release([&] {
+    while (!stop.stop_requested()) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(5ms);
+    is_stopped = true;
+  });
+  const TuningResult result = tune_it(stop.get_token());
+  EXPECT_EQ(result.chosen, 0U);
+  EXPECT_EQ(result.candidates[1].outcome, Outcome::untried);
+}
+
+TEST_F(TunerTest, AHangingCandidateIsReportedAndLeftOut) {
+  use_costs({100, 10, 90});
+  callbacks_.now_s = nullptr;
+  options_.least_time_limit_s = 0.05;
+  std::optional<TuningResult> so_far;
+  std::atomic<bool> is_reported = false;
+  callbacks_.hung = [&](const TuningResult& result) {
+    so_far = result;
+    is_reported = true;
+  };
+  callbacks_.measure = [&](const MeasureRequest& request) {
+    EXPECT_GT(request.time_limit_s, 0.049);
+    while (request.candidate == 1 && !is_reported) std::this_thread::sleep_for(1ms);
+    return machine_->measure(request.candidate, request.samples);
+  };
+  const TuningResult result = tune_it();
+  ASSERT_TRUE(so_far);
+  EXPECT_EQ(so_far->candidates[1].outcome, Outcome::hung);
+  EXPECT_EQ(result.candidates[1].outcome, Outcome::hung);
+  EXPECT_THAT(result.candidates[1].reason, HasSubstr("are allowed"));
+  EXPECT_EQ(result.chosen, 2U);
+}
+
+TEST_F(TunerTest, ReportsProgress) {
+  use(synthetic::transpose_surface());
+  options_.search.strategy.kind = StrategyKind::exhaustive;
+  std::vector<TuningProgress> reports;
+  callbacks_.progress = [&](const TuningProgress& progress) { reports.push_back(progress); };
+  options_.budget_s = 10;
+  tune_it();
+  ASSERT_GT(reports.size(), 2U);
+  for (std::size_t i = 1; i < reports.size(); ++i) {
+    EXPECT_GE(reports[i].tried, reports[i - 1].tried);
+    EXPECT_GE(reports[i].elapsed_s - reports[i - 1].elapsed_s, 0.09);
+  }
+  EXPECT_EQ(reports.back().candidates, surface_.candidates.size());
+  EXPECT_GT(reports.back().failed, 10U);
+  EXPECT_EQ(reports.back().budget_s, 10);
+  EXPECT_LT(reports.back().best_us, reports.back().default_us);
+  EXPECT_FALSE(reports.back().best.empty());
+}
+
+TEST_F(TunerTest, RefusesOptionsOutOfRange) {
+  use_costs({100, 10});
+  const auto refused = [&](const std::function<void()>& change) {
+    options_ = {};
+    change();
+    try {
+      tune_it();
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_THAT(refused([&] { options_.budget_s = 0; }), HasSubstr("budget_s=0; expected"));
+  EXPECT_THAT(refused([&] { options_.budget_s = std::nan(""); }), HasSubstr("budget_s=nan"));
+  EXPECT_THAT(refused([&] { options_.playoff_share = 1; }), HasSubstr("playoff_share=1"));
+  EXPECT_THAT(refused([&] { options_.compile_threads = 0; }), HasSubstr("compile_threads=0"));
+  EXPECT_THAT(refused([&] { options_.least_time_limit_s = 0; }), HasSubstr("least_time_limit_s=0"));
+  EXPECT_THAT(refused([&] { callbacks_.measure = nullptr; }), HasSubstr("'measure'"));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,104 @@
+#include "registry/call_trace.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "core/errors.hpp"
+#include "registry/registry.hpp"
+#include "tests/temporary_directory.hpp"
+
+namespace kiln {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TracedCall sample_call() {
+  TracedCall call{"linear", DeviceType::cuda, {}, {}};
+  call.inputs.push_back(dense_view(nullptr, DType::bf16, {16, 64}, Device::cuda()));
+  call.inputs.push_back({nullptr, DType::bf16, Device::cuda(), {64, 32}, {1, 64}});
+  call.inputs.push_back({});
+  call.inputs.push_back(dense_view(nullptr, DType::i32, {}, Device::cpu()));
+  call.inputs.back().data = &call;  // a scalar that is there, in host memory
+  call.attributes = {{"activation", std::string("relu")},
+                     {"alpha", 1.0},
+                     {"dim", std::int64_t{-1}},
+                     {"dims", std::vector<std::int64_t>{0, 2}},
+                     {"dtype", DType::f16},
+                     {"keepdim", true},
+                     {"min", std::monostate{}}};
+  return call;
+}
+
+TEST(CallTrace, ReadsWhatItWrites) {
+  const TracedCall call = sample_call();
+  const TracedCall back = parse_call(format_call(call));
+  EXPECT_EQ(back.op, call.op);
+  EXPECT_EQ(back.device, call.device);
+  EXPECT_EQ(back.attributes, call.attributes);
+  ASSERT_EQ(back.inputs.size(), call.inputs.size());
+  for (std::size_t i : {0u, 1u, 3u}) {
+    EXPECT_EQ(back.inputs[i].dtype, call.inputs[i].dtype);
+    EXPECT_EQ(back.inputs[i].shape, call.inputs[i].shape);
+    EXPECT_EQ(back.inputs[i].strides, call.inputs[i].strides);
+    EXPECT_EQ(back.inputs[i].device, call.inputs[i].device);
+  }
+  EXPECT_TRUE(is_absent(back.inputs[2]));
+}
+
+TEST(CallTrace, DistinctCallsOnceInOrder) {
+  const test::TemporaryDirectory directory;
+  const std::string path = (directory.path() / "trace.jsonl").string();
+  ASSERT_EQ(setenv("KILN_TRACE", path.c_str(), 1), 0);
+  const OpSpec& add = Registry::process().get("add");
+  const TensorView x = dense_view(nullptr, DType::f32, {7}), y = dense_view(nullptr, DType::f32, {7, 1});
+  trace_call(add, std::vector<TensorView>{x, y}, {}, Device::cpu());
+  trace_call(add, std::vector<TensorView>{x, x}, {{"alpha", 2.0}}, Device::cpu());
+  trace_call(add, std::vector<TensorView>{x, y}, {}, Device::cpu());
+  unsetenv("KILN_TRACE");
+  trace_call(add, std::vector<TensorView>{y, y}, {}, Device::cpu());
+  const std::vector<TracedCall> calls = read_trace(path);
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].inputs[1].shape, (Dims{7, 1}));
+  EXPECT_EQ(calls[1].attributes, (Attributes{{"alpha", 2.0}}));
+  EXPECT_EQ(trace_problem(), "");
+}
+
+TEST(CallTrace, AFileThatCannotBeWrittenIsNoError) {
+  ASSERT_EQ(setenv("KILN_TRACE", "/dev/full", 1), 0);
+  const TensorView x = dense_view(nullptr, DType::f32, {11});
+  trace_call(Registry::process().get("abs"), std::vector<TensorView>{x}, {}, Device::cpu());
+  unsetenv("KILN_TRACE");
+  EXPECT_THAT(trace_problem(), AllOf(HasSubstr("/dev/full"), HasSubstr("No space")));
+}
+
+TEST(CallTrace, DamagedLinesAreNamed) {
+  const test::TemporaryDirectory directory;
+  const std::string path = (directory.path() / "trace.jsonl").string();
+  const std::string good = format_call(sample_call());
+  const auto message = [&](const std::string& line) -> std::string {
+    std::ofstream(path) << good << "\n\n" << line << "\n";
+    try {
+      read_trace(path);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(message("{\"op\": \"add\""), AllOf(HasSubstr("line 3"), HasSubstr("no call")));
+  EXPECT_THAT(message(R"({"op": "add", "device": "tpu", "inputs": [], "attributes": {}})"), HasSubstr("tpu"));
+  EXPECT_THAT(message(R"({"op": "add", "device": "cpu", "inputs": [{"dtype": "f3", "shape": []}], "attributes": {}})"),
+              HasSubstr("f3"));
+  EXPECT_THAT(
+      message(R"({"op": "add", "device": "cpu", "inputs": [{"dtype": "f32", "shape": [-1]}], "attributes": {}})"),
+      HasSubstr("negative"));
+  EXPECT_THAT(message(R"([1, 2])"), HasSubstr("line 3"));
+  EXPECT_THAT(message(std::string(100000, '[')), HasSubstr("line 3"));
+  EXPECT_THROW(read_trace("/no/such/file"), UsageError);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,73 @@
+#include "registry/pack_weight.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/errors.hpp"
+#include "registry/dispatch.hpp"
+#include "tests/registry/device_tensors.hpp"
+
+namespace kiln {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::make_f32;
+using testing::read_f32;
+using testing::view_of;
+
+class PackWeight : public testing::DevicesTest {};
+
+std::vector<float> counted(std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7) - 3;
+  return values;
+}
+
+TEST_F(PackWeight, LinearGivesTheSameWithIt) {
+  constexpr std::int64_t kRows = 130, kOut = 200, kIn = 333;
+  for (const Device device : testing::available_devices())
+    for (const DType dtype : {DType::bf16, DType::f32}) {
+      SCOPED_TRACE(to_string(device));
+      const auto as_dtype = [&](const Tensor& x) { return dispatch_gpu_op("cast", {x}, {{"dtype", dtype}}); };
+      const Tensor x = as_dtype(make_f32({kRows, kIn}, counted(kRows * kIn), device));
+      const Tensor weight = as_dtype(make_f32({kOut, kIn}, counted(kOut * kIn), device));
+      const Tensor packed = pack_weight(weight);
+      EXPECT_EQ(packed.shape(), weight.shape());
+      EXPECT_EQ(packed.data() == weight.data(), !device.is_cuda());
+      if (device.is_cuda()) {
+        EXPECT_EQ(packed.strides()[0] * itemsize_bytes(dtype) % 128, 0);
+      }
+      const auto product = [&](const Tensor& w) {
+        return read_f32(dispatch_gpu_op("linear", {x, w}, {{"out_dtype", DType::f32}}));
+      };
+      EXPECT_EQ(product(packed), product(weight));
+    }
+}
+
+TEST_F(PackWeight, AWeightStoredTheOtherWayGetsRows) {
+  for (const Device device : testing::available_devices()) {
+    const Tensor stored = make_f32({64, 48}, counted(64 * 48), device);
+    const Tensor weight = view_of(stored, {48, 64}, {1, 48});
+    const Tensor packed = pack_weight(weight);
+    const Tensor x = make_f32({3, 64}, counted(3 * 64), device);
+    EXPECT_EQ(read_f32(dispatch_gpu_op("linear", {x, packed})), read_f32(dispatch_gpu_op("linear", {x, weight})));
+    EXPECT_EQ(packed.strides()[1], device.is_cuda() ? 1 : 48);
+    // What lies well is not packed again.
+    EXPECT_EQ(pack_weight(packed).data(), packed.data());
+  }
+}
+
+TEST_F(PackWeight, OneDimensionIsRefused) {
+  try {
+    pack_weight(make_f32({1, 2, 3}));
+    FAIL() << "no error";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("(3)"));
+    EXPECT_THAT(error.what(), HasSubstr("expected 2 dimensions"));
+  }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,294 @@
+// Tuning of real calls: what is chosen, what is recorded, and what later calls make of it.
+
+#include "registry/tuning.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "autotune/database.hpp"
+#include "compiler/artifact_cache.hpp"
+#include "core/errors.hpp"
+#include "registry/registry.hpp"
+#include "registry/tuned_config.hpp"
+#include "runtime/graph.hpp"
+#include "tests/registry/device_tensors.hpp"
+
+namespace kiln {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::make_f32;
+using testing::read_f32;
+
+// KIND 0 does the work REPEAT times over; 1 computes something else, 2 does not compile, 3 takes seconds.
+constexpr const char* kSource = R"(#include <kiln/tl.hpp>
+namespace tl = kiln::tl;
+template <int KIND, int REPEAT>
+KILN_KERNEL void scaled(float* total, const float* x, float* out, tl::int64_t n) {
+  static_assert(KIND != 2, "this kind does not compile");
+  for (int turn = 0; turn < REPEAT; ++turn) {
+    const auto offsets = tl::program_id(0) * 128 + tl::arange<128>();
+    const auto mask = offsets < n;
+    auto values = tl::load(x + offsets, mask);
+    for (int step = 0; step < 50; ++step) values = values * 1.000001f + 0.5f;
+    tl::store(out + offsets, values + (KIND == 1 ? 1.0f : 0.0f), mask);
+  }
+  if (KIND == 3 && tl::program_id(0) == 0) {
+    float value = tl::load(x);
+    for (long long step = 0; step < 100000000; ++step) value = value * 0.999f + 0.5f;
+    tl::store(out, value > 1e30f ? value : tl::load(out));
+  }
+  if (total != nullptr) {
+    const auto offsets = tl::program_id(0) * 128 + tl::arange<128>();
+    tl::store(total + offsets, tl::load(total + offsets, offsets < n) + 1.0f, offsets < n);
+  }
+}
+)";
+
+/// `out` is an output, or where `changes` an input that is changed beside the input total, which counts calls.
+OpSpec scaled(const std::string& name, bool changes) {
+  OpSpec spec;
+  spec.name = name;
+  spec.doc = "50 multiply-adds";
+  if (changes)
+    spec.inputs = {{.name = "total", .doc = "", .mutated = true},
+                   {.name = "x", .doc = ""},
+                   {.name = "out", .doc = "", .mutated = true}};
+  else
+    spec.inputs = {{"x", ""}};
+  if (!changes) spec.outputs = {{"out", ""}};
+  spec.dtypes = {DType::f32};
+  spec.tolerance = [](DType) { return Tolerance{1e-5, 1e-5}; };
+  spec.infer = [changes](std::span<const TensorView> inputs, const Attributes&) {
+    return changes ? std::vector<TensorMeta>{} : std::vector<TensorMeta>{{DType::f32, inputs[0].shape}};
+  };
+  spec.cost = [](const OpCall& call) {
+    return Cost{100.0 * static_cast<double>(call.inputs[0].numel()), 8.0 * static_cast<double>(call.inputs[0].numel())};
+  };
+  Variant variant;
+  variant.name = "only";
+  variant.source = {name + ".hpp", kSource, {}};
+  variant.kernel = "scaled";
+  variant.serves = [](const OpCall&, const Target&) { return true; };
+  variant.space = [](const Target&) { return ConfigSpace{{{"KIND", {0, 1, 2}}, {"REPEAT", {8, 4, 2, 1, 16}}}, {}}; };
+  variant.default_config = [](const OpCall&, const Target&) { return Config{{"KIND", 0}, {"REPEAT", 4}}; };
+  variant.plan = [changes](const OpCall& call, const Config& config, const Target&) {
+    const std::int64_t n = call.inputs[0].numel();
+    LaunchPlan plan;
+    KernelLaunch& launch = plan.launches.emplace_back();
+    launch.template_arguments = {config.at("KIND"), config.at("REPEAT")};
+    launch.geometry.grid[0] = (n + 127) / 128;
+    if (changes)
+      for (const int tensor : {0, 1, 2}) launch.arguments.add_tensor(tensor);
+    else {
+      launch.arguments.add_value(static_cast<void*>(nullptr));
+      launch.arguments.add_tensor(1);
+      launch.arguments.add_tensor(0);
+    }
+    launch.arguments.add_value(n);
+    return plan;
+  };
+  spec.variants.push_back(std::move(variant));
+  return spec;
+}
+
+Tensor ramp(int elements, Device device) {
+  std::vector<float> values;
+  for (int i = 0; i < elements; ++i) values.push_back(static_cast<float>(i % 97));
+  return make_f32(values, device);
+}
+
+class TuningTest : public testing::DevicesTest {
+ protected:
+  static void SetUpTestSuite() {
+    Registry::process().register_op(scaled("scaled", false));
+    Registry::process().register_op(scaled("scaled_into", true));
+  }
+  void TearDown() override {
+    set_tuning_policy(TuningPolicy::use);
+    set_tuning_log({});
+    TuningDatabase::process().remove_if([](const TuningEntry& entry) { return entry.key.op.starts_with("scaled"); });
+    detail::forget_tuned_plans();
+  }
+  static TuneOptions quick() {
+    TuneOptions options;
+    options.budget_s = 4;
+    return options;
+  }
+  static PlanReport report_of(const Tensor& x, TuningPolicy policy = TuningPolicy::use) {
+    return resolve("scaled", {x.view()}, {}, {.tuning = policy}).report();
+  }
+};
+
+TEST_F(TuningTest, ChoosesTheFastestThatIsRightAndLaterCallsUseIt) {
+  for (const Device device : devices_) {
+    const Tensor x = ramp(200'000, device);
+    EXPECT_EQ(report_of(x).config_source, "default");
+    const TuneReport report = tune_op("scaled", std::vector<TensorView>{x}, {}, quick());
+    EXPECT_EQ(report.entry.config, (Config{{"KIND", 0}, {"REPEAT", 1}})) << report.result.verdict;
+    int mismatched = 0, uncompiled = 0;
+    for (const CandidateEvidence& evidence : report.result.candidates) {
+      mismatched += evidence.outcome == Outcome::mismatched;
+      uncompiled += evidence.outcome == Outcome::uncompiled;
+      if (evidence.outcome == Outcome::mismatched) {
+        EXPECT_THAT(evidence.reason, HasSubstr("200000 of 200000"));
+      } else if (evidence.outcome == Outcome::uncompiled) {
+        EXPECT_THAT(evidence.reason, HasSubstr("does not compile"));
+      }
+    }
+    EXPECT_EQ(mismatched, 5);
+    EXPECT_EQ(uncompiled, 5);
+    EXPECT_LT(report.entry.relative.high, 1);
+
+    EXPECT_EQ(report_of(x).config_source, "tuned");
+    EXPECT_EQ(report_of(x).config, report.entry.config);
+    EXPECT_EQ(report_of(x, TuningPolicy::off).config_source, "default");
+    EXPECT_EQ(report_of(ramp(100'000, device)).config_source, "default");
+    EXPECT_EQ(report_of(ramp(100'000, device), TuningPolicy::nearest).config_source, "tuned for 200000");
+    const Config given{{"REPEAT", 2}};
+    EXPECT_EQ(resolve("scaled", {x.view()}, {}, {.config = &given}).report().config_source, "given");
+    EXPECT_EQ(read_f32(dispatch_gpu_op("scaled", {x})),
+              read_f32(dispatch_gpu_op("scaled", {x}, {}, {.config = &given})));
+  }
+}
+
+TEST_F(TuningTest, InputsThatTheOpChangesStayAsTheyWere) {
+  for (const Device device : devices_) {
+    const Tensor total = make_f32(std::vector<float>(50'000, 7), device), x = ramp(50'000, device),
+                 out = make_f32(std::vector<float>(50'000, -1), device);
+    const TuneReport report = tune_op("scaled_into", std::vector<TensorView>{total, x, out}, {}, quick());
+    EXPECT_EQ(report.entry.config, (Config{{"KIND", 0}, {"REPEAT", 1}})) << report.result.verdict;
+    EXPECT_EQ(read_f32(total), std::vector<float>(50'000, 7));
+    EXPECT_EQ(read_f32(out), std::vector<float>(50'000, -1));
+  }
+}
+
+TEST_F(TuningTest, FirstUseTunesOnceForAllThreads) {
+  for (const Device device : devices_) {
+    std::vector<std::string> lines;
+    set_tuning_log([&](const std::string& line) { lines.push_back(line); });
+    set_tuning_policy(TuningPolicy::first_use);
+    const Tensor x = ramp(300'000, device);
+    const std::vector<float> expected = read_f32(dispatch_gpu_op("scaled", {x}, {}, {.tuning = TuningPolicy::off}));
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([&] { EXPECT_EQ(read_f32(dispatch_gpu_op("scaled", {x})), expected); });
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_THAT(lines[0], HasSubstr("op 'scaled' was tuned at its first use"));
+    EXPECT_EQ(report_of(x).config_source, "tuned");
+  }
+}
+
+TEST_F(TuningTest, NothingIsCompiledOrMeasuredForWhatIsTuned) {
+  const Tensor x = ramp(150'000, devices_[0]);
+  tune_op("scaled", std::vector<TensorView>{x}, {}, quick());
+  detail::forget_tuned_plans();
+  const ArtifactCache::Counters before = ArtifactCache::process().counters();
+  set_tuning_policy(TuningPolicy::first_use);
+  dispatch_gpu_op("scaled", {x});
+  const ArtifactCache::Counters after = ArtifactCache::process().counters();
+  EXPECT_EQ(after.builds, before.builds);
+}
+
+TEST_F(TuningTest, ACandidateThatDoesNotReturnIsReportedMeanwhileAndNotTriedAgain) {
+  OpSpec spec = scaled("scaled_hanging", false);
+  spec.variants[0].space = [](const Target&) { return ConfigSpace{{{"KIND", {0, 3}}, {"REPEAT", {2, 1}}}, {}}; };
+  spec.variants[0].default_config = [](const OpCall&, const Target&) { return Config{{"KIND", 0}, {"REPEAT", 2}}; };
+  Registry::process().register_op(spec);
+  const Tensor x = ramp(1000, devices_[0]);
+  TuneOptions options = quick();
+  options.budget_s = 20;
+  options.least_time_limit_s = 0.3;
+  int calls = 0;
+  options.hung = [&](const TuningEntry& entry) {
+    ++calls;
+    const auto recorded = TuningDatabase::process().find(entry.key);
+    ASSERT_NE(recorded, nullptr);
+    const auto is_hung = [](const CandidateEvidence& evidence) { return evidence.outcome == Outcome::hung; };
+    EXPECT_GE(std::count_if(recorded->tried.begin(), recorded->tried.end(), is_hung), 1);
+  };
+  const TuneReport first = tune_op("scaled_hanging", std::vector<TensorView>{x}, {}, options);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(first.entry.config.at("KIND"), 0);
+  const auto hung = std::count_if(first.entry.tried.begin(), first.entry.tried.end(), [](const auto& evidence) {
+    return evidence.config.at("KIND") == 3 && evidence.outcome == Outcome::hung;
+  });
+  EXPECT_EQ(hung, 2);
+
+  // As it would be found by the process that takes over.
+  TuningEntry partial = first.entry;
+  std::erase_if(partial.tried, [](const CandidateEvidence& evidence) {
+    return evidence.config == Config{{"KIND", 3}, {"REPEAT", 1}};
+  });
+  TuningDatabase::process().remove_if([](const TuningEntry& entry) { return entry.key.op == "scaled_hanging"; });
+  TuningDatabase::process().record({partial});
+  calls = 0;
+  tune_op("scaled_hanging", std::vector<TensorView>{x}, {}, options);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(TuningTest, AStoppedTuningKeepsWhatItFound) {
+  const Tensor x = ramp(400'000, devices_[0]);
+  std::stop_source stop;
+  TuneOptions options = quick();
+  options.stop = stop.get_token();
+  options.progress = [&](const TuningProgress& progress) {
+    if (progress.tried >= 3) stop.request_stop();
+  };
+  const TuneReport report = tune_op("scaled", std::vector<TensorView>{x}, {}, options);
+  EXPECT_FALSE(report.result.complete);
+  EXPECT_LT(report.entry.tried.size(), 15u);
+  EXPECT_EQ(report_of(x).config_source, "tuned");
+}
+
+TEST_F(TuningTest, ATunedConfigOfOtherSourcesIsNotUsed) {
+  const Tensor x = ramp(60'000, devices_[0]);
+  TuneReport report = tune_op("scaled", std::vector<TensorView>{x}, {}, quick());
+  TuningEntry other = report.entry;
+  other.key.kernel_hash[0] = other.key.kernel_hash[0] == '0' ? '1' : '0';
+  TuningDatabase::process().remove_if([](const TuningEntry& entry) { return entry.key.op == "scaled"; });
+  TuningDatabase::process().record({other});
+  detail::forget_tuned_plans();
+  EXPECT_EQ(report_of(x).config_source, "default");
+  EXPECT_EQ(report_of(x, TuningPolicy::nearest).config_source, "default");
+}
+
+TEST_F(TuningTest, ATunedConfigThatFailsGivesWayToTheDefault) {
+  const Tensor x = ramp(70'000, devices_[0]);
+  TuneReport report = tune_op("scaled", std::vector<TensorView>{x}, {}, quick());
+  TuningEntry broken = report.entry;
+  broken.config = Config{{"KIND", 2}, {"REPEAT", 1}};
+  for (CandidateEvidence& evidence : broken.tried)
+    if (evidence.config == report.entry.config) evidence.config = broken.config;
+  TuningDatabase::process().record({broken}, EntrySet::Conflict::offered_wins);
+  detail::forget_tuned_plans();
+  std::string line;
+  set_tuning_log([&](const std::string& text) { line = text; });
+  EXPECT_EQ(report_of(x).config_source, "default");
+  EXPECT_THAT(line, HasSubstr("the tuned config is not used"));
+}
+
+TEST_F(TuningTest, Errors) {
+  const Tensor x = ramp(1000, devices_[0]);
+  TuneOptions no_time;
+  no_time.budget_s = 0;
+  EXPECT_THROW(tune_op("scaled", std::vector<TensorView>{x}, {}, no_time), UsageError);
+  EXPECT_THROW(tune_op("scalde", std::vector<TensorView>{x}), UsageError);
+  EXPECT_THROW(tune_op("scaled", {}), UsageError);
+  EXPECT_THROW(parse_tuning_policy("always"), UsageError);
+  for (const Device device : devices_) {
+    if (!device.is_cuda()) continue;
+    const OwnedStream stream(device);
+    TuneOptions options = quick();
+    options.stream = stream.get();
+    const Tensor on_gpu = ramp(1000, device);
+    EXPECT_THROW(Graph::capture(stream, [&] { tune_op("scaled", std::vector<TensorView>{on_gpu}, {}, options); }),
+                 UsageError);
+  }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,145 @@
+#include "runtime/event.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "core/errors.hpp"
+#include "runtime/device_info.hpp"
+#include "runtime/memory.hpp"
+#include "runtime/pinned_pool.hpp"
+
+#if KILN_HAS_CUDA
+#include "tests/runtime/stream_gate.hpp"
+#endif
+
+namespace kiln {
+namespace {
+
+TEST(Event, OfTheCpuIsAlwaysReached) {
+  Event event(Device::cpu());
+  EXPECT_TRUE(event.is_done());
+  const Stream stream = Stream::default_of(Device::cpu());
+  event.record(stream);
+  event.wait(stream);
+  event.synchronize();
+  EXPECT_TRUE(event.is_done());
+}
+
+TEST(Event, MeasuresTheCpusClock) {
+  const Stream stream = Stream::default_of(Device::cpu());
+  Event start(Device::cpu(), true), stop(Device::cpu(), true);
+  start.record(stream);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  stop.record(stream);
+  EXPECT_GE(elapsed_us(start, stop), 2000.0);
+  EXPECT_LT(elapsed_us(start, stop), 2e6);
+}
+
+TEST(Event, MovesWithWhatItKnows) {
+  const Stream stream = Stream::default_of(Device::cpu());
+  Event start(Device::cpu(), true), stop(Device::cpu(), true);
+  start.record(stream);
+  stop.record(stream);
+  const double before_us = elapsed_us(start, stop);
+  const Event moved(std::move(stop));
+  EXPECT_DOUBLE_EQ(elapsed_us(start, moved), before_us);
+}
+
+TEST(Event, RefusesWhatMakesNoSense) {
+  EXPECT_THROW(Event(Device::cuda(99)), DeviceError);
+  Event event(Device::cpu());
+  EXPECT_THROW(event.record(Stream::default_of(Device::cuda(0))), UsageError);
+  EXPECT_THROW(elapsed_us(event, event), UsageError) << "it is not timed";
+}
+
+TEST(CopyAsync, IsDoneAtOnceOnTheCpu) {
+  const Tensor source = empty({16}, DType::u8, Device::cpu());
+  const Tensor destination = empty({16}, DType::u8, Device::cpu());
+  std::memset(source.data(), 7, 16);
+  const Event done = copy_async(destination, source, Stream::default_of(Device::cpu()));
+  EXPECT_TRUE(done.is_done());
+  EXPECT_EQ(std::memcmp(destination.data(), source.data(), 16), 0);
+}
+
+#if KILN_HAS_CUDA
+class CudaEvent : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
+  }
+  static constexpr Device kDevice = Device::cuda(0);
+};
+
+TEST_F(CudaEvent, IsReachedWhenTheWorkBeforeItIsDone) {
+  const OwnedStream stream(kDevice);
+  Event event(kDevice);
+  EXPECT_TRUE(event.is_done()) << "it was never recorded";
+  {
+    StreamGate gate(stream);
+    event.record(stream);
+    EXPECT_FALSE(event.is_done());
+  }
+  event.synchronize();
+  EXPECT_TRUE(event.is_done());
+}
+
+TEST_F(CudaEvent, HoldsAnotherStreamBack) {
+  const OwnedStream first(kDevice), second(kDevice);
+  PinnedPool pool(kDevice);
+  const Tensor host = pool.empty({64}, DType::u8);
+  const Tensor on_device = empty({64}, DType::u8, second);
+  synchronize(second);
+  for (const bool is_guarded : {true, false}) {
+    std::memset(host.data(), 0, 64);
+    memset_bytes(on_device, 1, second);
+    synchronize(second);
+    StreamGate gate(first);
+    memset_bytes(on_device, 2, first);
+    Event written(kDevice);
+    written.record(first);
+    if (is_guarded) written.wait(second);
+    const Event copied = copy_async(host, on_device, second);
+    if (is_guarded)
+      EXPECT_FALSE(copied.is_done());
+    else
+      EXPECT_TRUE(comes_true([&] { return copied.is_done(); }));
+    gate.open();
+    copied.synchronize();
+    EXPECT_EQ(*host.data_as<std::uint8_t>(), is_guarded ? 2 : 1);
+    synchronize(first);
+  }
+}
+
+TEST_F(CudaEvent, ACpuStreamThatWaitsIsTheHostThatWaits) {
+  const OwnedStream stream(kDevice);
+  Event event(kDevice);
+  StreamGate gate(stream);
+  event.record(stream);
+  std::jthread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    gate.open();
+  });
+  event.wait(Stream::default_of(Device::cpu()));
+  EXPECT_TRUE(event.is_done());
+}
+
+TEST_F(CudaEvent, TimesOnlyWhatWasReached) {
+  const OwnedStream stream(kDevice);
+  const Tensor tensor = empty({1 << 20}, DType::u8, stream);
+  Event start(kDevice, true), stop(kDevice, true);
+  EXPECT_THROW(elapsed_us(start, stop), DeviceError) << "neither was recorded";
+  start.record(stream);
+  memset_bytes(tensor, 1, stream);
+  stop.record(stream);
+  stop.synchronize();
+  EXPECT_GT(elapsed_us(start, stop), 0.0);
+  EXPECT_THROW(elapsed_us(start, Event(kDevice)), UsageError);
+}
+#endif
+
+}  // namespace
+}  // namespace kiln
