@@ -44,35 +44,26 @@ std::optional<Sm90Operand> in_place(const Source& source, const OpCall& call, bo
   operand.batch_stride = batch_stride_of(source.matrix);
   if (!takes_tensor_map(view_of(call, operand.tensor).data) || !is_whole(operand.batch_stride, dtype))
     return std::nullopt;
-  // A single row has no pitch to speak of.
-  const std::int64_t row_of_k = source.extent == 1 ? kTensorMapAlignmentBytes : source.mn_stride;
-  const std::int64_t row_of_mn = source.k == 1 ? kTensorMapAlignmentBytes : source.k_stride;
-  if (source.k_stride == 1 && row_of_k > 0 && is_whole(row_of_k, dtype)) {
-    operand.pitch = row_of_k;
-    return operand;
-  }
-  if (may_be_mn && itemsize_bytes(dtype) == 2 && source.mn_stride == 1 && row_of_mn > 0 && is_whole(row_of_mn, dtype)) {
-    operand.is_mn = true;
-    operand.pitch = row_of_mn;
-    return operand;
-  }
-  return std::nullopt;
+  const std::optional<Sm90Rows> rows = sm90_rows(dtype, source.extent, source.k, source.mn_stride, source.k_stride);
+  if (!rows || (rows->is_mn && !may_be_mn)) return std::nullopt;
+  operand.is_mn = rows->is_mn;
+  operand.pitch = rows->pitch;
+  return operand;
 }
 
 /// The operand in a workspace.
-Sm90Operand packed(const Source& source, int workspace) {
-  const std::int64_t size = itemsize_bytes(source.matrix.dtype);
+Sm90Operand packed(const Source& source, int workspace, bool may_be_mn) {
   Sm90Operand operand;
   operand.tensor = source.matrix.tensor;
   operand.dtype = source.matrix.dtype;
   operand.extent = source.extent;
-  operand.is_mn = size == 2 && source.mn_stride == 1 && source.k_stride != 1;
+  operand.is_mn = may_be_mn && itemsize_bytes(operand.dtype) == 2 && source.mn_stride == 1 && source.k_stride != 1;
   operand.workspace = workspace;
   operand.mn_stride = source.mn_stride;
   operand.k_stride = source.k_stride;
   operand.tensor_batch_stride = batch_stride_of(source.matrix);
   const std::int64_t inner = operand.is_mn ? source.extent : source.k, rows = operand.is_mn ? source.k : source.extent;
-  operand.pitch = ceil_div(inner * size, kPackedRowBytes) * kPackedRowBytes / size;
+  operand.pitch = packed_pitch(operand.dtype, inner);
   operand.batch_stride = operand.tensor_batch_stride != 0 ? operand.pitch * rows : 0;
   return operand;
 }
@@ -104,6 +95,22 @@ bool has_instruction(const MatmulCall& call) {
 
 }  // namespace
 
+std::optional<Sm90Rows> sm90_rows(DType dtype, std::int64_t extent, std::int64_t k, std::int64_t mn_stride,
+                                  std::int64_t k_stride) {
+  // A single row has no pitch to speak of.
+  const std::int64_t row_of_k = extent == 1 ? kTensorMapAlignmentBytes : mn_stride;
+  const std::int64_t row_of_mn = k == 1 ? kTensorMapAlignmentBytes : k_stride;
+  if (k_stride == 1 && row_of_k > 0 && is_whole(row_of_k, dtype)) return Sm90Rows{false, row_of_k};
+  if (itemsize_bytes(dtype) == 2 && mn_stride == 1 && row_of_mn > 0 && is_whole(row_of_mn, dtype))
+    return Sm90Rows{true, row_of_mn};
+  return std::nullopt;
+}
+
+std::int64_t packed_pitch(DType dtype, std::int64_t elements) {
+  const std::int64_t size = itemsize_bytes(dtype);
+  return ceil_div(elements * size, kPackedRowBytes) * kPackedRowBytes / size;
+}
+
 std::int64_t packed_bytes(const Sm90Operand& operand, const Sm90Call& call) {
   const std::int64_t rows = operand.is_mn ? call.k : operand.extent;
   return operand.pitch * rows * itemsize_bytes(operand.dtype) * (operand.batch_stride != 0 ? call.batches : 1);
@@ -128,19 +135,21 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors,
   const Source b{call.b, call.n, call.k, call.b.column_stride, call.b.row_stride};
   const bool exchanged = narrow && call.m < call.n;
   // Panels of 64 columns of a narrow operand would be mostly empty.
-  const auto a_operand = in_place(a, tensors, !(narrow && exchanged));
-  const auto b_operand = in_place(b, tensors, !narrow || exchanged);
-  // A narrow product reads its large operand once: a copy would take longer than all else. And copies use the whole
-  // machine.
-  if ((!a_operand || !b_operand) && (narrow || call.num_sms > 0)) return std::nullopt;
+  const bool a_is_narrow = narrow && exchanged, b_is_narrow = narrow && !exchanged;
+  const auto a_operand = in_place(a, tensors, !a_is_narrow);
+  const auto b_operand = in_place(b, tensors, !b_is_narrow);
+  // A narrow product reads its large operand once: a copy would take longer than all else.
+  if (narrow && !(exchanged ? b_operand : a_operand)) return std::nullopt;
+  // Copies use the whole machine.
+  if ((!a_operand || !b_operand) && call.num_sms > 0) return std::nullopt;
 
   Sm90Call result;
   result.m = call.m;
   result.n = call.n;
   result.k = call.k;
   result.batches = call.batches();
-  result.a = a_operand.value_or(packed(a, 0));
-  result.b = b_operand.value_or(packed(b, a_operand ? 0 : 1));
+  result.a = a_operand.value_or(packed(a, 0, !a_is_narrow));
+  result.b = b_operand.value_or(packed(b, a_operand ? 0 : 1, !b_is_narrow));
   if (!copies_pay(result)) return std::nullopt;
   const auto strides_of = [](const Matrix& matrix, std::int64_t(&strides)[3]) {
     strides[0] = matrix.row_stride;
@@ -148,6 +157,7 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors,
     strides[2] = batch_stride_of(matrix);
   };
   strides_of(call.out, result.out_strides);
+  result.adds_row = call.addend_kind() == ops::kRowAddend;
   if (call.addend.tensor >= 0) strides_of(call.addend, result.addend_strides);
   if (exchanged) {
     std::swap(result.m, result.n);

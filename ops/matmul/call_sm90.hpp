@@ -27,6 +27,7 @@ struct Sm90Call {
   std::int64_t m = 0, n = 0, k = 0, batches = 1;
   Sm90Operand a, b;
   bool transposed = false;
+  bool adds_row = false;                                     ///< see kRowAddend
   bool out_is_mapped = false;                                ///< whether the copy engine can write the output
   std::int64_t out_strides[3] = {}, addend_strides[3] = {};  ///< of the product's rows and columns, and of batches
 };
@@ -38,6 +39,17 @@ inline constexpr std::int64_t kMostNarrowExtent = 32;
 /// most kMostNarrowExtent rows or columns.
 enum class Sm90Form : std::uint8_t { wide, with_addend, narrow };
 inline constexpr Sm90Form kSm90Forms[] = {Sm90Form::wide, Sm90Form::with_addend, Sm90Form::narrow};
+
+/// How the copy engine can read a matrix that starts at a multiple of 16 bytes.
+struct Sm90Rows {
+  bool is_mn = false;      ///< whether the dense dimension is m or n; else it is k
+  std::int64_t pitch = 0;  ///< elements between one row of it and the next
+};
+/// Of extents `extent` (m or n) and k; nothing where rows are not dense, or do not start at multiples of 16 bytes.
+std::optional<Sm90Rows> sm90_rows(DType dtype, std::int64_t extent, std::int64_t k, std::int64_t mn_stride,
+                                  std::int64_t k_stride);
+/// The pitch, in elements, of `elements` that are copied to rows of their own: whole lines of the cache.
+std::int64_t packed_pitch(DType dtype, std::int64_t elements);
 
 /// Of the workspace of an operand that is copied.
 std::int64_t packed_bytes(const Sm90Operand& operand, const Sm90Call& call);

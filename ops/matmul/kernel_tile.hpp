@@ -36,14 +36,18 @@ KILN_DEVICE auto multiply_tile(const A* a, const B* b, const MatmulIteration& it
   const auto column_mask = columns < it.n - place.column;
   const tl::int64_t length = k_end - k_begin;
 
+  constexpr bool kTurns = tl::is_same<A, float> && kPrecision == tl::DotPrecision::ieee;
+  constexpr tl::TileLines kALines = kTurns ? tl::TileLines::columns : tl::TileLines::as_in_memory;
+  constexpr tl::TileLines kBLines = kTurns ? tl::TileLines::rows : tl::TileLines::as_in_memory;
   auto acc = tl::dot_accumulator<A, BLOCK_M, BLOCK_N, kPrecision>();
   tl::pipeline<NUM_STAGES>(
       (length + BLOCK_K - 1) / BLOCK_K,
       [&](tl::int64_t step) {
         const tl::int64_t begin = step * BLOCK_K;
         return tl::Tuple{
-            tl::deferred_load(a_first + begin * a_k_stride + a_offsets, row_mask & (a_inner < length - begin)),
-            tl::deferred_load(b_first + begin * b_k_stride + b_offsets, (b_inner < length - begin) & column_mask)};
+            tl::deferred_load<kALines>(a_first + begin * a_k_stride + a_offsets, row_mask & (a_inner < length - begin)),
+            tl::deferred_load<kBLines>(b_first + begin * b_k_stride + b_offsets,
+                                       (b_inner < length - begin) & column_mask)};
       },
       [&](const auto& a_tile, const auto& b_tile) { acc = tl::dot<kPrecision>(a_tile, b_tile, acc); });
   return acc;

@@ -260,12 +260,15 @@ Config default_tiling(const MatmulCall& call, const Target& target) {
 }
 
 std::int64_t shared_bytes(OperandClass operands, const Config& config) {
-  const auto tile = [&](std::string_view rows, std::string_view columns) {
-    return tl::shared_tile_bytes(static_cast<int>(config.at(rows)), static_cast<int>(config.at(columns)),
-                                 static_cast<int>(operand_bytes(operands)));
-  };
-  return tl::pipeline_shared_bytes(static_cast<int>(config.at("NUM_STAGES")), tile("BLOCK_M", "BLOCK_K"),
-                                   tile("BLOCK_K", "BLOCK_N"));
+  const auto extent = [&](std::string_view name) { return static_cast<int>(config.at(name)); };
+  const int block_m = extent("BLOCK_M"), block_n = extent("BLOCK_N"), block_k = extent("BLOCK_K");
+  const int stages = extent("NUM_STAGES");
+  if (operands == OperandClass::f32)
+    return tl::pipeline_shared_bytes(stages, tl::padded_tile_bytes(block_k, block_m),
+                                     tl::padded_tile_bytes(block_k, block_n));
+  const int size = static_cast<int>(operand_bytes(operands));
+  return tl::pipeline_shared_bytes(stages, tl::shared_tile_bytes(block_m, block_k, size),
+                                   tl::shared_tile_bytes(block_k, block_n, size));
 }
 
 KSplit split_k(const MatmulCall& call, const Config& config) {

@@ -47,7 +47,8 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
   constexpr double kMemoryBytesPerClock = 2300;  // of all
   constexpr double kStoreBytesPerClock = 80;     // of one processor
   constexpr double kCluster = 250;
-  constexpr double kExchange = 1700;  // of partial sums between two blocks
+  constexpr double kAddendsPerClock = 27;  // of one processor
+  constexpr double kExchange = 1700;       // of partial sums between two blocks
   const std::int64_t blocks = tile.cluster_m * tile.cluster_n * tile.split_k;
   const auto clusters_of = [&](std::int64_t extent, std::int64_t block, std::int64_t cluster) {
     return ceil_div(ceil_div(extent, block), cluster);
@@ -65,7 +66,8 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
   const double loading =
       (as_double(tile.m) / as_double(tile.cluster_n) + as_double(tile.n) / as_double(tile.cluster_m)) * 128 /
       kL2BytesPerClock;
-  const double storing = 600 + static_cast<double>(tile.m * tile.n * out_bytes) / kStoreBytesPerClock;
+  const double adding = call.adds_row ? as_double(tile.m * tile.n) / kAddendsPerClock : 0;
+  const double storing = 600 + as_double(tile.m * tile.n * out_bytes) / kStoreBytesPerClock + adding;
   const double multiplying = k_blocks * std::max({products, reading, loading}) * 1.04;
   double total =
       tile.tile_each != 0 ? rounds * std::max(multiplying, 0.8 * storing) + storing : rounds * (multiplying + storing);

@@ -39,7 +39,7 @@ class EmulatedOperand {
   Held read(int fragment, int step) {
     Held held{};
     constexpr int kPairs = Held::kPerRegister;
-    // moved_address, with lane_chunk's place as the lane's address.
+    // SharedTile::moved, with lane_chunk's place as the lane's address.
     const auto address = [&](int lane, int outer, int k) {
       const unsigned int lane_offset = tl::SharedPlaces::offset(Fragments::lane_chunk(lane));
       const unsigned int moved =

@@ -40,19 +40,22 @@ KILN_DEVICE auto mask_of(int64_t row, int64_t column, int64_t rows, int64_t colu
   return (tl::expand_dims<1>(tl::arange<M>()) + row < rows) & (tl::expand_dims<0>(tl::arange<N>()) + column < columns);
 }
 
-template <typename TA, typename TB, int M, int N, int K, int NUM_STAGES, bool TF32, int ORDER_A, int ORDER_B>
+template <typename TA, typename TB, int M, int N, int K, int NUM_STAGES, bool TF32, int ORDER_A, int ORDER_B,
+          bool NAMES_LINES>
 KILN_KERNEL void matmul(const TA* a, const TB* b, tl::dot_sum_t<TA>* out, int64_t m, int64_t n, int64_t k,
                         int64_t a_offset, int64_t a_stride, int64_t b_offset, int64_t b_stride, int64_t out_offset,
                         int64_t out_stride) {
   constexpr tl::DotPrecision kPrecision = TF32 ? tl::DotPrecision::tf32 : tl::DotPrecision::ieee;
+  constexpr tl::TileLines kLinesA = NAMES_LINES ? tl::TileLines::columns : tl::TileLines::as_in_memory;
+  constexpr tl::TileLines kLinesB = NAMES_LINES ? tl::TileLines::rows : tl::TileLines::as_in_memory;
   const int64_t row = tl::program_id(1) * M, column = tl::program_id(0) * N;
   auto acc = tl::dot_accumulator<TA, M, N, kPrecision>();
   tl::pipeline<NUM_STAGES>(
       (k + K - 1) / K,
       [&](int64_t step) {
-        return tl::Tuple{tl::deferred_load(tile_at<ORDER_A, M, K>(a + a_offset, row, step * K, a_stride),
+        return tl::Tuple{tl::deferred_load<kLinesA>(tile_at<ORDER_A, M, K>(a + a_offset, row, step * K, a_stride),
                                            mask_of<M, K>(row, step * K, m, k)),
-                         tl::deferred_load(tile_at<ORDER_B, K, N>(b + b_offset, step * K, column, b_stride),
+                         tl::deferred_load<kLinesB>(tile_at<ORDER_B, K, N>(b + b_offset, step * K, column, b_stride),
                                            mask_of<K, N>(step * K, column, k, n))};
       },
       [&](const auto& x, const auto& y) { acc = tl::dot<kPrecision>(x, y, acc); });
@@ -190,6 +193,7 @@ std::vector<double> numbers_of(const Tensor& tensor) {
 struct Types {
   DType a, b;
   bool tf32 = false;
+  bool names_lines = false;  ///< the loads say which way tiles lie in shared memory
 };
 DType sum_type(DType dtype) {
   return dtype == DType::f64 ? dtype : dtype == DType::i8 || dtype == DType::u8 ? DType::i32 : DType::f32;
@@ -229,6 +233,14 @@ struct Problem {
   int alignment_bytes;  ///< of the operands' lines
 };
 
+int shared_bytes(const Types& types, const Blocks& blocks) {
+  const int m = static_cast<int>(blocks.m), n = static_cast<int>(blocks.n), k = static_cast<int>(blocks.k);
+  const int stages = static_cast<int>(blocks.stages), size = static_cast<int>(itemsize_bytes(types.a));
+  return types.names_lines
+             ? tl::pipeline_shared_bytes(stages, tl::padded_tile_bytes(k, m), tl::padded_tile_bytes(k, n))
+             : tl::pipeline_shared_bytes(stages, tl::shared_tile_bytes(m, k, size), tl::shared_tile_bytes(k, n, size));
+}
+
 void Dot::expect_products(const Types& types, const std::vector<std::pair<int, int>>& orders, std::size_t turn) {
   for (const auto& [order_a, order_b] : orders) {
     if (!GetParam().is_cuda() && (turn + static_cast<std::size_t>(order_a)) % 2 == 1 && order_a != 2) {
@@ -239,12 +251,9 @@ void Dot::expect_products(const Types& types, const std::vector<std::pair<int, i
     const std::int64_t size = itemsize_bytes(types.a);
     TextKernel made = kernel("matmul",
                              {types.a, types.b, blocks.m, blocks.n, blocks.k, blocks.stages, types.tf32,
-                              std::int64_t{order_a}, std::int64_t{order_b}},
+                              std::int64_t{order_a}, std::int64_t{order_b}, types.names_lines},
                              blocks.num_warps);
-    made.shared_bytes = tl::pipeline_shared_bytes(
-        static_cast<int>(blocks.stages),
-        tl::shared_tile_bytes(static_cast<int>(blocks.m), static_cast<int>(blocks.k), static_cast<int>(size)),
-        tl::shared_tile_bytes(static_cast<int>(blocks.k), static_cast<int>(blocks.n), static_cast<int>(size)));
+    made.shared_bytes = shared_bytes(types, blocks);
     const Problem problems[] = {{blocks.m, blocks.n, 5 * blocks.k, 16},
                                 {2 * blocks.m - 3, blocks.n + 5, 77, 16},
                                 {blocks.m + 1, blocks.n, 50, 8},
@@ -254,10 +263,11 @@ void Dot::expect_products(const Types& types, const std::vector<std::pair<int, i
                                 {3, blocks.n, 0, 16}};
     for (const Problem& problem : problems) {
       SCOPED_TRACE(::testing::Message() << name(types.a) << " by " << name(types.b) << (types.tf32 ? " tf32" : "")
-                                        << ", orders " << order_a << order_b << ", blocks " << blocks.m << "x"
-                                        << blocks.n << "x" << blocks.k << ", " << blocks.stages << " stages, "
-                                        << blocks.num_warps << " warps, problem " << problem.m << "x" << problem.n
-                                        << "x" << problem.k << " at " << problem.alignment_bytes << " bytes");
+                                        << (types.names_lines ? " in named lines" : "") << ", orders " << order_a
+                                        << order_b << ", blocks " << blocks.m << "x" << blocks.n << "x" << blocks.k
+                                        << ", " << blocks.stages << " stages, " << blocks.num_warps
+                                        << " warps, problem " << problem.m << "x" << problem.n << "x" << problem.k
+                                        << " at " << problem.alignment_bytes << " bytes");
       const std::int64_t whole = 16 / size;
       const std::int64_t odd = std::max<std::int64_t>(problem.alignment_bytes / size, 1) % whole;
       const auto stride_of = [&](int order, std::int64_t rows, std::int64_t columns) {
@@ -298,6 +308,9 @@ TEST_P(Dot, ProductsOfF16) {
 }
 TEST_P(Dot, ProductsOfF32) {
   expect_products({DType::f32, DType::f32}, kAllOrders, 1);
+}
+TEST_P(Dot, ProductsOfF32InNamedLines) {
+  expect_products({DType::f32, DType::f32, false, true}, {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {2, 2}}, 0);
 }
 TEST_P(Dot, ProductsOfTf32) {
   expect_products({DType::f32, DType::f32, true}, kAllOrders, 5);
@@ -413,8 +426,8 @@ TEST_P(Dot, ErrorsAreThoseOfThePrecision) {
     const auto a = random_numbers(kM * kInner), b = random_numbers(kInner * kN);
     std::vector<Tensor> tensors{tensor_of_numbers(c.dtype, a), tensor_of_numbers(c.dtype, b),
                                 tensor_of_numbers(c.dtype, std::vector<double>(kM * kN, 77))};
-    TextKernel made =
-        kernel("matmul", {c.dtype, c.dtype, kM, kN, kK, std::int64_t{3}, c.tf32, std::int64_t{0}, std::int64_t{0}}, 4);
+    TextKernel made = kernel(
+        "matmul", {c.dtype, c.dtype, kM, kN, kK, std::int64_t{3}, c.tf32, std::int64_t{0}, std::int64_t{0}, false}, 4);
     const auto size = static_cast<int>(itemsize_bytes(c.dtype));
     made.shared_bytes =
         tl::pipeline_shared_bytes(3, tl::shared_tile_bytes(kM, kK, size), tl::shared_tile_bytes(kK, kN, size));
@@ -473,17 +486,19 @@ TEST(DotOnGpus, CompilesWithoutLocalMemory) {
   for (const Case& c : {Case{"sm_80", {DType::bf16, DType::bf16}, 128, 0, 1, 4},
                         {"sm_90a", {DType::f16, DType::f16}, 128, 1, 0, 4},
                         {"sm_90a", {DType::f32, DType::f32}, 128, 0, 0, 4},
+                        {"sm_90a", {DType::f32, DType::f32, false, true}, 128, 0, 1, 4},
                         {"sm_100a", {DType::f32, DType::f32, true}, 128, 1, 1, 8},
                         {"sm_80", {DType::f64, DType::f64}, 64, 0, 1, 4},
                         {"sm_90a", {DType::i8, DType::i8}, 128, 0, 1, 4},
                         {"sm_80", {DType::fp8e5m2, DType::fp8e4m3}, 128, 0, 0, 8},
                         {"sm_90a", {DType::fp8e4m3, DType::fp8e5m2}, 128, 0, 1, 8}}) {
     SCOPED_TRACE(::testing::Message() << name(c.types.a) << (c.types.tf32 ? " tf32" : "") << " for " << c.arch);
-    const PtxasReport report = ptxas_report(kernel("matmul",
-                                                   {c.types.a, c.types.b, c.extent, c.extent, std::int64_t{32},
-                                                    std::int64_t{3}, c.types.tf32, c.order_a, c.order_b},
-                                                   c.num_warps)
-                                                .request(parse_cuda_target(c.arch)));
+    const PtxasReport report =
+        ptxas_report(kernel("matmul",
+                            {c.types.a, c.types.b, c.extent, c.extent, std::int64_t{32}, std::int64_t{3}, c.types.tf32,
+                             c.order_a, c.order_b, c.types.names_lines},
+                            c.num_warps)
+                         .request(parse_cuda_target(c.arch)));
     EXPECT_EQ(report.stack_bytes, 0);
     EXPECT_EQ(report.spill_store_bytes, 0);
   }

@@ -214,6 +214,35 @@ int passes(const std::vector<unsigned int>& offsets, unsigned int bytes) {
   return static_cast<int>(most);
 }
 
+/// Turned copies: a warp writes four neighbouring floats of eight lines. Reads and copies that are not turned name
+/// whole pieces of a line.
+template <int kLineElements>
+void expect_padding_to_part_lines() {
+  SCOPED_TRACE(::testing::Message() << kLineElements << " floats to a line");
+  constexpr unsigned int kChunks = kLineElements / 4;
+  using Places = tl::PaddedPlaces<kChunks>;
+  for (unsigned int chunk = 0; chunk < kChunks; ++chunk) {
+    std::vector<unsigned int> offsets;
+    for (unsigned int line = 0; line < 8; ++line) offsets.push_back(Places::offset(line * kChunks + chunk));
+    EXPECT_EQ(passes(offsets, 16), 1) << "chunk " << chunk;
+  }
+  std::set<unsigned int> all;
+  for (unsigned int chunk = 0; chunk < 16 * kChunks; ++chunk) {
+    all.insert(Places::offset(chunk));
+    EXPECT_EQ(Places::offset(chunk & 0x2d5) + Places::offset(chunk & ~0x2d5u), Places::offset(chunk));
+  }
+  EXPECT_EQ(all.size(), 16 * kChunks);
+  EXPECT_LE(*all.rbegin() + 16, static_cast<unsigned int>(tl::padded_tile_bytes(16, kLineElements)));
+  EXPECT_EQ(tl::padded_tile_bytes(16, kLineElements) % tl::SharedPlaces::kLineBytes, 0);
+}
+TEST(PipelinePlaces, PaddedLinesOfOnePlaceAreInDifferentBanks) {
+  expect_padding_to_part_lines<16>();
+  expect_padding_to_part_lines<32>();
+  expect_padding_to_part_lines<64>();
+  expect_padding_to_part_lines<128>();
+  expect_padding_to_part_lines<256>();
+}
+
 /// Reads of fragments: ldmatrix takes eight lanes' rows at once, other reads a whole warp's words.
 template <int kElementBytes, bool kOfB, int kOuter, int kInner, bool kAlongK>
 void expect_no_conflicts() {

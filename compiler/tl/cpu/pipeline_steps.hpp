@@ -5,17 +5,17 @@
 namespace kiln::tl {
 
 /// A deferred load is an operand of dot where it lies in memory; only one whose mask is no rectangle is loaded.
-template <AddressTile P, typename M>
-KILN_DEVICE decltype(auto) operand_of(const DeferredLoad<P, M>& x) {
+template <AddressTile P, typename M, TileLines kLines>
+KILN_DEVICE decltype(auto) operand_of(const DeferredLoad<P, M, kLines>& x) {
   using T = pointee_t<P>;
   if constexpr (is_rectangle<M>)
     return (x);
   else
-    return load_affine<T, typename DeferredLoad<P, M>::shape>(x.pointers.data, x.pointers.offsets, x.mask, T{});
+    return load_affine<T, typename DeferredLoad<P, M, kLines>::shape>(x.pointers.data, x.pointers.offsets, x.mask, T{});
 }
-template <AddressTile P, typename M>
-KILN_DEVICE auto view_of(const DeferredLoad<P, M>& x) {
-  using S = typename DeferredLoad<P, M>::shape;
+template <AddressTile P, typename M, TileLines kLines>
+KILN_DEVICE auto view_of(const DeferredLoad<P, M, kLines>& x) {
+  using S = typename DeferredLoad<P, M, kLines>::shape;
   using A = decltype(x.pointers.offsets);
   const auto [rows, columns] = extents_of(x.mask, {S::kRows, S::kColumns});
   return MatrixView<pointee_t<P>, typename A::row_stride_type, typename A::column_stride_type>{

@@ -5,34 +5,46 @@
 
 namespace kiln::tl {
 
-/// Reads a float operand four numbers of K at a time: kBlocks blocks of four rows (of a; columns, of b) of a lane,
-/// which lie 4 * kLanes apart.
+/// A lane's numbers of a float operand for a few steps of K: kBlocks blocks of four rows (of a; columns, of b), which
+/// lie 4 * kLanes apart. A read of lines across K brings one step, and the next one's is on its way meanwhile; one of
+/// lines along K brings four, which would take too many registers to read ahead.
 template <typename Shared, int kLanes, int kBlocks, bool kAlongK>
-struct FmaReader {
+struct FmaOperand {
   static constexpr int kChunksPerLine = Shared::kChunksPerLine;
-  using Values = float[kBlocks * 4][4];  ///< [row][k]
+  static constexpr int kAhead = kAlongK ? 0 : 1;
+  static constexpr int kSteps = kAlongK ? 4 : 2;
 
   uint32_t lane_address;
+  float values[kSteps][kBlocks * 4];
 
-  /// From a row (column) of the calling warp's part and element `k` on.
-  KILN_DEVICE FmaReader(const Shared& tile, int first, int lane, int k) {
+  /// From a row (column) of the calling warp's part and step `k`, a multiple of 8, on.
+  KILN_DEVICE void move_to(const Shared& tile, int first, int lane, int k) {
     const int outer = first + 4 * lane;
     const int chunk = kAlongK ? outer * kChunksPerLine + k / 4 : k * kChunksPerLine + outer / 4;
-    lane_address = tile.address + SharedPlaces::offset(static_cast<unsigned int>(chunk));
+    lane_address = tile.address + Shared::Places::offset(static_cast<unsigned int>(chunk));
   }
 
-  KILN_DEVICE void read(int k, Values& values) const {
-    KILN_UNROLL for (int block = 0; block < kBlocks; ++block) {
-      KILN_UNROLL for (int i = 0; i < 4; ++i) {
+  /// Brings step k of the eight that move_to named, or the steps from k on.
+  KILN_DEVICE void read(int k) {
+    if constexpr (kAlongK) {
+      if (k % 4 != 0) return;
+      KILN_UNROLL for (int row = 0; row < 4 * kBlocks; ++row) {
         float chunk[4];
-        const int outer = block * 4 * kLanes;
-        load_shared_floats(
-            moved_address(lane_address, static_cast<unsigned int>(kAlongK ? (outer + i) * kChunksPerLine + k / 4
-                                                                          : (k + i) * kChunksPerLine + outer / 4)),
-            chunk);
-        KILN_UNROLL for (int j = 0; j < 4; ++j) values[block * 4 + (kAlongK ? i : j)][kAlongK ? j : i] = chunk[j];
+        read_chunk((row / 4 * 4 * kLanes + row % 4) * kChunksPerLine + k / 4, chunk);
+        KILN_UNROLL for (int i = 0; i < 4; ++i) values[i][row] = chunk[i];
+      }
+    } else {
+      KILN_UNROLL for (int block = 0; block < kBlocks; ++block) {
+        float chunk[4];
+        read_chunk(k * kChunksPerLine + block * kLanes, chunk);
+        KILN_UNROLL for (int i = 0; i < 4; ++i) values[k % kSteps][4 * block + i] = chunk[i];
       }
     }
+  }
+
+ private:
+  KILN_DEVICE void read_chunk(int chunk, float (&numbers)[4]) const {
+    load_shared_floats(Shared::moved(lane_address, static_cast<unsigned int>(chunk)), numbers);
   }
 };
 
@@ -40,25 +52,35 @@ struct FmaReader {
 template <typename A, typename B, ValueTile Acc>
 KILN_DEVICE Acc dot_by_fma(const A& a, const B& b, const Acc& acc) {
   using L = typename Acc::layout;
-  using ReaderA = FmaReader<A, L::kRowLanes, L::kRowBlocks, A::kRowsAreLines>;
-  using ReaderB = FmaReader<B, L::kColumnLanes, L::kColumnBlocks, !B::kRowsAreLines>;
+  constexpr int kK = A::shape::kColumns, kRows = 4 * L::kRowBlocks, kColumns = 4 * L::kColumnBlocks;
   // So much is unrolled that addresses take few of the instructions; all of K would compile for a second.
   constexpr int kTogether = 8;
+  using Rows = FmaOperand<A, L::kRowLanes, L::kRowBlocks, A::kRowsAreLines>;
+  using Columns = FmaOperand<B, L::kColumnLanes, L::kColumnBlocks, !B::kRowsAreLines>;
+  Rows rows;
+  Columns columns;
+  const auto move_to = [&](int k) {
+    rows.move_to(a, L::Warps::row(), L::lane_row(), k);
+    columns.move_to(b, L::Warps::column(), L::lane_column(), k);
+    if constexpr (Rows::kAhead != 0) rows.read(0);
+    if constexpr (Columns::kAhead != 0) columns.read(0);
+  };
   Acc result = acc;
-  KILN_NO_UNROLL for (int first = 0; first < A::shape::kColumns; first += kTogether) {
-    const ReaderA rows(a, L::Warps::row(), L::lane_row(), first);
-    const ReaderB columns(b, L::Warps::column(), L::lane_column(), first);
-    KILN_UNROLL for (int k = 0; k < kTogether; k += 4) {
-      typename ReaderA::Values values_a;
-      typename ReaderB::Values values_b;
-      rows.read(k, values_a);
-      columns.read(k, values_b);
-      KILN_UNROLL for (int i = 0; i < 4; ++i) {
-        KILN_UNROLL for (int row = 0; row < 4 * L::kRowBlocks; ++row) {
-          KILN_UNROLL for (int column = 0; column < 4 * L::kColumnBlocks; ++column) {
-            float& sum = result.registers[row * 4 * L::kColumnBlocks + column];
-            sum = __fmaf_rn(values_a[row][i], values_b[column][i], sum);
-          }
+  move_to(0);
+  KILN_NO_UNROLL for (int first = 0; first < kK; first += kTogether) {
+    KILN_UNROLL for (int k = 0; k < kTogether; ++k) {
+      if (k + Rows::kAhead < kTogether) rows.read(k + Rows::kAhead);
+      if (k + Columns::kAhead < kTogether) columns.read(k + Columns::kAhead);
+      // What the last of all steps reads ahead is there, and nobody's.
+      if (k == kTogether - 1) move_to((first + kTogether) % kK);
+      // An instruction reads registers at full rate where one of its operands is the last one's too. Down and up pairs
+      // of columns, nearly all are.
+      KILN_UNROLL for (int pair = 0; pair < kColumns; pair += 2) {
+        KILN_UNROLL for (int i = 0; i < 2 * kRows; ++i) {
+          const int row = pair % 4 == 0 ? i / 2 : kRows - 1 - i / 2;
+          const int column = pair + (i + i / 2) % 2;
+          float& sum = result.registers[row * kColumns + column];
+          sum = __fmaf_rn(rows.values[k % Rows::kSteps][row], columns.values[k % Columns::kSteps][column], sum);
         }
       }
     }

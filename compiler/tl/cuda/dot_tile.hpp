@@ -21,6 +21,7 @@ template <typename Shared, bool kOfB, int kOuter, int kK>
 struct FragmentReader {
   static constexpr bool kAlongK = Shared::kRowsAreLines != kOfB;
   using T = typename Shared::value_type;
+  static_assert(!Shared::kHasPadding, "dot: only IEEE products of float read tiles whose loads name their lines");
   static constexpr int kSize = static_cast<int>(sizeof(T));
   using Places = FragmentPlaces<kSize, kOfB, kOuter, kK, kAlongK>;
   using Register = conditional_t<kSize == 8, double, uint32_t>;
@@ -37,7 +38,7 @@ struct FragmentReader {
 
   KILN_DEVICE void read(int fragment, int step, Register (&registers)[4]) const {
     const auto at = [&](int outer, int k) {
-      return moved_address(lane_address, Places::chunk(16 * fragment + outer, Mma::kStepK * step + k));
+      return Shared::moved(lane_address, Places::chunk(16 * fragment + outer, Mma::kStepK * step + k));
     };
     if constexpr (kSize == 8 && kAlongK) {
       KILN_UNROLL for (int q = 0; q < 4; ++q) if (Mma::inner_half(q) == 0)

@@ -23,10 +23,25 @@ struct SharedPlaces {
   static constexpr unsigned int offset(unsigned int chunk) { return (chunk ^ order(chunk / 8)) * kChunkBytes; }
 };
 
+/// The same of lines of kChunksPerLine chunks with one left empty behind each. An access names eight neighbouring
+/// chunks of one line, or elements of one place in eight lines: neither needs the XOR, and without it all of an address
+/// that differs from access to access is an offset that an instruction holds in itself.
+template <unsigned int kChunksPerLine>
+struct PaddedPlaces {
+  static constexpr unsigned int offset(unsigned int chunk) {
+    return (chunk + chunk / kChunksPerLine) * SharedPlaces::kChunkBytes;
+  }
+};
+
 /// Shared memory of one tile.
 constexpr int shared_tile_bytes(int rows, int columns, int element_bytes) {
   return (rows * columns * element_bytes + SharedPlaces::kLineBytes - 1) / SharedPlaces::kLineBytes *
          SharedPlaces::kLineBytes;
+}
+
+/// Shared memory of one tile of float whose load names its lines (TileLines).
+constexpr int padded_tile_bytes(int lines, int line_elements) {
+  return lines * (line_elements * 4 + SharedPlaces::kChunkBytes);
 }
 
 /// Dynamic shared memory that a launch gives to a kernel with tl::pipeline<num_stages> of tiles of these sizes:

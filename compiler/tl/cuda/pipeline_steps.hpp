@@ -17,12 +17,18 @@ KILN_DEVICE void copy_async(uint32_t to, const void* from) {
                  "l"(from), "n"(kBytes)
                  : "memory");
 }
-/// 16 bytes, those from present_bytes on zeros, which are not read.
+/// kBytes (4 or 16), those from present_bytes on zeros, which are not read.
+template <int kBytes>
 KILN_DEVICE void copy_async(uint32_t to, const void* from, int present_bytes) {
-  asm volatile(
-      "{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.cg.shared.global.L2::128B [%0], [a], 16, %2;}" ::"r"(to),
-      "l"(from), "r"(present_bytes)
-      : "memory");
+  if constexpr (kBytes == 16)
+    asm volatile(
+        "{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.cg.shared.global.L2::128B [%0], [a], 16, %2;}" ::"r"(to),
+        "l"(from), "r"(present_bytes)
+        : "memory");
+  else
+    asm volatile("{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.ca.shared.global [%0], [a], %2, %3;}" ::"r"(to),
+                 "l"(from), "n"(kBytes), "r"(present_bytes)
+                 : "memory");
 }
 KILN_DEVICE void end_copy_group() {
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -44,16 +50,19 @@ KILN_DEVICE void store_chunk(uint32_t to, const T (&values)[kCount]) {
 /// One deferred load's way into shared memory, in chunks of 16 bytes dealt to threads along the tile's lines.
 template <typename Deferred>
 struct TileCopy;
-template <typename P, typename M>
-struct TileCopy<DeferredLoad<P, M>> {
-  using Load = DeferredLoad<P, M>;
+template <typename P, typename M, TileLines kLines>
+struct TileCopy<DeferredLoad<P, M, kLines>> {
+  using Load = DeferredLoad<P, M, kLines>;
   using T = typename Load::value_type;
   using S = typename Load::shape;
   using Offsets = decltype(P::offsets);
   static constexpr bool kColumnsContiguous = is_same<typename Offsets::column_stride_type, Constant<1>>;
   static constexpr bool kRowsContiguous =
       !kColumnsContiguous && is_same<typename Offsets::row_stride_type, Constant<1>>;
-  using Shared = SharedTile<T, S, !kRowsContiguous>;
+  static constexpr bool kColumnsAreLines =
+      kLines == TileLines::columns || (kLines == TileLines::as_in_memory && kRowsContiguous);
+  static constexpr bool kContiguous = kColumnsAreLines ? kRowsContiguous : kColumnsContiguous;
+  using Shared = SharedTile<T, S, !kColumnsAreLines, kLines != TileLines::as_in_memory>;
   static constexpr int kSize = static_cast<int>(sizeof(T));
   static constexpr int kPerChunk = Shared::kPerChunk;
   static constexpr int kChunks = S::kNumel / kPerChunk;
@@ -68,14 +77,14 @@ struct TileCopy<DeferredLoad<P, M>> {
     const auto& offsets = deferred.pointers.offsets;
     first = deferred.pointers.data + offsets.base;
     line_stride =
-        kRowsContiguous ? static_cast<int64_t>(offsets.column_stride) : static_cast<int64_t>(offsets.row_stride);
+        kColumnsAreLines ? static_cast<int64_t>(offsets.column_stride) : static_cast<int64_t>(offsets.row_stride);
     step_stride =
-        kRowsContiguous ? static_cast<int64_t>(offsets.row_stride) : static_cast<int64_t>(offsets.column_stride);
+        kColumnsAreLines ? static_cast<int64_t>(offsets.row_stride) : static_cast<int64_t>(offsets.column_stride);
   }
 
   KILN_DEVICE static bool any() { return kChunks >= kNumThreads || static_cast<int>(threadIdx.x) < kChunks; }
   KILN_DEVICE bool in_mask(int line, int place) const {
-    return kRowsContiguous ? load.mask.at(place, line, 0) : load.mask.at(line, place, 0);
+    return kColumnsAreLines ? load.mask.at(place, line, 0) : load.mask.at(line, place, 0);
   }
   /// The lowest bits of the address and of the distance between lines.
   KILN_DEVICE uint64_t misalignment() const {
@@ -87,12 +96,12 @@ struct TileCopy<DeferredLoad<P, M>> {
   KILN_DEVICE void copy_whole(uint32_t address) const {
     if (!any()) return;
     const unsigned int thread = threadIdx.x;
-    const uint32_t lane_address = address + SharedPlaces::offset(thread);
+    const uint32_t lane_address = address + Shared::Places::offset(thread);
     const T* const from =
         first + (static_cast<int64_t>(thread / kChunksPerLine) * line_stride + thread % kChunksPerLine * kPerChunk);
     const auto copy_round = [&](int round) {
       const unsigned int chunk = static_cast<unsigned int>(round * kNumThreads);
-      const uint32_t to = moved_address(lane_address, chunk);
+      const uint32_t to = Shared::moved(lane_address, chunk);
       const T* const here =
           from + (static_cast<int64_t>(chunk / kChunksPerLine) * line_stride + chunk % kChunksPerLine * kPerChunk);
       KILN_UNROLL for (int piece = 0; piece < 16 / kBytes; ++piece)
@@ -118,10 +127,10 @@ struct TileCopy<DeferredLoad<P, M>> {
         wanted = 0;
         KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) wanted |= in_mask(line, place + i) ? 1u << i : 0u;
       }
-      const uint32_t to = address + SharedPlaces::offset(chunk);
+      const uint32_t to = address + Shared::Places::offset(chunk);
       const T* const from = first + (line * line_stride + place);
       if ((wanted & (wanted + 1)) == 0) {
-        copy_async(to, from, __popc(wanted) * kSize);
+        copy_async<16>(to, from, __popc(wanted) * kSize);
       } else {
         // A mask that leaves out the first elements: the copy cannot zero those.
         T values[kPerChunk];
@@ -147,14 +156,51 @@ struct TileCopy<DeferredLoad<P, M>> {
             load_if(in_mask(line, place + i), from + i * step_stride, T{});
       }
       KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
-        store_chunk(address + SharedPlaces::offset(static_cast<unsigned int>((round + b) * kNumThreads) + threadIdx.x),
-                    values[b]);
+        store_chunk(
+            address + Shared::Places::offset(static_cast<unsigned int>((round + b) * kNumThreads) + threadIdx.x),
+            values[b]);
       }
     }
   }
 
+  /// A tile of floats that is turned: a warp's lanes copy eight elements each of four lines in memory, which are four
+  /// elements each of eight lines here. No two of them meet in a bank.
+  template <bool kWhole>
+  KILN_DEVICE void copy_turned(uint32_t address) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+    if (warp >= Shared::kChunksPerLine) return;
+    const int line = lane % 8, place = warp * 4 + lane / 8;
+    const uint32_t lane_address =
+        address + Shared::Places::offset(static_cast<unsigned int>(line * Shared::kChunksPerLine + warp)) +
+        static_cast<uint32_t>(lane / 8 * kSize);
+    const T* const from = first + (line * line_stride + place * step_stride);
+    const auto copy_section = [&](int section) {
+      const T* const here = from + section * (4 * kNumWarps) * step_stride;
+      KILN_UNROLL for (int lines = 0; lines < Shared::kLines; lines += 8) {
+        const int moved = lines * Shared::kChunksPerLine + section * kNumWarps;
+        const uint32_t to = Shared::moved(lane_address, static_cast<unsigned int>(moved));
+        if constexpr (kWhole)
+          copy_async<4>(to, here + lines * line_stride);
+        else
+          copy_async<4>(to, here + lines * line_stride,
+                        in_mask(line + lines, place + section * (4 * kNumWarps)) ? kSize : 0);
+      }
+    };
+    constexpr int kSections = larger(1, Shared::kChunksPerLine / kNumWarps);
+    if constexpr (kWhole) {
+      KILN_UNROLL for (int section = 0; section < kSections; ++section) copy_section(section);
+    } else {
+      KILN_NO_UNROLL for (int section = 0; section < kSections; ++section) copy_section(section);
+    }
+  }
+
   KILN_DEVICE void copy(uint32_t address) const {
-    if constexpr (kColumnsContiguous || kRowsContiguous) {
+    if constexpr (kLines != TileLines::as_in_memory && !kContiguous) {
+      if (__builtin_expect(load.mask.all(), 1))
+        copy_turned<true>(address);
+      else
+        copy_turned<false>(address);
+    } else if constexpr (kContiguous) {
       const uint64_t misaligned = misalignment();
       const bool whole = load.mask.all();
       if (__builtin_expect(misaligned == 0 && whole, 1))
@@ -187,6 +233,7 @@ struct StageTiles {
       return offset<kPart - 1>() + Copy<kPart - 1>::Shared::kBytes;
   }
   static constexpr int kBytes = offset<kCount>();
+  static constexpr bool kNamesLines = Copy<0>::Shared::kHasPadding;
 
   template <int... kPart>
   KILN_DEVICE static void copy(uint32_t stage, const Loads& loads, Sequence<kPart...>) {
@@ -232,8 +279,10 @@ KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
       filled = next_place(filled);
     };
     // With more than two stages something is on its way in any case, and the body's products may start at once: worth
-    // 3% of a bf16 product on an H200.
-    if constexpr (kNumStages <= 2) load_ahead();
+    // 3% of a bf16 product on an H200. Turned tiles are many small copies, which queue up: half of the warps multiply
+    // while the others copy (up to 9% of a f32 product).
+    const bool copies_first = kNumStages <= 2 || (Tiles::kNamesLines && threadIdx.x / 32 % 2 == 1);
+    if (copies_first) load_ahead();
     if constexpr (kNumStages == 1) {
       wait_for_copies<0>();
       __syncthreads();
@@ -242,7 +291,7 @@ KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
       Tiles::call(used, body, kAll);
       used = next_place(used);
     }
-    if constexpr (kNumStages > 2) load_ahead();
+    if (!copies_first) load_ahead();
   }
 }
 

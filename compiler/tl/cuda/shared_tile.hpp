@@ -5,26 +5,39 @@
 
 namespace kiln::tl {
 
-/// A tile in shared memory, as SharedPlaces says: lines are rows (kAlongColumns) or columns. `address` is one of shared
-/// memory's own 32 bits, at a multiple of 128.
-template <Number T, typename ShapeT, bool kAlongColumns>
+/// A tile in shared memory, as SharedPlaces says, or PaddedPlaces: lines are rows (kAlongColumns) or columns. `address`
+/// is one of shared memory's own 32 bits, at a multiple of 128.
+template <Number T, typename ShapeT, bool kAlongColumns, bool kPadded = false>
 struct SharedTile {
   using value_type = T;
   using shape = ShapeT;
   static constexpr bool kRowsAreLines = kAlongColumns;
-  static constexpr int kBytes = shared_tile_bytes(ShapeT::kRows, ShapeT::kColumns, sizeof(T));
+  static constexpr bool kHasPadding = kPadded;
   static constexpr int kPerChunk = SharedPlaces::kChunkBytes / static_cast<int>(sizeof(T));
   static constexpr int kLineElements = kAlongColumns ? ShapeT::kColumns : ShapeT::kRows;
   static constexpr int kChunksPerLine = kLineElements / kPerChunk;
   static_assert(kChunksPerLine >= 1, "a line of a tile in shared memory is 16 bytes or more");
+  static constexpr int kLines = ShapeT::kNumel / kLineElements;
+  static constexpr int kBytes = kPadded ? padded_tile_bytes(kLines, kLineElements)
+                                        : shared_tile_bytes(ShapeT::kRows, ShapeT::kColumns, sizeof(T));
+  using Places = conditional_t<kPadded, PaddedPlaces<kChunksPerLine>, SharedPlaces>;
 
   uint32_t address;
+
+  /// An address moved by that of a chunk whose number has no bit in common with the one of lane_address.
+  static KILN_DEVICE uint32_t moved(uint32_t lane_address, unsigned int chunk) {
+    const unsigned int offset = Places::offset(chunk);
+    if constexpr (kPadded)
+      return lane_address + offset;
+    else  // the low part of an address is a XOR
+      return (lane_address ^ (offset & (SharedPlaces::kLineBytes - 1))) + (offset & ~(SharedPlaces::kLineBytes - 1u));
+  }
 };
 
 template <typename T>
 inline constexpr bool is_shared_tile = false;
-template <typename T, typename S, bool kAlongColumns>
-inline constexpr bool is_shared_tile<SharedTile<T, S, kAlongColumns>> = true;
+template <typename T, typename S, bool kAlongColumns, bool kPadded>
+inline constexpr bool is_shared_tile<SharedTile<T, S, kAlongColumns, kPadded>> = true;
 
 KILN_DEVICE uint32_t shared_window_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -64,13 +77,6 @@ KILN_DEVICE void load_shared_floats(uint32_t address, float (&values)[4]) {
                : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
                : "r"(address)
                : "memory");
-}
-
-/// An address whose low part is a XOR: that of lane_chunk's chunk, moved by that of a chunk whose number has no bit in
-/// common with it.
-KILN_DEVICE uint32_t moved_address(uint32_t lane_address, unsigned int chunk) {
-  const unsigned int offset = SharedPlaces::offset(chunk);
-  return (lane_address ^ (offset & (SharedPlaces::kLineBytes - 1))) + (offset & ~(SharedPlaces::kLineBytes - 1u));
 }
 
 /// Writes a value tile to shared memory, its lines along its rows. A barrier stands before and after.

@@ -1,0 +1,18 @@
+#include "ops/linear/packing.hpp"
+
+#include "core/tensor_map.hpp"
+#include "ops/matmul/call_sm90.hpp"
+
+namespace kiln::linear {
+
+bool needs_packing(const TensorView& weight) {
+  return weight.device.is_cuda() && weight.numel() > 0 &&
+         !(takes_tensor_map(weight.data) &&
+           matmul::sm90_rows(weight.dtype, weight.shape[0], weight.shape[1], weight.strides[0], weight.strides[1]));
+}
+
+Dims packed_strides(const TensorView& weight) {
+  return {matmul::packed_pitch(weight.dtype, weight.shape[1]), 1};
+}
+
+}  // namespace kiln::linear

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "core/tensor.hpp"
+
+namespace kiln::linear {
+
+/// Whether linear copies a weight (out, in) on a GPU in each large call, or takes a slower kernel: rows that do not
+/// start at multiples of 16 bytes, or a weight whose dense dimension is out, of another type than f16 and bf16.
+bool needs_packing(const TensorView& weight);
+
+/// The strides of a weight (out, in) that linear reads as it lies.
+Dims packed_strides(const TensorView& weight);
+
+}  // namespace kiln::linear
