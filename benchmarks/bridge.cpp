@@ -1,23 +1,17 @@
-// A C interface to resolved ops, for ctypes (benchmarks/kiln_library.py): one process then times Kiln beside torch,
-// Triton and NumPy with one clock. Errors come back as text.
+#include "benchmarks/bridge.hpp"
 
-#include <cstdint>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
+#include "benchmarks/kv_series_op.hpp"
 #include "benchmarks/read_op.hpp"
-#include "core/errors.hpp"
 #include "registry/dispatch.hpp"
 
 namespace {
 
-thread_local std::string last_error;
-
 struct Call {
   std::vector<kiln::TensorView> inputs, outputs;
-  kiln::Stream stream;
+  kiln::Device device;
   kiln::ResolvedOp op;
 };
 
@@ -33,45 +27,43 @@ kiln::AttributeValue attribute_value(const std::string& name, const nlohmann::js
 
 }  // namespace
 
+kiln::TensorView view_of(const KilnBenchTensor& given) {
+  if (given.dtype == nullptr) return {};
+  const auto rank = static_cast<std::size_t>(given.ndim);
+  return {given.data, kiln::parse_dtype(given.dtype), given.on_cuda != 0 ? kiln::Device::cuda() : kiln::Device::cpu(),
+          kiln::Dims(std::span(given.shape, rank)), kiln::Dims(std::span(given.strides, rank))};
+}
+
+std::string& bridge_error() {
+  static thread_local std::string error;
+  return error;
+}
+
 extern "C" {
 
-/// A tensor as Python hands it over.
-struct KilnBenchTensor {
-  void* data;
-  const char* dtype;
-  int ndim;
-  const std::int64_t* shape;
-  const std::int64_t* strides;
-};
-
 const char* kiln_bench_error() {
-  return last_error.c_str();
+  return bridge_error().c_str();
 }
 
 int kiln_bench_register_read(const char* kernel_path) {
-  try {
-    register_read_op(kernel_path);
-    return 0;
-  } catch (const std::exception& error) {
-    last_error = error.what();
-    return 1;
-  }
+  return guarded(1, [&] { return register_read_op(kernel_path), 0; });
 }
 
-/// An op bound to these tensors, outputs first, on CUDA device 0 or the CPU; null on error. `attributes` is a JSON
-/// object; `config` may be null.
-void* kiln_bench_resolve(const char* name, int on_cuda, const KilnBenchTensor* tensors, int num_outputs,
-                         int num_tensors, const char* attributes, const char* config) {
-  try {
-    const kiln::Device device = on_cuda != 0 ? kiln::Device::cuda() : kiln::Device::cpu();
-    std::vector<kiln::TensorView> inputs;
+int kiln_bench_register_kv_series(const char* kernel_path) {
+  return guarded(1, [&] { return register_kv_series_op(kernel_path), 0; });
+}
+
+/// An op bound to these tensors, outputs first, on CUDA device 0 if one of them is there, else on the CPU; null on
+/// error. `attributes` is a JSON object; `config` may be null.
+void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int num_outputs, int num_tensors,
+                         const char* attributes, const char* config) {
+  return guarded(static_cast<void*>(nullptr), [&]() -> void* {
+    kiln::Device device = kiln::Device::cpu();
+    std::vector<kiln::TensorView> inputs, output_views;
     std::vector<kiln::Tensor> outputs;
-    std::vector<kiln::TensorView> output_views;
     for (int i = 0; i < num_tensors; ++i) {
-      const KilnBenchTensor& given = tensors[i];
-      const auto rank = static_cast<std::size_t>(given.ndim);
-      const kiln::TensorView view{given.data, kiln::parse_dtype(given.dtype), device,
-                                  kiln::Dims(std::span(given.shape, rank)), kiln::Dims(std::span(given.strides, rank))};
+      const kiln::TensorView view = view_of(tensors[i]);
+      if (view.device.is_cuda()) device = view.device;
       if (i < num_outputs) {
         outputs.emplace_back(view, nullptr);
         output_views.push_back(view);
@@ -89,12 +81,8 @@ void* kiln_bench_resolve(const char* name, int on_cuda, const KilnBenchTensor* t
       parsed = kiln::parse_config(config);
       options.config = &parsed;
     }
-    return new Call{inputs, output_views, kiln::Stream::default_of(device),
-                    kiln::resolve(name, inputs, parsed_attributes, options)};
-  } catch (const std::exception& error) {
-    last_error = error.what();
-    return nullptr;
-  }
+    return new Call{inputs, output_views, device, kiln::resolve(name, inputs, parsed_attributes, options)};
+  });
 }
 
 /// The variant and config in use, valid until the next call of this function.
@@ -114,16 +102,11 @@ void kiln_bench_cost(void* call, double* flops, double* bytes) {
 
 /// On `stream`, for CUDA; the CPU is done when this returns.
 int kiln_bench_launch(void* call, void* stream) {
-  try {
+  return guarded(1, [&] {
     const Call& bound = *static_cast<Call*>(call);
-    kiln::Stream on = bound.stream;
-    if (on.device.is_cuda()) on = {on.device, stream};
-    bound.op(bound.inputs, bound.outputs, on);
+    bound.op(bound.inputs, bound.outputs, {bound.device, bound.device.is_cuda() ? stream : nullptr});
     return 0;
-  } catch (const std::exception& error) {
-    last_error = error.what();
-    return 1;
-  }
+  });
 }
 
 void kiln_bench_free(void* call) {

@@ -1,0 +1,37 @@
+#pragma once
+
+// What the C interface of libkiln_bench.so is made of. Its functions are for ctypes (benchmarks/kiln_library.py): one
+// process then times Kiln beside torch, Triton and NumPy with one clock. Errors come back as text.
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "core/tensor.hpp"
+
+/// A tensor as Python hands it over; on the CPU or on CUDA device 0. A null `dtype` is a tensor that is left out.
+struct KilnBenchTensor {
+  void* data;
+  const char* dtype;
+  int on_cuda;
+  int ndim;
+  const std::int64_t* shape;
+  const std::int64_t* strides;
+};
+
+kiln::TensorView view_of(const KilnBenchTensor& given);
+
+/// Of this thread's last call that failed.
+std::string& bridge_error();
+
+/// Calls `function`; the text of what it throws becomes bridge_error() and `failed` the result.
+template <typename Function>
+auto guarded(decltype(std::declval<Function>()()) failed, Function&& function) {
+  try {
+    return function();
+  } catch (const std::exception& error) {
+    bridge_error() = error.what();
+    return failed;
+  }
+}
