@@ -43,7 +43,8 @@ class Search {
   struct Request {
     std::size_t candidate = 0;
     int samples = 0;
-    /// What this may take at most, at a guess: for watchdogs. 0 before anything is known.
+    /// All samples together, at the candidate's own speed where it was measured, else at the default's; 0 before that
+    /// is known. For watchdogs.
     double expected_us = 0;
   };
   bool finished() const noexcept { return !request_; }

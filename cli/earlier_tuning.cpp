@@ -16,7 +16,7 @@
 namespace kiln::cli {
 namespace {
 
-constexpr std::int64_t kFinishedFor_s = 24 * 60 * 60;
+constexpr std::int64_t kFinishedSeconds = 24 * 60 * 60;
 
 }  // namespace
 
@@ -31,7 +31,7 @@ std::optional<TuneReport> earlier_tuning(const OpSpec& spec, std::span<const Ten
   if (entry == nullptr || entry->policy != policy) return std::nullopt;
   const std::int64_t age_s = std::time(nullptr) - entry->date_unix_s;
   // An entry has no candidate that never had its turn.
-  if (age_s > kFinishedFor_s || entry->tried.size() != candidates_of(variant.space(target)).size()) return std::nullopt;
+  if (age_s > kFinishedSeconds || entry->tried.size() != candidates_of(variant.space(target)).size()) return std::nullopt;
 
   TuneReport report;
   report.entry = *entry;

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/tensor_map.hpp"
+#include "ops/op_spec.hpp"
 
 namespace kiln {
 namespace {
@@ -36,7 +37,7 @@ void PlanKey::add_text(std::string_view text) {
 
 void PlanKey::add_tensor(const TensorView& view) {
   static_assert(static_cast<int>(DType::bool_) < 64);
-  add(static_cast<std::uint64_t>(view.dtype) | static_cast<std::uint64_t>(view.data == nullptr) << 6 |
+  add(static_cast<std::uint64_t>(view.dtype) | static_cast<std::uint64_t>(is_absent(view)) << 6 |
       static_cast<std::uint64_t>(takes_tensor_map(view.data)) << 7 | static_cast<std::uint64_t>(view.device.type) << 8 |
       static_cast<std::uint64_t>(view.shape.size()) << 16 | static_cast<std::uint64_t>(view.strides.size()) << 24 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(view.device.index)) << 32);

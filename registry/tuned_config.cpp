@@ -27,12 +27,15 @@ const std::string& kernel_hash(const Variant& variant) {
   return hash;
 }
 
-/// ", layout[1]=(1, 4096)" for each input that is not dense and row-major.
-std::string layouts_text(const OpCall& call) {
+/// ", layout[1]=(1, 4096)" for each input that is not dense and row-major, ", host[1]" for one in host memory that a
+/// GPU reads: the bus asks for another config than the GPU's own memory.
+std::string layouts_text(const OpCall& call, Device device) {
   std::string text;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i)
-    if (!call.inputs[i].is_contiguous())
-      text += ", layout[" + std::to_string(i) + "]=" + to_string(call.inputs[i].strides);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorView& input = call.inputs[i];
+    if (!input.is_contiguous()) text += ", layout[" + std::to_string(i) + "]=" + to_string(input.strides);
+    if (device.is_cuda() && !is_absent(input) && !input.device.is_cuda()) text += ", host[" + std::to_string(i) + "]";
+  }
   return text;
 }
 
@@ -54,7 +57,7 @@ TuningKey tuning_key(const OpSpec& spec, const Variant& variant, const OpCall& c
           .variant = variant.name,
           .dtypes = dtypes_text(dtypes),
           .shapes = shape_key(shapes, spec.shape_rule),
-          .attributes = attributes_text(call.attributes) + layouts_text(call),
+          .attributes = attributes_text(call.attributes) + layouts_text(call, device),
           .kernel_hash = kernel_hash(variant),
           .space_hash = space_hash(variant.space(target))};
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -240,17 +241,20 @@ TEST_F(TuningDatabaseTest, LookupsDoNotWaitForAWriter) {
   EXPECT_NE(database_.find(tuned_key(128)), nullptr);
 }
 
-/// A call that is planned asks once; half a thousand entries are more than most devices have.
+/// Measured against reading the file, which lookups must not come near: sanitizers and busy machines slow both. On a
+/// quiet machine a lookup takes a quarter of a microsecond.
 TEST_F(TuningDatabaseTest, FindingCostsLittle) {
+  using Microseconds = std::chrono::duration<double, std::micro>;
   std::vector<TuningEntry> entries;
   for (std::int64_t rows = 0; rows < 500; ++rows) entries.push_back(tuned_entry(rows));
   database_.record(entries);
   TuningDatabase database(folder_);
   const TuningKey present = tuned_key(77);
   const TuningKey absent = tuned_key(1000);
+  const auto before_reading = std::chrono::steady_clock::now();
   ASSERT_NE(database.find(present), nullptr);
-  ASSERT_EQ(database.find(absent), nullptr);
-  double best_us = 1e9;
+  const double reading_us = Microseconds(std::chrono::steady_clock::now() - before_reading).count();
+  double lookup_us = reading_us;
   for (int round = 0; round < 20; ++round) {
     constexpr int kLookups = 500;
     const auto start = std::chrono::steady_clock::now();
@@ -258,11 +262,10 @@ TEST_F(TuningDatabaseTest, FindingCostsLittle) {
       if (database.find(present) == nullptr) FAIL();
       if (database.find(absent) != nullptr) FAIL();
     }
-    const std::chrono::duration<double, std::micro> elapsed = std::chrono::steady_clock::now() - start;
-    best_us = std::min(best_us, elapsed.count() / (2 * kLookups));
+    lookup_us = std::min(lookup_us, Microseconds(std::chrono::steady_clock::now() - start).count() / (2 * kLookups));
   }
-  RecordProperty("lookup_us", std::to_string(best_us));
-  EXPECT_LT(best_us, 50) << "a microsecond where nothing slows the code down, which sanitizers and busy machines do";
+  RecordProperty("lookup_us", std::to_string(lookup_us));
+  EXPECT_LT(lookup_us, reading_us / 500);
 }
 
 }  // namespace

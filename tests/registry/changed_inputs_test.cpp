@@ -176,11 +176,10 @@ TEST_F(ChangedInputsTest, AFailedCheckStopsThePlan) {
     EXPECT_EQ(read_f32(total), (std::vector<float>{2, 3, 4})) << to_string(device);
     if (!device.is_cuda()) continue;
     const OwnedStream stream(device);
+    const Tensor ones = make_f32({1, 1, 1}, device);
     EXPECT_THAT(message_of([&] {
-                  Graph::capture(stream, [&] {
-                    dispatch_gpu_op("accumulate", {total, make_f32({1, 1, 1}, device)}, checked,
-                                    {.stream = stream.get()});
-                  });
+                  Graph::capture(
+                      stream, [&] { dispatch_gpu_op("accumulate", {total, ones}, checked, {.stream = stream.get()}); });
                 }),
                 HasSubstr("without the check"));
   }
