@@ -62,7 +62,8 @@ TuningEntry make_entry(TuningKey key, const TuningResult& result) {
   entry.default_config = result.candidates.at(result.default_index).config;
   entry.relative = result.chosen_relative;
   for (const CandidateEvidence& candidate : result.candidates)
-    if (candidate.outcome != Outcome::untried) entry.tried.push_back(candidate);
+    if (candidate.outcome != Outcome::untried && candidate.outcome != Outcome::ruled_out)
+      entry.tried.push_back(candidate);
   std::ranges::stable_sort(entry.tried, {}, [](const CandidateEvidence& candidate) {
     return candidate.samples == 0 ? std::numeric_limits<double>::infinity() : candidate.median_us;
   });

@@ -80,7 +80,7 @@ struct TuningEntry {
 };
 
 /// What a tuning found, as an entry without history. The search's date, policy and versions are the caller's to fill
-/// in. Candidates that never had their turn are left out.
+/// in. Candidates that never had their turn are left out, and those ruled out, which are ruled out anew each time.
 TuningEntry make_entry(TuningKey key, const TuningResult& result);
 
 /// "2026-11-20T19:00:00Z".

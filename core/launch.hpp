@@ -26,6 +26,7 @@ struct LaunchGeometry {
   /// The kernel may start while the one before it on the stream still runs (programmatic dependent launch, sm_90 or
   /// newer): it runs griddepcontrol.wait before it touches any memory of the call. Ignored on the CPU.
   bool overlaps_previous = false;
+  friend bool operator==(const LaunchGeometry&, const LaunchGeometry&) = default;
 };
 
 /// A kernel's parameters with everything but the tensors' addresses filled in. Built once per plan.
@@ -49,9 +50,12 @@ class ArgumentTemplate {
     int parameter_index;
     int pointer_index;  ///< where `data`, as bind takes it, holds the memory's address
     TensorMap map;
+    friend bool operator==(const TensorMapSlot&, const TensorMapSlot&) = default;
   };
   std::span<const TensorMapSlot> tensor_maps() const noexcept { return tensor_maps_; }
   int size() const noexcept { return static_cast<int>(slots_.size()); }
+  /// Whether both pass the same; values are compared by their bytes, padding included.
+  friend bool operator==(const ArgumentTemplate&, const ArgumentTemplate&) = default;
 
   /// Fills `parameters[i]` with the address of parameter i, tensor maps aside, which are the runtime's to encode
   /// (runtime/tensor_map.hpp). `data[t]` holds the pointer of tensor t and `data[kMaxTensors + w]` that of workspace w;
@@ -66,6 +70,7 @@ class ArgumentTemplate {
   struct Slot {
     std::int32_t pointer_index;  ///< -1: a value, or a tensor map
     std::int32_t value_offset;
+    friend bool operator==(const Slot&, const Slot&) = default;
   };
   void add_slot(Slot slot);
   void add_bytes(const void* bytes, std::size_t size, std::size_t alignment);

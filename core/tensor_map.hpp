@@ -37,6 +37,7 @@ struct TensorMap {
   std::array<std::int32_t, kMaxTensorMapRank> box{};                ///< in elements
   TensorMapSwizzle swizzle = TensorMapSwizzle::none;
   TensorMapPromotion l2_promotion = TensorMapPromotion::none;
+  friend bool operator==(const TensorMap&, const TensorMap&) = default;
 };
 
 /// Which limit of the hardware the map breaks, in words that name field, value and limit; empty when it keeps them all.

@@ -77,6 +77,9 @@ struct Variant {
   /// The untuned default for a call; always valid in `space`.
   std::function<Config(const OpCall&, const Target&)> default_config;
   std::function<LaunchPlan(const OpCall&, const Config&, const Target&)> plan;
+  /// Whether a valid config could be the best one for a call, as far as the spec can tell: the tuner passes over the
+  /// others (tiles of 64 rows where there is one). Empty: every config could.
+  std::function<bool(const OpCall&, const Config&, const Target&)> worth_trying = {};
 };
 
 struct InputSpec {

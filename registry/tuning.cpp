@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -111,6 +112,25 @@ bool is_alive(Stream stream) noexcept {
   }
 }
 
+/// Kernels, template arguments and geometry of a plan.
+std::string signature(const LaunchPlan& plan) {
+  std::string text;
+  for (const KernelLaunch& launch : plan.launches) {
+    text += launch.kernel;
+    for (const TemplateArgument& argument : launch.template_arguments) text += fmt::format(",{}", spell(argument));
+    const auto& [grid, num_warps, shared_bytes, overlaps] = launch.geometry;
+    text += fmt::format(";{}x{}x{} {} {} {} {};", grid[0], grid[1], grid[2], num_warps, shared_bytes, overlaps,
+                        launch.vector_width);
+  }
+  return text;
+}
+
+bool same_arguments(const LaunchPlan& a, const LaunchPlan& b) {
+  return a.workspace_bytes == b.workspace_bytes &&
+         std::equal(a.launches.begin(), a.launches.end(), b.launches.begin(), b.launches.end(),
+                    [](const KernelLaunch& x, const KernelLaunch& y) { return x.arguments == y.arguments; });
+}
+
 /// Runs `body`; a failure that the device does not survive ends the tuning.
 template <typename Body>
 auto guarded(Stream stream, const Body& body) {
@@ -137,10 +157,15 @@ class OpTuning {
         policy_(options.measuring.value_or(default_measuring_policy(stream.device))) {
     if (spec.cost) cost_ = spec.cost(call());
     const ConfigSpace space = choice_.variant->space(target);
+    const Config default_config = in_order_of(space, choice_.config);
+    planned_.emplace(signature(choice_.plan), Planned{default_config, choice_.plan});
     candidates_ =
-        candidates_of(space, {.over_resources = [this](const Config& config) { return over_resources(config); },
+        candidates_of(space, {.over_resources =
+                                  [&](const Config& config) {
+                                    return config == default_config ? std::string() : reason_to_pass_over(config);
+                                  },
                               .lower_bound_us = [this](const Config&) { return roofline_us(); }});
-    default_index_ = index_of(candidates_, in_order_of(space, choice_.config));
+    default_index_ = index_of(candidates_, default_config);
     key_ = tuning_key(spec, *choice_.variant, call(), stream.device, target);
     ops_.resize(candidates_.size());
   }
@@ -153,7 +178,7 @@ class OpTuning {
     const bool on_gpu = stream_.device.is_cuda();
     tuner.search.strategy.kind = options_.strategy;
     // On a CPU compiling takes turns with measuring and is most of the time: large spaces are sampled.
-    if (options_.strategy == StrategyKind::automatic && !on_gpu && candidates_.size() > kMostForExhaustiveOnCpu)
+    if (options_.strategy == StrategyKind::automatic && !on_gpu && num_eligible() > kMostForExhaustiveOnCpu)
       tuner.search.strategy.kind = StrategyKind::evolutionary;
     tuner.search.strategy.seed = options_.seed;
     if (options_.resume) tuner.search.earlier = earlier();
@@ -197,23 +222,39 @@ class OpTuning {
     return peak_gb_s > 0 && is_large ? cost_.bytes / peak_gb_s * 1e-3 : 0;
   }
 
-  std::string over_resources(const Config& config) const {
-    if (!stream_.device.is_cuda()) return {};
-    const std::int32_t limit_bytes = device_info(stream_.device).shared_bytes_per_block;
+  /// Why a config need not be measured, as far as that is clear without.
+  std::string reason_to_pass_over(const Config& config) {
+    const Variant& variant = *choice_.variant;
+    if (variant.worth_trying && !variant.worth_trying(call(), config, target_))
+      return "its tiles are larger than the call";
+    LaunchPlan plan;
     try {
-      for (const KernelLaunch& launch : choice_.variant->plan(call(), config, target_).launches)
-        if (launch.geometry.shared_bytes > limit_bytes)
-          return fmt::format("needs {} bytes of shared memory, the device has {}", launch.geometry.shared_bytes,
-                             limit_bytes);
+      plan = variant.plan(call(), config, target_);
     } catch (const Error& error) {
       return error.what();
     }
+    const std::int32_t limit_bytes = device_info(stream_.device).shared_bytes_per_block;
+    for (const KernelLaunch& launch : plan.launches)
+      if (stream_.device.is_cuda() && launch.geometry.shared_bytes > limit_bytes)
+        return fmt::format("needs {} bytes of shared memory, the device has {}", launch.geometry.shared_bytes,
+                           limit_bytes);
+    const std::string key = signature(plan);
+    const auto [first, last] = planned_.equal_range(key);
+    const auto twin =
+        std::find_if(first, last, [&](const auto& item) { return same_arguments(item.second.plan, plan); });
+    if (twin != last) return fmt::format("launches the same as {}", to_string(twin->second.config));
+    planned_.emplace(key, Planned{config, std::move(plan)});
     return {};
+  }
+
+  std::size_t num_eligible() const {
+    return static_cast<std::size_t>(
+        std::count_if(candidates_.begin(), candidates_.end(), [](const auto& c) { return c.ruled_out.empty(); }));
   }
 
   std::vector<CandidateEvidence> earlier() const {
     const auto entry = TuningDatabase::process().find(key_);
-    if (entry == nullptr || entry->driver != driver() || entry->tried.size() >= candidates_.size() ||
+    if (entry == nullptr || entry->driver != driver() || entry->tried.size() >= num_eligible() ||
         entry->strategy != to_string(options_.strategy) ||
         entry->compiler != compiler_for(stream_.device.type).identity() ||
         std::time(nullptr) - entry->date_unix_s > kResumeWithin_s)
@@ -295,6 +336,11 @@ class OpTuning {
   const std::vector<TensorMeta> metas_;
   const ScratchCall scratch_;
   const Choice choice_;
+  struct Planned {
+    Config config;
+    LaunchPlan plan;
+  };
+  std::unordered_multimap<std::string, Planned> planned_;  ///< by signature, to find configs that launch the same
   const MeasuringPolicy policy_;
   Cost cost_;
   std::vector<Candidate> candidates_;

@@ -223,6 +223,14 @@ std::vector<Variant> reduction_variants(const OpRow& row, const KernelSource& so
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     return make_plan(row, call, config, target);
   };
+  variant.worth_trying = [&row](const OpCall& call, const Config& config, const Target&) {
+    const Reduction reduction = resolve(row, call.inputs[0], call.attributes);
+    const CollapsedReduction collapsed = collapse_call(reduction, call);
+    const bool rows = collapsed.reduces_rows();
+    const std::int64_t kept = collapsed.kept[0].extent, reduced = collapsed.reduced[0].extent;
+    return config.at("BLOCK_M") <= ceil_power_of_two(rows ? kept : reduced) &&
+           config.at("BLOCK_N") <= ceil_power_of_two(rows ? reduced : kept);
+  };
   return {variant};
 }
 
