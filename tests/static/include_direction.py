@@ -36,6 +36,7 @@ CONFINED = [
     (r"dlpack/.*", r"core/dlpack\.cpp|tests/core/dlpack_test\.cpp"),
     (r"xxhash\.h|xxh3\.h", r"core/content_hash\.cpp"),
     (r"CLI/.*", r"cli/.*"),
+    (r"nlohmann/.*", r"(cli|tests|benchmarks)/.*|autotune/database_document\.cpp|registry/call_trace\.cpp"),
     (r"(oneapi/)?tbb/.*|tbb\.h", r"(runtime|benchmarks)/.*\.cpp"),
 ]
 
