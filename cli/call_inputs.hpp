@@ -18,9 +18,9 @@ struct CallText {
 
 /// Shapes and dtypes of the op's inputs. One shape or dtype serves all inputs, otherwise there is one per input; with
 /// one dtype, an input that is bool in all of the op's examples beside inputs that are not (where's condition) stays
-/// bool, and an input that does not take it gets the first of its own. Without a dtype: f32 where the op takes it. Where the op refuses its optional inputs (an attribute stands for
-/// them), they are left out. An op without inputs has none. UsageError(value) for
-/// malformed text and counts that do not fit.
+/// bool, and an input that does not take it gets the first of its own. Without a dtype: f32 where the op takes it.
+/// Where the op refuses its optional inputs (an attribute stands for them), they are left out. An op without inputs has
+/// none. UsageError(value) for malformed text and counts that do not fit.
 std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, const Attributes& attributes);
 
 /// Dense views with an address that is not null, but that nothing may be read from: enough for a spec to look at.

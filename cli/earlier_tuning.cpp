@@ -31,7 +31,8 @@ std::optional<TuneReport> earlier_tuning(const OpSpec& spec, std::span<const Ten
   if (entry == nullptr || entry->policy != policy) return std::nullopt;
   const std::int64_t age_s = std::time(nullptr) - entry->date_unix_s;
   // An entry has no candidate that never had its turn.
-  if (age_s > kFinishedSeconds || entry->tried.size() != candidates_of(variant.space(target)).size()) return std::nullopt;
+  if (age_s > kFinishedSeconds || entry->tried.size() != candidates_of(variant.space(target)).size())
+    return std::nullopt;
 
   TuneReport report;
   report.entry = *entry;

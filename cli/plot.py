@@ -1,4 +1,4 @@
-"""Draws what `kiln tune` and `kiln bench --sweep` found: plot.py KIND INPUT.json OUTPUT.png
+"""Draws what `kiln tune` found: plot.py KIND INPUT.json OUTPUT.png
 
 Started by the kiln command, which embeds it; KIND is tuning.
 """

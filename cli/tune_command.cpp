@@ -100,7 +100,7 @@ Summary summarize_call(const std::string& call, const TuningEntry& entry) {
     const CandidateEvidence* const evidence = entry.evidence_of(config);
     return evidence == nullptr ? std::string("-") : format_duration_us(evidence->median_us);
   };
-  return {call, time(entry.default_config), time(entry.config), gain_text(entry), to_string(entry.config)};
+  return {call, time(entry.default_config), time(entry.config), gain_text(entry), config_text(entry.config)};
 }
 
 class TuneSession {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -65,6 +67,10 @@ std::string failures_text(const TuningEntry& entry) {
 
 }  // namespace
 
+std::string config_text(const Config& config) {
+  return config.empty() ? "no tunables" : to_string(config);
+}
+
 std::string gain_text(const TuningEntry& entry) {
   if (entry.config == entry.default_config) return "the default stays";
   const CandidateEvidence* const chosen = entry.evidence_of(entry.config);
@@ -76,19 +82,22 @@ std::string gain_text(const TuningEntry& entry) {
 std::string tuning_text(const TuneReport& report) {
   const TuningEntry& entry = report.entry;
   std::vector<std::vector<std::string>> rows{{"", "config", "median", "95% interval", "of the default", "rate"}};
-  std::size_t shown = 0, measured = 0;
-  for (const CandidateEvidence& evidence : entry.tried) {
-    if (evidence.samples == 0) continue;
-    ++measured;
+  std::vector<CandidateEvidence> timed;
+  std::ranges::copy_if(entry.tried, std::back_inserter(timed),
+                       [](const auto& evidence) { return evidence.samples > 0; });
+  // On a busy machine the few samples of one that was cut may have a lower median than the best.
+  std::ranges::stable_partition(timed, [](const auto& evidence) { return evidence.outcome != Outcome::cut; });
+  std::size_t shown = 0;
+  for (const CandidateEvidence& evidence : timed) {
     if (++shown > kShown && evidence.config != entry.default_config && evidence.config != entry.config) continue;
-    rows.push_back({role_text(evidence, entry), to_string(evidence.config), format_duration_us(evidence.median_us),
+    rows.push_back({role_text(evidence, entry), config_text(evidence.config), format_duration_us(evidence.median_us),
                     interval_text(evidence), relative_text(evidence), rate_text(report.cost, evidence.median_us)});
   }
   std::string text = format_table(rows, 2);
   const bool is_default_kept = entry.config == entry.default_config;  // the verdict says so
   text += fmt::format("  {}{}\n", is_default_kept ? "" : "gain: " + gain_text(entry) + "; ", report.result.verdict);
   const std::string failures = failures_text(entry);
-  text += fmt::format("  {} of {} configs measured{}{}, {} samples in {:.1f} s ({}){}\n", measured,
+  text += fmt::format("  {} of {} configs measured{}{}, {} samples in {:.1f} s ({}){}\n", timed.size(),
                       report.result.candidates.size(), failures.empty() ? "" : ", ", failures, report.result.samples,
                       report.elapsed_s, to_string(entry.policy),
                       report.result.complete ? "" : "; stopped before the search was over");

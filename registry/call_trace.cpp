@@ -116,7 +116,9 @@ TracedCall parse_call(std::string_view line) {
     for (const auto& [name, value] : json.at("attributes").items()) call.attributes.set(name, parse_value(value));
     return call;
   } catch (const Json::exception& error) {
-    throw_value_error(std::string("no call of a trace: ") + error.what());
+    const std::string text = error.what();  // "[json.exception.parse_error.101] parse error at ..."
+    const std::size_t code_end = text.find("] ");
+    throw_value_error("no call of a trace: " + (code_end == std::string::npos ? text : text.substr(code_end + 2)));
   }
 }
 

@@ -110,7 +110,7 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
   const std::vector<TensorView> outputs =
       tensors.num_outputs > 0 ? copy_views(tensors.outputs()) : dense_outputs(metas, stream.device);
   const OpCall call{inputs, outputs, complete};
-  if (tuning == TuningPolicy::first_use && options.config == nullptr && addresses == Addresses::checked)
+  if (tuning == TuningPolicy::first_use && options.config == nullptr)
     detail::tune_at_first_use(spec, call, stream, target);
   if (tuning != TuningPolicy::off && options.config == nullptr) trace_call(spec, inputs, attributes, stream.device);
   return PlanCache::process().insert(key, build_plan(spec, call, metas, target, stream.device, options.config,
@@ -120,7 +120,9 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
 std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& tensors, const Attributes& attributes,
                                       const DispatchOptions& options, Stream stream, Addresses addresses) {
   PlanKey key;
-  const TuningPolicy tuning = options.tuning.value_or(tuning_policy());
+  TuningPolicy tuning = options.tuning.value_or(tuning_policy());
+  // Without data there is nothing to measure with; the plan must not pass for one of a call that was tuned.
+  if (tuning == TuningPolicy::first_use && addresses == Addresses::ignored) tuning = TuningPolicy::use;
   key.encode(name, tensors.inputs(), tensors.outputs(), attributes, options.config, tuning);
   RecentPlans& recent = RecentPlans::of_this_thread();
   if (const auto* plan = recent.find(key)) return *plan;
