@@ -127,7 +127,9 @@ TEST_F(TuningTest, ChoosesTheFastestThatIsRightAndLaterCallsUseIt) {
     const Tensor x = ramp(200'000, device);
     EXPECT_EQ(report_of(x).config_source, "default");
     const TuneReport report = tune_op("scaled", std::vector<TensorView>{x}, {}, quick());
-    EXPECT_EQ(report.entry.config, (Config{{"KIND", 0}, {"REPEAT", 1}})) << report.result.verdict;
+    // On a GPU that other processes use REPEAT 1 and 2 are not far apart; the default's 4 is.
+    EXPECT_EQ(report.entry.config.at("KIND"), 0) << report.result.verdict;
+    EXPECT_LE(report.entry.config.at("REPEAT"), 2) << report.result.verdict;
     int mismatched = 0, uncompiled = 0;
     for (const CandidateEvidence& evidence : report.result.candidates) {
       mismatched += evidence.outcome == Outcome::mismatched;
@@ -159,7 +161,8 @@ TEST_F(TuningTest, InputsThatTheOpChangesStayAsTheyWere) {
     const Tensor total = make_f32(std::vector<float>(50'000, 7), device), x = ramp(50'000, device),
                  out = make_f32(std::vector<float>(50'000, -1), device);
     const TuneReport report = tune_op("scaled_into", std::vector<TensorView>{total, x, out}, {}, quick());
-    EXPECT_EQ(report.entry.config, (Config{{"KIND", 0}, {"REPEAT", 1}})) << report.result.verdict;
+    EXPECT_EQ(report.entry.config.at("KIND"), 0) << report.result.verdict;
+    EXPECT_LE(report.entry.config.at("REPEAT"), 2) << report.result.verdict;
     EXPECT_EQ(read_f32(total), std::vector<float>(50'000, 7));
     EXPECT_EQ(read_f32(out), std::vector<float>(50'000, -1));
   }
