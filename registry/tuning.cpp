@@ -30,8 +30,8 @@ namespace {
 
 constexpr int kMostCompileThreads = 8;
 constexpr std::size_t kMostForExhaustiveOnCpu = 128;
-constexpr std::int64_t kResumeWithin_s = 24 * 60 * 60;
-constexpr double kFirstUseBudget_s = 2;
+constexpr std::int64_t kResumeWithinSeconds = 24 * 60 * 60;
+constexpr double kFirstUseBudgetSeconds = 2;
 constexpr std::uint8_t kPoison = 0xA5;
 /// Calls shorter than this are warmed up by one that does not count.
 constexpr double kWarmUpBelowUs = 10'000;
@@ -257,7 +257,7 @@ class OpTuning {
     if (entry == nullptr || entry->driver != driver() || entry->tried.size() >= num_eligible() ||
         entry->strategy != to_string(options_.strategy) ||
         entry->compiler != compiler_for(stream_.device.type).identity() ||
-        std::time(nullptr) - entry->date_unix_s > kResumeWithin_s)
+        std::time(nullptr) - entry->date_unix_s > kResumeWithinSeconds)
       return {};
     return entry->tried;
   }
@@ -425,7 +425,7 @@ void tune_at_first_use(const OpSpec& spec, const OpCall& call, Stream stream, co
       return;
     TuneOptions options;
     const auto budget_s = environment_int("KILN_TUNING_BUDGET");
-    options.budget_s = budget_s.has_value() ? static_cast<double>(*budget_s) : kFirstUseBudget_s;
+    options.budget_s = budget_s.has_value() ? static_cast<double>(*budget_s) : kFirstUseBudgetSeconds;
     const TuneReport report = tune_locked(spec, call.inputs, call.attributes, stream, target, options);
     log_tuning(fmt::format("op '{}' was tuned at its first use in {:.2f} s: {}", spec.name, report.elapsed_s,
                            report.result.verdict));
