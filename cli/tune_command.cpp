@@ -82,6 +82,7 @@ void show_progress(ProgressLine& line, const std::string& call, const TuningProg
     }
     std::fclose(file);
   }
+  std::erase(words, "--retune");  // it would forget what was just found
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

@@ -4,6 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <mutex>
@@ -21,6 +24,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+const char* number_text(double value) {
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
 Json value_json(const AttributeValue& value) {
   return std::visit(
       [](const auto& held) -> Json {
@@ -29,6 +36,8 @@ Json value_json(const AttributeValue& value) {
           return nullptr;
         else if constexpr (std::is_same_v<T, DType>)
           return Json{{"dtype", name(held)}};
+        else if constexpr (std::is_same_v<T, double>)
+          return std::isfinite(held) ? Json(held) : Json{{"number", number_text(held)}};  // JSON has no such numbers
         else
           return held;
       },
@@ -42,6 +51,7 @@ AttributeValue parse_value(const Json& json) {
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
   if (json.is_array()) return json.get<std::vector<std::int64_t>>();
+  if (json.contains("number")) return std::strtod(json.at("number").get<std::string>().c_str(), nullptr);
   return parse_dtype(json.at("dtype").get<std::string>());
 }
 
@@ -69,8 +79,10 @@ Json tensor_json(const TensorView& view, DeviceType device) {
 TensorView parse_tensor(const Json& json, DeviceType device) {
   if (json.is_null()) return {};
   const bool is_pinned = json.value("pinned", false);
-  TensorView view = dense_view(nullptr, parse_dtype(json.at("dtype").get<std::string>()), dims_of(json.at("shape")),
-                               {is_pinned ? DeviceType::cpu : device, 0});
+  // An address that nothing may be read from: without one a scalar of the CPU would pass for an input left out.
+  TensorView view =
+      dense_view(reinterpret_cast<void*>(std::uintptr_t{1} << 20), parse_dtype(json.at("dtype").get<std::string>()),
+                 dims_of(json.at("shape")), {is_pinned ? DeviceType::cpu : device, 0});
   if (json.contains("strides")) view.strides = dims_of(json.at("strides"));
   if (view.strides.size() != view.shape.size()) throw_value_error("there must be one stride for each dimension");
   return view;

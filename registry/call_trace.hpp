@@ -15,8 +15,9 @@ namespace kiln {
 struct TracedCall {
   std::string op;
   DeviceType device = DeviceType::cpu;
-  std::vector<TensorView> inputs;  ///< without data; those in host memory that a GPU reads are on the CPU
-  Attributes attributes;           ///< those that differ from their defaults
+  std::vector<TensorView>
+      inputs;             ///< nothing may be read from them; those in host memory that a GPU reads are on the CPU
+  Attributes attributes;  ///< those that differ from their defaults
 };
 
 /// One line of JSON.

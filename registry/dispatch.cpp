@@ -59,6 +59,8 @@ std::vector<TensorView> dense_outputs(std::span<const TensorMeta> metas, Device 
 Device device_of(const CallTensors& tensors, const std::optional<Stream>& stream, std::string_view op) {
   for (const TensorView* input : tensors.inputs())
     if (input->device.is_cuda()) return input->device;
+  for (const TensorView* output : tensors.outputs())
+    if (output->device.is_cuda()) return output->device;
   if (tensors.num_inputs > 0) return tensors.inputs().front()->device;
   if (tensors.num_outputs > 0) return tensors.outputs().front()->device;
   if (stream.has_value()) return stream->device;
@@ -123,7 +125,7 @@ std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& 
   TuningPolicy tuning = options.tuning.value_or(tuning_policy());
   // Without data there is nothing to measure with; the plan must not pass for one of a call that was tuned.
   if (tuning == TuningPolicy::first_use && addresses == Addresses::ignored) tuning = TuningPolicy::use;
-  key.encode(name, tensors.inputs(), tensors.outputs(), attributes, options.config, tuning);
+  key.encode(name, tensors.inputs(), tensors.outputs(), attributes, options.config, tuning, stream.device);
   RecentPlans& recent = RecentPlans::of_this_thread();
   if (const auto* plan = recent.find(key)) return *plan;
   std::shared_ptr<const Plan> plan = PlanCache::process().find(key);

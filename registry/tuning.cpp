@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -247,6 +248,11 @@ class OpTuning {
     return {};
   }
 
+  static bool has_hung(const TuningEntry& entry) {
+    return std::any_of(entry.tried.begin(), entry.tried.end(),
+                       [](const CandidateEvidence& evidence) { return evidence.outcome == Outcome::hung; });
+  }
+
   std::size_t num_eligible() const {
     return static_cast<std::size_t>(
         std::count_if(candidates_.begin(), candidates_.end(), [](const auto& c) { return c.ruled_out.empty(); }));
@@ -254,7 +260,7 @@ class OpTuning {
 
   std::vector<CandidateEvidence> earlier() const {
     const auto entry = TuningDatabase::process().find(key_);
-    if (entry == nullptr || entry->driver != driver() || entry->tried.size() >= num_eligible() ||
+    if (entry == nullptr || entry->driver != driver() || (entry->tried.size() >= num_eligible() && !has_hung(*entry)) ||
         entry->strategy != to_string(options_.strategy) ||
         entry->compiler != compiler_for(stream_.device.type).identity() ||
         std::time(nullptr) - entry->date_unix_s > kResumeWithinSeconds)
@@ -421,8 +427,10 @@ void tune_at_first_use(const OpSpec& spec, const OpCall& call, Stream stream, co
     refuse_capture(spec, stream);
     const std::lock_guard lock(tuning_mutex());  // of several threads that make one call, the first one tunes it
     const Choice choice = choose(spec, call, target, nullptr);
-    if (TuningDatabase::process().find(tuning_key(spec, *choice.variant, call, stream.device, target)) != nullptr)
-      return;
+    const TuningKey key = tuning_key(spec, *choice.variant, call, stream.device, target);
+    // Once: what could not be tuned, or is tuned under the key of dense outputs, must not be tuned at every call.
+    static auto* const attempted = new std::set<std::string>;
+    if (!attempted->insert(hash_of(key).hex()).second || TuningDatabase::process().find(key) != nullptr) return;
     TuneOptions options;
     const auto budget_s = environment_int("KILN_TUNING_BUDGET");
     options.budget_s = budget_s.has_value() ? static_cast<double>(*budget_s) : kFirstUseBudgetSeconds;

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 
 #include "core/errors.hpp"
 #include "registry/registry.hpp"
@@ -29,6 +30,7 @@ TracedCall sample_call() {
                      {"dims", std::vector<std::int64_t>{0, 2}},
                      {"dtype", DType::f16},
                      {"keepdim", true},
+                     {"max", std::numeric_limits<double>::infinity()},
                      {"min", std::monostate{}}};
   return call;
 }
@@ -47,6 +49,7 @@ TEST(CallTrace, ReadsWhatItWrites) {
     EXPECT_EQ(back.inputs[i].device, call.inputs[i].device);
   }
   EXPECT_TRUE(is_absent(back.inputs[2]));
+  EXPECT_FALSE(is_absent(back.inputs[3]));
 }
 
 TEST(CallTrace, DistinctCallsOnceInOrder) {

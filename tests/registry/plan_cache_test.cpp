@@ -30,6 +30,16 @@ TensorView view(const Dims& shape, const Dims& strides, DType dtype = DType::f32
   return {nullptr, dtype, device, shape, strides};
 }
 
+TEST(PlanKeyTest, KnowsTheDeviceOfACallWithoutTensors) {
+  const auto words_on = [](Device device) {
+    PlanKey key;
+    key.encode("uniform", {}, {}, {}, nullptr, TuningPolicy::use, device);
+    return std::vector<std::uint64_t>(key.words().begin(), key.words().end());
+  };
+  EXPECT_NE(words_on(Device::cpu()), words_on(Device::cuda(0)));
+  EXPECT_NE(words_on(Device::cuda(0)), words_on(Device::cuda(1)));
+}
+
 TEST(PlanKeyTest, TellsApartEverythingThatAPlanDependsOn) {
   const TensorView x = view({4, 3}, {3, 1});
   const Config config{{"BLOCK_SIZE", 64}}, other_config{{"BLOCK_SIZE", 128}};
