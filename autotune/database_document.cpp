@@ -86,6 +86,11 @@ class Fields {
     return at(name).get<std::string>();
   }
 
+  bool boolean(const char* name) const {
+    if (!at(name).is_boolean()) refuse(name, "true or false");
+    return at(name).get<bool>();
+  }
+
   std::string nonempty_text(const char* name) const {
     std::string value = text(name);
     if (value.empty()) refuse(name, "a string that is not empty");
@@ -157,10 +162,10 @@ class Fields {
   const Json& json_;
 };
 
-constexpr const char* kKnownFields[] = {"op",      "variant",    "dtypes",      "shapes",     "attributes",
-                                        "device",  "processors", "kernel_hash", "space_hash", "config",
-                                        "default", "relative",   "launch",      "l2",         "strategy",
-                                        "driver",  "compiler",   "date",        "history",    "tried"};
+constexpr const char* kKnownFields[] = {"op",         "variant",     "dtypes",     "shapes", "attributes", "device",
+                                        "processors", "kernel_hash", "space_hash", "config", "default",    "relative",
+                                        "launch",     "l2",          "strategy",   "driver", "compiler",   "date",
+                                        "history",    "tried",       "complete"};
 
 // ---- writing
 
@@ -222,6 +227,7 @@ Json fields_json(const TuningEntry& entry) {
   put_interval(json, "relative", entry.relative);
   put_policy(json, entry.policy);
   json["strategy"] = entry.strategy;
+  json["complete"] = entry.complete;
   json["driver"] = entry.driver;
   json["compiler"] = entry.compiler;
   json["date"] = format_date(entry.date_unix_s);
@@ -321,6 +327,7 @@ TuningEntry read_entry(const Json& json) {
   entry.relative = fields.interval("relative");
   entry.policy = read_policy(fields);
   entry.strategy = fields.text("strategy");
+  entry.complete = fields.has("complete") && fields.boolean("complete");
   entry.driver = fields.text("driver");
   entry.compiler = fields.text("compiler");
   entry.date_unix_s = fields.date("date");

@@ -61,6 +61,7 @@ TuningEntry make_entry(TuningKey key, const TuningResult& result) {
   entry.config = result.candidates.at(result.chosen).config;
   entry.default_config = result.candidates.at(result.default_index).config;
   entry.relative = result.chosen_relative;
+  entry.complete = result.complete;
   for (const CandidateEvidence& candidate : result.candidates)
     if (candidate.outcome != Outcome::untried && candidate.outcome != Outcome::ruled_out)
       entry.tried.push_back(candidate);

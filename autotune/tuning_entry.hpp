@@ -67,9 +67,10 @@ struct TuningEntry {
   Config default_config;
   Interval relative{1, 1};  ///< the winner's time over the default's, measured side by side: 0.8 takes a fifth less
   MeasuringPolicy policy;
-  std::string strategy;  ///< the search's: "exhaustive"
-  std::string driver;    ///< its version; empty on the CPU
-  std::string compiler;  ///< Compiler::identity(): "nvrtc 13.0"
+  std::string strategy;   ///< the search's: "exhaustive"
+  bool complete = false;  ///< the search came to its end
+  std::string driver;     ///< its version; empty on the CPU
+  std::string compiler;   ///< Compiler::identity(): "nvrtc 13.0"
   std::int64_t date_unix_s = 0;
   std::vector<CandidateEvidence> tried;  ///< best first, then those without a time
   std::vector<PastMeasurement> history;  ///< oldest first, the last kHistoryLength of this key, this one included

@@ -5,7 +5,6 @@
 #include <ctime>
 #include <vector>
 
-#include "autotune/candidate.hpp"
 #include "autotune/database.hpp"
 #include "cli/call_inputs.hpp"
 #include "cli/quantity.hpp"
@@ -30,9 +29,7 @@ std::optional<TuneReport> earlier_tuning(const OpSpec& spec, std::span<const Ten
   const auto entry = TuningDatabase::process().find(tuning_key(spec, variant, call, device, target));
   if (entry == nullptr || entry->policy != policy) return std::nullopt;
   const std::int64_t age_s = std::time(nullptr) - entry->date_unix_s;
-  // An entry has no candidate that never had its turn.
-  if (age_s > kFinishedSeconds || entry->tried.size() != candidates_of(variant.space(target)).size())
-    return std::nullopt;
+  if (age_s > kFinishedSeconds || !entry->complete) return std::nullopt;
 
   TuneReport report;
   report.entry = *entry;

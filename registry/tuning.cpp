@@ -248,11 +248,6 @@ class OpTuning {
     return {};
   }
 
-  static bool has_hung(const TuningEntry& entry) {
-    return std::any_of(entry.tried.begin(), entry.tried.end(),
-                       [](const CandidateEvidence& evidence) { return evidence.outcome == Outcome::hung; });
-  }
-
   std::size_t num_eligible() const {
     return static_cast<std::size_t>(
         std::count_if(candidates_.begin(), candidates_.end(), [](const auto& c) { return c.ruled_out.empty(); }));
@@ -260,7 +255,7 @@ class OpTuning {
 
   std::vector<CandidateEvidence> earlier() const {
     const auto entry = TuningDatabase::process().find(key_);
-    if (entry == nullptr || entry->driver != driver() || (entry->tried.size() >= num_eligible() && !has_hung(*entry)) ||
+    if (entry == nullptr || entry->driver != driver() || entry->complete ||
         entry->strategy != to_string(options_.strategy) ||
         entry->compiler != compiler_for(stream_.device.type).identity() ||
         std::time(nullptr) - entry->date_unix_s > kResumeWithinSeconds)

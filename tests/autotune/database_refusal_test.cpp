@@ -16,6 +16,7 @@
 #include "tests/autotune/tuned.hpp"
 #include "tests/child_process.hpp"
 #include "tests/temporary_directory.hpp"
+#include "tests/tmpfs.hpp"
 
 /// Disks that refuse: full, read-only, or another user's. Each check runs in a child, whose limits, identity and mounts
 /// are its own.
@@ -25,11 +26,12 @@ namespace {
 namespace fs = std::filesystem;
 using test::ChildProcess;
 using test::kDeviceFile;
+using test::kNotPermitted;
+using test::run_on_tmpfs;
 using test::tuned_entry;
 using test::tuned_key;
 
 constexpr uid_t kNobody = 65534;
-constexpr int kNotPermitted = 77;
 constexpr TuningDatabase::Clock::duration kAlways{};
 
 /// An entry that takes about 1 MB.
@@ -91,18 +93,6 @@ TEST_F(TuningDatabaseRefusalTest, AFileSizeLimitIsSurvived) {
     return check_full_disk(folder_, [&] { limit(true); }, [&] { limit(false); });
   });
   EXPECT_EQ(child.wait(), 0);
-}
-
-/// Runs `body` in a child that sees a file system of its own mounted at `path`.
-int run_on_tmpfs(const fs::path& path, const char* options, const std::function<int()>& body) {
-  fs::create_directories(path);
-  return ChildProcess([&] {
-           if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-               ::mount("none", path.c_str(), "tmpfs", 0, options) != 0)
-             return kNotPermitted;
-           return body();
-         })
-      .wait();
 }
 
 TEST_F(TuningDatabaseRefusalTest, AFullDiskIsSurvived) {

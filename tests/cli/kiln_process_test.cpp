@@ -16,6 +16,7 @@
 #include "cli/subprocess.hpp"
 #include "compiler/compiler.hpp"
 #include "runtime/memory.hpp"
+#include "tests/cli/kiln_process.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace kiln::cli {
@@ -32,13 +33,7 @@ class KilnProcessTest : public testing::Test {
  protected:
   KilnProcessTest() { ::setenv("KILN_CACHE_DIR", directory_.file("cache").c_str(), 1); }
 
-  static SubprocessResult kiln(std::vector<std::string> arguments) {
-    // The build puts the command beside the test.
-    arguments.insert(arguments.begin(), std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kiln");
-    const auto result = run_subprocess(arguments);
-    if (!result) throw std::runtime_error("there is no " + arguments[0]);
-    return *result;
-  }
+  static SubprocessResult kiln(std::vector<std::string> arguments) { return run_kiln(std::move(arguments)); }
   /// The first line on stderr of a command that must fail with `status`, and print nothing else.
   static std::string error_of(int status, const std::vector<std::string>& arguments) {
     const SubprocessResult result = kiln(arguments);

@@ -12,6 +12,7 @@
 
 #include "cli/subprocess.hpp"
 #include "compiler/compiler.hpp"
+#include "tests/cli/kiln_process.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace kiln::cli {
@@ -32,13 +33,7 @@ class TuneProcessTest : public testing::Test {
     for (const char* variable : {"KILN_TUNING", "KILN_TRACE"}) ::unsetenv(variable);
   }
 
-  static std::string command() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kiln"; }
-  static SubprocessResult kiln(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), command());
-    const auto result = run_subprocess(arguments);
-    if (!result) throw std::runtime_error("there is no " + arguments[0]);
-    return *result;
-  }
+  static SubprocessResult kiln(std::vector<std::string> arguments) { return run_kiln(std::move(arguments)); }
   static json json_of(std::vector<std::string> arguments) {
     arguments.emplace_back("--json");
     const SubprocessResult result = kiln(arguments);
@@ -178,7 +173,7 @@ for turn in $(seq 400); do
 done
 kill -INT $tuning
 wait $tuning)sh";
-  const auto result = run_subprocess({"sh", "-c", interrupted, command(), shapes});
+  const auto result = run_subprocess({"sh", "-c", interrupted, kiln_program(), shapes});
   ASSERT_TRUE(result);
   EXPECT_EQ(result->exit_status, 1);
   EXPECT_THAT(result->standard_error,

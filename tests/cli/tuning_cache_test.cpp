@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "autotune/database.hpp"
-#include "cli/subprocess.hpp"
 #include "registry/plan.hpp"
 #include "registry/registry.hpp"
 #include "registry/tuned_config.hpp"
 #include "runtime/memory.hpp"
 #include "tests/autotune/tuned.hpp"
+#include "tests/cli/kiln_process.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace kiln::cli {
@@ -34,11 +34,8 @@ class TuningCacheTest : public testing::Test {
   TuningCacheTest() { ::setenv("KILN_CACHE_DIR", directory_.file("cache").c_str(), 1); }
 
   static SubprocessResult kiln(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(),
-                     {std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kiln", "cache"});
-    const auto result = run_subprocess(arguments);
-    if (!result) throw std::runtime_error("there is no " + arguments[0]);
-    return *result;
+    arguments.insert(arguments.begin(), "cache");
+    return run_kiln(std::move(arguments));
   }
   static std::string error_of(int status, const std::vector<std::string>& arguments) {
     const SubprocessResult result = kiln(arguments);

@@ -15,6 +15,7 @@
 #include "tests/child_process.hpp"
 #include "tests/core/store_contents.hpp"
 #include "tests/temporary_directory.hpp"
+#include "tests/tmpfs.hpp"
 
 /// Disks that refuse: full, read-only, or another user's. Each check runs in a child, whose limits, identity and mounts
 /// are its own.
@@ -27,12 +28,13 @@ using test::count_files;
 using test::entry_path;
 using test::kAmpleBytes;
 using test::key_of;
+using test::kNotPermitted;
 using test::payload_of;
+using test::run_on_tmpfs;
 using test::TemporaryDirectory;
 using ::testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
-constexpr int kNotPermitted = 77;
 
 class DiskStoreRefusalTest : public ::testing::Test {
  protected:
@@ -177,18 +179,6 @@ TEST_F(DiskStoreRefusalTest, AFileSizeLimitIsSurvived) {
     return check_full_disk(root_, [&] { limit(100'000); }, [&] { limit(RLIM_INFINITY); });
   });
   EXPECT_EQ(child.wait(), 0);
-}
-
-/// Runs `body` in a child that sees a file system of its own mounted at `path`.
-int run_on_tmpfs(const fs::path& path, const char* options, const std::function<int()>& body) {
-  fs::create_directories(path);
-  return ChildProcess([&] {
-           if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-               ::mount("none", path.c_str(), "tmpfs", 0, options) != 0)
-             return kNotPermitted;
-           return body();
-         })
-      .wait();
 }
 
 TEST_F(DiskStoreRefusalTest, AFullDiskIsSurvived) {
