@@ -14,6 +14,7 @@
 #include "registry/pack_weight.hpp"
 #include "registry/registry.hpp"
 #include "registry/tuning.hpp"
+#include "registry/user_kernel.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/event_timer.hpp"
 #include "runtime/host_memory.hpp"

@@ -15,6 +15,11 @@ struct PlayoffOptions {
   Precision precision;
   /// What a candidate must save at least, beyond its interval, to replace the default.
   double least_gain = 0.005;
+  /// More of it where the default's own time moved during the search: each 1% asks for so much more, up to the most.
+  /// Configs trade places between the states of a machine: two of matmul's differ by -2% to +4% as a GPU's clock sinks
+  /// under load, and no number of rounds in one state shows that.
+  double gain_per_drift = 0.1;
+  double most_asked_for_drift = 0.015;
   /// A finalist that takes at most this share more than the fastest one ties with it.
   double tie = 0.005;
 };

@@ -185,7 +185,9 @@ void Search::start_playoff() {
     if (candidate != board_.default_index() && finalists.size() < options_.strategy.finalists &&
         board_.interval(candidate).low < 1)
       finalists.push_back(candidate);
-  playoff_.emplace(std::move(finalists), options_.playoff);
+  PlayoffOptions options = options_.playoff;
+  options.least_gain = least_gain();
+  playoff_.emplace(std::move(finalists), options);
   phase_ = Phase::playoff;
 }
 

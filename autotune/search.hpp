@@ -92,6 +92,8 @@ class Search {
   double best_us() const;
   void close_block(std::span<const double> closing_us);
   std::optional<std::size_t> winner() const;
+  /// What the winner must save, on a machine that moved as much as this one did.
+  double least_gain() const;
   std::string verdict(const TuningResult& result) const;
   CandidateEvidence evidence_of(std::size_t candidate) const;
 

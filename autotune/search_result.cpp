@@ -25,6 +25,12 @@ std::string gain_text(Interval relative, double median) {
 
 }  // namespace
 
+double Search::least_gain() const {
+  const PlayoffOptions& options = options_.playoff;
+  return std::min(options.least_gain + options.gain_per_drift * scale_.drift(),
+                  std::max(options.least_gain, options.most_asked_for_drift));
+}
+
 std::optional<std::size_t> Search::winner() const {
   if (!default_failure_.empty()) return std::nullopt;
   if (playoff_ && (phase_ == Phase::finished || static_cast<std::size_t>(playoff_->rounds()) >= kFewestForInterval))
@@ -32,7 +38,7 @@ std::optional<std::size_t> Search::winner() const {
   // Stopped before the playoff: only what is faster beyond the default's own noise counts.
   const std::vector<std::size_t> ranking = board_.ranking();
   const double default_low = board_.interval(board_.default_index()).low;
-  if (!ranking.empty() && board_.interval(ranking.front()).high < default_low * (1 - options_.playoff.least_gain))
+  if (!ranking.empty() && board_.interval(ranking.front()).high < default_low * (1 - least_gain()))
     return ranking.front();
   return std::nullopt;
 }

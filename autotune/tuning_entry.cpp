@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/errors.hpp"
+
 namespace kiln {
 namespace {
 
@@ -48,6 +50,25 @@ std::string to_string(const TuningKey& key) {
 std::string to_string(const MeasuringPolicy& policy) {
   return fmt::format("{}, {} L2", policy.launch == MeasuringPolicy::Launch::graph ? "graph" : "eager",
                      policy.l2 == MeasuringPolicy::L2::flushed ? "flushed" : "hot");
+}
+
+MeasuringPolicy parse_measuring_policy(std::string_view text, MeasuringPolicy fallback) {
+  MeasuringPolicy policy = fallback;
+  std::size_t end = 0;
+  for (std::size_t begin = text.find_first_not_of(", "); begin < text.size();
+       begin = text.find_first_not_of(", ", end)) {
+    end = std::min(text.find_first_of(", ", begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (word == "eager" || word == "graph") {
+      policy.launch = word == "graph" ? MeasuringPolicy::Launch::graph : MeasuringPolicy::Launch::eager;
+    } else if (word == "hot" || word == "flushed") {
+      policy.l2 = word == "hot" ? MeasuringPolicy::L2::hot : MeasuringPolicy::L2::flushed;
+    } else if (word != "L2") {
+      throw_value_error(fmt::format(
+          "'{}' is no way to measure; expected eager or graph, hot or flushed, as in \"graph, flushed L2\"", text));
+    }
+  }
+  return policy;
 }
 
 const CandidateEvidence* TuningEntry::evidence_of(const Config& tried_config) const noexcept {

@@ -46,6 +46,9 @@ struct MeasuringPolicy {
   friend bool operator==(const MeasuringPolicy&, const MeasuringPolicy&) = default;
 };
 std::string to_string(const MeasuringPolicy& policy);  ///< "graph, flushed L2"
+/// The inverse; "graph" or "hot" alone leave the other part as `fallback` has it. UsageError(value) that names the
+/// words.
+MeasuringPolicy parse_measuring_policy(std::string_view text, MeasuringPolicy fallback = {});
 
 /// What one tuning found the config it chose to take.
 struct PastMeasurement {

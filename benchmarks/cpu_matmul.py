@@ -25,7 +25,9 @@ class OpenBlas:
         self.library.openblas_set_num_threads(threads)
         for text in (self.library.openblas_get_config, self.library.openblas_get_corename):
             text.restype = ctypes.c_char_p
-        self.version = f"{self.library.openblas_get_config().decode()} ({self.library.openblas_get_corename().decode()} kernels)"
+        self.version = (
+            f"{self.library.openblas_get_config().decode()} ({self.library.openblas_get_corename().decode()} kernels)"
+        )
 
     def product(self, a, b, out):
         """A function that writes a @ b; b may be a transposed matrix."""
@@ -37,8 +39,20 @@ class OpenBlas:
 
         def run():
             self.library.cblas_sgemm(
-                row_major, plain, transposed if b_is_transposed else plain, m, n, k, one, pointer(a.ctypes.data), k,
-                pointer(stored.ctypes.data), stored.shape[1], ctypes.c_float(0), pointer(out.ctypes.data), n,
+                row_major,
+                plain,
+                transposed if b_is_transposed else plain,
+                m,
+                n,
+                k,
+                one,
+                pointer(a.ctypes.data),
+                k,
+                pointer(stored.ctypes.data),
+                stored.shape[1],
+                ctypes.c_float(0),
+                pointer(out.ctypes.data),
+                n,
             )
 
         return run
@@ -96,7 +110,13 @@ def summary(samples, flops):
     """`cpu_us` is what one thread would take on a machine of its own; with more, OpenBLAS's spinning counts in it."""
     ordered, cpu_us = sorted(wall for wall, _ in samples), statistics.median(cpu for _, cpu in samples)
     median = statistics.median(ordered)
-    return {"median_us": median, "p10_us": ordered[len(ordered) // 10], "p90_us": ordered[len(ordered) * 9 // 10], "cpu_us": cpu_us, "gflops": flops / median / 1e3}
+    return {
+        "median_us": median,
+        "p10_us": ordered[len(ordered) // 10],
+        "p90_us": ordered[len(ordered) * 9 // 10],
+        "cpu_us": cpu_us,
+        "gflops": flops / median / 1e3,
+    }
 
 
 def main():
@@ -114,7 +134,6 @@ def main():
     for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         os.environ.pop(variable, None)
     import numpy as np
-
     from kiln_library import Kiln
 
     kiln, blas = Kiln(arguments.library), OpenBlas(arguments.openblas, arguments.threads)
@@ -124,13 +143,23 @@ def main():
             if arguments.only not in name:
                 continue
             run = kiln.resolve(op, [out], inputs)
-            providers = {"kiln": run, **peers, **{f"kiln {c}": kiln.resolve(op, [out], inputs, config=c) for c in arguments.configs}}
+            providers = {
+                "kiln": run,
+                **peers,
+                **{f"kiln {c}": kiln.resolve(op, [out], inputs, config=c) for c in arguments.configs},
+            }
             for call in providers.values():
                 out.fill(np.nan)
                 call()
                 np.testing.assert_allclose(out, exact, rtol=1e-6, atol=2**-17 * k**0.5)
             samples = measure(providers, arguments.rounds)
-            row = {"case": name, "op": op, "dtype": "float32", "config": run.config, **{p: summary(samples[p], run.flops) for p in providers}}
+            row = {
+                "case": name,
+                "op": op,
+                "dtype": "float32",
+                "config": run.config,
+                **{p: summary(samples[p], run.flops) for p in providers},
+            }
             row["kiln_speed_over_best_peer"] = min(row[p]["median_us"] for p in peers) / row["kiln"]["median_us"]
             if arguments.threads == 1:
                 row["kiln_cpu_speed_over_best_peer"] = min(row[p]["cpu_us"] for p in peers) / row["kiln"]["cpu_us"]
@@ -139,8 +168,16 @@ def main():
             rows.append(row)
             rates = "  ".join(f"{p} {row[p]['gflops']:.0f}" for p in providers)
             by_cpu = f" (processor time x{row['kiln_cpu_speed_over_best_peer']:.3f})" if arguments.threads == 1 else ""
-            print(f"{name:24} {rates}  x{row['kiln_speed_over_best_peer']:.3f}{by_cpu}  [{run.config}]", file=sys.stderr, flush=True)
-    json.dump({"threads": arguments.threads, "openblas": blas.version, "numpy_blas": numpy_blas(), "rows": rows}, sys.stdout, indent=1)
+            print(
+                f"{name:24} {rates}  x{row['kiln_speed_over_best_peer']:.3f}{by_cpu}  [{run.config}]",
+                file=sys.stderr,
+                flush=True,
+            )
+    json.dump(
+        {"threads": arguments.threads, "openblas": blas.version, "numpy_blas": numpy_blas(), "rows": rows},
+        sys.stdout,
+        indent=1,
+    )
 
 
 if __name__ == "__main__":

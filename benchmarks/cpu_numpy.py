@@ -7,7 +7,6 @@ import statistics
 import time
 
 import numpy as np
-
 from kiln_library import Kiln
 
 
@@ -36,7 +35,14 @@ def median_us(calls, rounds):
             start = time.perf_counter()
             call()
             times.append((time.perf_counter() - start) * 1e6)
-    return [{"median_us": statistics.median(times), "p10_us": sorted(times)[len(times) // 10], "p90_us": sorted(times)[len(times) * 9 // 10]} for times in samples]
+    return [
+        {
+            "median_us": statistics.median(times),
+            "p10_us": sorted(times)[len(times) // 10],
+            "p90_us": sorted(times)[len(times) * 9 // 10],
+        }
+        for times in samples
+    ]
 
 
 def main():
@@ -58,8 +64,16 @@ def main():
         run()
         np.testing.assert_allclose(out, expected, rtol=1e-3, atol=1e-2 if op == "sum" else 1e-7)
         ours, theirs = median_us([run, call], arguments.rounds)
-        rows.append({"case": f"{name} 4096^2 f32", "config": run.config, "threads": os.environ.get("KILN_NUM_THREADS", "default"),
-                     "kiln": ours, "numpy": theirs, "kiln_speed_over_numpy": theirs["median_us"] / ours["median_us"]})
+        rows.append(
+            {
+                "case": f"{name} 4096^2 f32",
+                "config": run.config,
+                "threads": os.environ.get("KILN_NUM_THREADS", "default"),
+                "kiln": ours,
+                "numpy": theirs,
+                "kiln_speed_over_numpy": theirs["median_us"] / ours["median_us"],
+            }
+        )
     print(json.dumps(rows, indent=1))
 
 

@@ -1,7 +1,6 @@
 """Elementwise ops on a GPU: Kiln beside torch and Triton. Prints a JSON list. Inputs are drawn from a normal distribution."""
 
 import torch
-
 from gpu_timing import Case, main, normal
 
 try:

@@ -17,7 +17,6 @@ import sys
 import time
 
 import torch
-
 from gpu_timing import measure, summary
 from host_pool import HostPool
 from kiln_library import Kiln, PackedGather
@@ -39,12 +38,23 @@ SERIES = {
     "rows in flight, 16 SMs": "STEP=3 SMS=16 ROWS=4",
 }
 # What a tuner would try of sparse_kv_gather: kernels, whether they sort the pairs, and SMs.
-KERNELS = ("", "ROWS_IN_FLIGHT=2 PACKETS=3", "LANES=32 ROWS_IN_FLIGHT=2 PACKETS=2", "LANES=16 PACKETS=3", "num_warps=16")
-TUNER_CONFIGS = [f"{kernel} SORT={sort} SMS={sms}".strip() for kernel in KERNELS for sort in (0, 1) for sms in (2, 3, 4, 6, 8)]
+KERNELS = (
+    "",
+    "ROWS_IN_FLIGHT=2 PACKETS=3",
+    "LANES=32 ROWS_IN_FLIGHT=2 PACKETS=2",
+    "LANES=16 PACKETS=3",
+    "num_warps=16",
+)
+TUNER_CONFIGS = [
+    f"{kernel} SORT={sort} SMS={sms}".strip() for kernel in KERNELS for sort in (0, 1) for sms in (2, 3, 4, 6, 8)
+]
 # Likewise for rows that are slower for their bytes than their neighbours, which are short.
 SHORT_ROW_CONFIGS = [
     f"LANES={lanes} ROWS_IN_FLIGHT={rows} PACKETS={packets} ALIGN_LANES={align} SMS={sms}"
-    for lanes in (4, 8) for rows, packets in ((4, 1), (2, 2), (2, 3), (1, 6)) for align in (0, 1) for sms in (4, 8)
+    for lanes in (4, 8)
+    for rows, packets in ((4, 1), (2, 2), (2, 3), (1, 6))
+    for align in (0, 1)
+    for sms in (4, 8)
 ]
 SLOW_BESIDE_NEIGHBOURS = 0.9
 THREADS = (1, 2, 4, 8, 16)
@@ -54,7 +64,9 @@ def make_pairs(order, rows, count=PAIRS):
     """(count, 2) int32 on the GPU: distinct source rows out of `rows` in this order, and the destination's rows shuffled."""
     if order == "request-local":
         share = rows // REQUESTS
-        source = torch.cat([start * share + torch.randperm(share, device="cuda")[: count // REQUESTS] for start in range(REQUESTS)])
+        source = torch.cat(
+            [start * share + torch.randperm(share, device="cuda")[: count // REQUESTS] for start in range(REQUESTS)]
+        )
     else:
         source = torch.randperm(rows, device="cuda")[:count]
         if order == "sorted":
@@ -88,7 +100,11 @@ class Rows:
         return ((first + self.row_bytes - 1) // 128 - first // 128 + 1).double().mean().item()
 
     def op(self, name, attributes=None, config=None):
-        inputs = [self.dst, self.src, self.pairs if name == "benchmark_kv_series" else self.pairs.view(-1, min(TOP_K, len(self.pairs)), 2)]
+        inputs = [
+            self.dst,
+            self.src,
+            self.pairs if name == "benchmark_kv_series" else self.pairs.view(-1, min(TOP_K, len(self.pairs)), 2),
+        ]
         call = self.kiln.resolve(name, [], inputs, attributes, config)
         if not self.arrived(call):
             raise AssertionError(f"{name} {config or attributes or ''}: rows differ from the source")
@@ -112,7 +128,9 @@ def time_all(rows, providers, gather, samples, flush, **facts):
         else:
             row.update(summary(times[name], gather.bytes), config=getattr(call, "config", ""))
         rows.append(row)
-        say(f"{' '.join(str(fact) for fact in facts.values()):26} {name:40} {row.get('gb_s', math.nan):7.2f}  {row.get('config', '')}")
+        say(
+            f"{' '.join(str(fact) for fact in facts.values()):26} {name:40} {row.get('gb_s', math.nan):7.2f}  {row.get('config', '')}"
+        )
 
 
 def attempt(make):
@@ -131,7 +149,9 @@ def staircase(report, gather, samples, flush):
         providers = {name: (gather.series(config), {}) for name, config in SERIES.items()}
         providers["Kiln, default"] = (gather.kiln_op(), {"sms": None})
         for sms in SMS:
-            contiguous = gather.kiln.resolve("benchmark_kv_series", [], [gather.dst, kept, gather.pairs], None, f"STEP=4 SMS={sms} ROWS=8")
+            contiguous = gather.kiln.resolve(
+                "benchmark_kv_series", [], [gather.dst, kept, gather.pairs], None, f"STEP=4 SMS={sms} ROWS=8"
+            )
             gather.dst.fill_(POISON)
             contiguous()
             torch.cuda.synchronize()
@@ -176,8 +196,15 @@ def row_sizes(report, kiln, pool, copy, size, step, flush):
             gather = gather_of(row_bytes)
             call = gather.kiln_op()
             times = measure({"kiln": call}, 5, flush)["kiln"]
-            rows.append({"row_bytes": row_bytes, "rows": len(gather.dst), "lines_per_row": gather.lines_per_row(), "config": call.config,
-                         **summary(times, gather.bytes)})
+            rows.append(
+                {
+                    "row_bytes": row_bytes,
+                    "rows": len(gather.dst),
+                    "lines_per_row": gather.lines_per_row(),
+                    "config": call.config,
+                    **summary(times, gather.bytes),
+                }
+            )
             rows[-1]["lines_per_us"] = rows[-1]["lines_per_row"] * len(gather.dst) / rows[-1]["median_us"]
         for before, row, after in zip([rows[0], *rows], list(rows), [*rows[1:], rows[-1]]):
             row["of_better_neighbour"] = row["gb_s"] / max(before["gb_s"], after["gb_s"])
@@ -185,9 +212,14 @@ def row_sizes(report, kiln, pool, copy, size, step, flush):
             if row["of_better_neighbour"] < SLOW_BESIDE_NEIGHBOURS:
                 gather = gather_of(row["row_bytes"])
                 call = tuned(gather, SHORT_ROW_CONFIGS, flush)
-                row["tuned"] = {"config": call.config, **summary(measure({"tuned": call}, 5, flush)["tuned"], gather.bytes)}
-                say(f"{row['row_bytes']:5} bytes: {row['gb_s']:.1f} GB/s, {row['of_better_neighbour']:.2f} of the better neighbour, {row['lines_per_us']:.0f} lines/us; "
-                    f"tuned {row['tuned']['gb_s']:.1f} with {call.config}")
+                row["tuned"] = {
+                    "config": call.config,
+                    **summary(measure({"tuned": call}, 5, flush)["tuned"], gather.bytes),
+                }
+                say(
+                    f"{row['row_bytes']:5} bytes: {row['gb_s']:.1f} GB/s, {row['of_better_neighbour']:.2f} of the better neighbour, {row['lines_per_us']:.0f} lines/us; "
+                    f"tuned {row['tuned']['gb_s']:.1f} with {call.config}"
+                )
 
 
 def packed(report, kiln, pool, copy, size, samples):
@@ -208,7 +240,9 @@ def packed(report, kiln, pool, copy, size, samples):
                     call()
                     torch.cuda.synchronize()
                     taken.append((time.perf_counter() - started) * 1e6)
-                rows.append({"pool_mib": size >> 20, "order": order, "threads": threads, **summary(taken, gather.bytes)})
+                rows.append(
+                    {"pool_mib": size >> 20, "order": order, "threads": threads, **summary(taken, gather.bytes)}
+                )
                 say(f"{order:14} packed by {threads:2} threads {rows[-1]['gb_s']:6.2f}")
 
 
@@ -276,18 +310,24 @@ def beside_products(report, gather, rounds=3):
             for kind, call in gathers.items():
                 taken = [beside(product, call, gather.bytes, 24) for _ in range(rounds)]
                 row = {"product": name, "gather": kind, "config": call.config}
-                row.update({key: statistics.median(each[key] for each in taken) for key in taken[0] if key != "outlasted"})
+                row.update(
+                    {key: statistics.median(each[key] for each in taken) for key in taken[0] if key != "outlasted"}
+                )
                 row["outlasted"] = all(each["outlasted"] for each in taken)
                 rows.append(row)
-                say(f"product by {name:18} beside {kind:22} x{row['slowdown']:.2f}, gather {row['gather_beside_gb_s']:.1f} GB/s"
-                    + ("" if row["outlasted"] else " (one ended too early)"))
+                say(
+                    f"product by {name:18} beside {kind:22} x{row['slowdown']:.2f}, gather {row['gather_beside_gb_s']:.1f} GB/s"
+                    + ("" if row["outlasted"] else " (one ended too early)")
+                )
 
 
 def reached(sections):
     """Kiln's default beside what there is to compare with, as far as it was measured."""
 
     def rate(rows, **facts):
-        found = [row["gb_s"] for row in rows if "gb_s" in row and all(row.get(key) == value for key, value in facts.items())]
+        found = [
+            row["gb_s"] for row in rows if "gb_s" in row and all(row.get(key) == value for key, value in facts.items())
+        ]
         return max(found, default=None)
 
     claims = []
@@ -305,8 +345,16 @@ def reached(sections):
         name = f"{size} MiB, {order}: Kiln"
         claim(f"{name}, of tuned", kiln, rate(here, provider="Kiln, tuned"))
         claim(f"{name}, times a warp per row, 16 SMs", kiln, rate(here, provider="warp per row, 16 SMs"))
-        claim(f"{name}, times a warp per row, its best number of SMs", kiln, max(row.get("gb_s", 0) for row in here if row["provider"].startswith("warp per row")))
-        claim(f"{name}, times rows in flight, its best number of SMs", kiln, max(row.get("gb_s", 0) for row in here if row["provider"].startswith("rows in flight")))
+        claim(
+            f"{name}, times a warp per row, its best number of SMs",
+            kiln,
+            max(row.get("gb_s", 0) for row in here if row["provider"].startswith("warp per row")),
+        )
+        claim(
+            f"{name}, times rows in flight, its best number of SMs",
+            kiln,
+            max(row.get("gb_s", 0) for row in here if row["provider"].startswith("rows in flight")),
+        )
     sizes = [row["of_better_neighbour"] for row in sections.get("row_sizes", []) if "of_better_neighbour" in row]
     claim("row sizes: the slowest beside its better neighbour", min(sizes, default=None), 1)
     return claims

@@ -10,7 +10,6 @@ import sys
 import time
 
 import torch
-
 from gpu_timing import measure, summary
 from kiln_library import Kiln
 
@@ -72,7 +71,9 @@ class Benchmark:
             except RuntimeError as error:
                 print(case, config, error, file=sys.stderr)
         row = {"case": case, "op": op, "config": run.config, "bytes": run.bytes}
-        row.update({name: summary(times, run.bytes) for name, times in measure(providers, self.samples, self.flush).items()})
+        row.update(
+            {name: summary(times, run.bytes) for name, times in measure(providers, self.samples, self.flush).items()}
+        )
         row["kiln_speed_over_device_copy"] = row["device copy"]["median_us"] / row["kiln"]["median_us"]
         row["kiln_speed_over_torch"] = row["torch"]["median_us"] / row["kiln"]["median_us"]
         values = {name: row[name]["gb_s"] for name in providers}
@@ -142,7 +143,9 @@ class Benchmark:
                 for layer in range(LAYERS):
                     flat = cache[layer].view(-1, HEADS, WIDTH)
                     for request, start in enumerate(starts):
-                        flat[start : start + tokens_each] = rows[layer, request * tokens_each : (request + 1) * tokens_each]
+                        flat[start : start + tokens_each] = rows[
+                            layer, request * tokens_each : (request + 1) * tokens_each
+                        ]
 
         attributes = {"num_blocks": blocks, "page": PAGE}
         run = self.kiln.resolve("kv_append_layers", [], [key, value, *tables, slots], attributes)
@@ -151,11 +154,32 @@ class Benchmark:
         for cache, other in zip(caches, wanted):
             same_bits(cache, other)
         us = {"kiln": steady_us(run, 200), "torch slices": steady_us(slices, 10)}
-        on_device = measure({"kiln": run, "device copy": device_copy(int(run.bytes) // 512 * 512)}, self.samples, self.flush)
-        row = {"case": f"append {LAYERS} layers x {REQUESTS} requests x {tokens_each}", "op": "kv_append_layers", "config": run.config, "bytes": run.bytes}
-        row.update({"steady_us": us, "torch_slice_copies": 2 * LAYERS * REQUESTS, **{name: summary(times, run.bytes) for name, times in on_device.items()}})
+        on_device = measure(
+            {"kiln": run, "device copy": device_copy(int(run.bytes) // 512 * 512)}, self.samples, self.flush
+        )
+        row = {
+            "case": f"append {LAYERS} layers x {REQUESTS} requests x {tokens_each}",
+            "op": "kv_append_layers",
+            "config": run.config,
+            "bytes": run.bytes,
+        }
+        row.update(
+            {
+                "steady_us": us,
+                "torch_slice_copies": 2 * LAYERS * REQUESTS,
+                **{name: summary(times, run.bytes) for name, times in on_device.items()},
+            }
+        )
         row["kiln_speed_over_torch_slices"] = us["torch slices"] / us["kiln"]
-        self.add(row, "us", {**us, "kiln on the device": row["kiln"]["median_us"], "copy on the device": row["device copy"]["median_us"]})
+        self.add(
+            row,
+            "us",
+            {
+                **us,
+                "kiln on the device": row["kiln"]["median_us"],
+                "copy on the device": row["device copy"]["median_us"],
+            },
+        )
 
     def swap(self, block_bytes):
         blocks = SWAP_BYTES // block_bytes

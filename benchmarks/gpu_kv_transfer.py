@@ -21,7 +21,6 @@ import sys
 import time
 
 import torch
-
 from host_pool import HostPool
 from kiln_library import Kiln, OffloadPipeline, PinnedPool
 from report import Report, say
@@ -36,7 +35,11 @@ def halves(address, on_cuda):
     """A f16 tensor of SHAPE over memory that something else owns."""
     if not on_cuda:
         return torch.frombuffer((ctypes.c_char * BYTES).from_address(address), dtype=torch.float16).view(SHAPE)
-    memory = type("Memory", (), {"__cuda_array_interface__": {"shape": SHAPE, "typestr": "<f2", "data": (address, False), "version": 3}})
+    memory = type(
+        "Memory",
+        (),
+        {"__cuda_array_interface__": {"shape": SHAPE, "typestr": "<f2", "data": (address, False), "version": 3}},
+    )
     return torch.as_tensor(memory(), device="cuda")
 
 
@@ -55,7 +58,13 @@ def wall_us(call):
 
 def spread(samples_us, moved_bytes):
     median = statistics.median(samples_us)
-    return {"median_us": median, "min_us": min(samples_us), "max_us": max(samples_us), "samples": len(samples_us), "gb_s": moved_bytes / median / 1e3}
+    return {
+        "median_us": median,
+        "min_us": min(samples_us),
+        "max_us": max(samples_us),
+        "samples": len(samples_us),
+        "gb_s": moved_bytes / median / 1e3,
+    }
 
 
 class Copies:
@@ -153,7 +162,10 @@ class Copies:
         return self.pageable
 
     def store_cached(self):
-        return [torch.empty(SHAPE, dtype=torch.float16, pin_memory=True).copy_(source, non_blocking=True) for source in self.device]
+        return [
+            torch.empty(SHAPE, dtype=torch.float16, pin_memory=True).copy_(source, non_blocking=True)
+            for source in self.device
+        ]
 
     def store_pool(self):
         made = []
@@ -221,7 +233,10 @@ class Layers:
         self.views, self.products = {}, 1
         rows = [tensor.view(torch.uint8).view(-1, 4096) for tensor in (self.on_gpu[0], *self.loads)]
         pairs = torch.zeros((len(rows[0]), 2), dtype=torch.int32, device="cuda")
-        self.reads = [kiln.resolve("benchmark_kv_series", [], [rows[0], load, pairs], None, "STEP=4 SMS=4 ROWS=8") for load in rows[1:]]
+        self.reads = [
+            kiln.resolve("benchmark_kv_series", [], [rows[0], load, pairs], None, "STEP=4 SMS=4 ROWS=8")
+            for load in rows[1:]
+        ]
 
     def compute(self, source, target):
         for i in range(self.products):
@@ -281,7 +296,15 @@ def timeline(call):
     events = []
     for event in profiler.profiler.kineto_results.events():
         name = event.name()
-        kind = "load" if "HtoD" in name else "store" if "DtoH" in name else None if name.startswith(("Mem", "Context", "Stream", "Event")) else "compute"
+        kind = (
+            "load"
+            if "HtoD" in name
+            else "store"
+            if "DtoH" in name
+            else None
+            if name.startswith(("Mem", "Context", "Stream", "Event"))
+            else "compute"
+        )
         if kind and event.device_type() == torch.autograd.DeviceType.CUDA and event.duration_ns() > 0:
             events.append([kind, event.start_ns() / 1e6, (event.start_ns() + event.duration_ns()) / 1e6])
     spans, last = [], {}
@@ -315,7 +338,9 @@ def offload(report, kiln, rounds, shares, depths):
             }
             ways = {"sequential": layers.sequential, **stages}
             for depth, pipeline in pipelines.items():
-                ways[f"pipelined, depth {depth}"] = lambda pipeline=pipeline: pipeline.run(layers.loads, layers.stores, layers.callback)
+                ways[f"pipelined, depth {depth}"] = lambda pipeline=pipeline: pipeline.run(
+                    layers.loads, layers.stores, layers.callback
+                )
             layers.sequential()
             torch.cuda.synchronize()
             expected = torch.stack([layer.cuda() for layer in layers.stores])
@@ -325,7 +350,9 @@ def offload(report, kiln, rounds, shares, depths):
                     layers.on_gpu[1].fill_(7)
                     layers.store_all()
                     taken = wall_us(ways[name])
-                    if "depth" in name and not all(torch.equal(layer.cuda(), expected[i]) for i, layer in enumerate(layers.stores)):
+                    if "depth" in name and not all(
+                        torch.equal(layer.cuda(), expected[i]) for i, layer in enumerate(layers.stores)
+                    ):
                         raise AssertionError(f"{name}: bytes differ from the sequential result")
                     if turn > 0:
                         times[name].append(taken)
@@ -336,8 +363,10 @@ def offload(report, kiln, rounds, shares, depths):
             for name, way in row["times"].items():
                 way["times_sequential"] = row["times"]["sequential"]["median_us"] / way["median_us"]
                 way["of_bound"], way["of_shared_bound"] = bound / way["median_us"], shared / way["median_us"]
-                say(f"compute {share:4} of a load: {name:24} {way['median_us'] / 1e3:8.2f} ms  x{way['times_sequential']:.2f}  {way['of_bound']:.3f} of the slowest stage, "
-                    f"{way['of_shared_bound']:.3f} of that with both directions at once")
+                say(
+                    f"compute {share:4} of a load: {name:24} {way['median_us'] / 1e3:8.2f} ms  x{way['times_sequential']:.2f}  {way['of_bound']:.3f} of the slowest stage, "
+                    f"{way['of_shared_bound']:.3f} of that with both directions at once"
+                )
             rows.append(row)
             say(f"at {time.monotonic() - report.started:.1f} s")
             if share == 1:

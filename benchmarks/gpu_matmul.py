@@ -12,10 +12,9 @@ import json
 import statistics
 import sys
 import time
-from typing import Callable
+from collections.abc import Callable
 
 import torch
-
 import triton_matmul
 from gpu_timing import measure, middle_mean, normal, summary
 from kiln_library import Kiln
@@ -35,20 +34,46 @@ SHAPES = {
     "4095x4097x4093": (4095, 4097, 4093, 0, 3.0),
     "64x512^3": (512, 512, 512, 64, 1.0),
 }
-PRECISIONS = {"bf16": torch.bfloat16, "f16": torch.float16, "tf32": torch.float32, "f32": torch.float32, "fp8e4m3": torch.float8_e4m3fn, "i8": torch.int8}
+PRECISIONS = {
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "tf32": torch.float32,
+    "f32": torch.float32,
+    "fp8e4m3": torch.float8_e4m3fn,
+    "i8": torch.int8,
+}
 # What the sums may be off by, over the root of k: inputs have a variance of 1. f32 sums of the tensor cores are cut off rather than rounded, those of fp8 to 14 bits.
 SUM_ERROR = {"bf16": 2**-12, "f16": 2**-12, "tf32": 2**-7, "f32": 2**-15, "fp8e4m3": 2**-5, "i8": 0.0}
 ROUNDING_ERROR = {torch.bfloat16: 2**-8, torch.float16: 2**-11, torch.float32: 2**-24, torch.int32: 0.0}
 PEERS_BOUNDS = 32  # a peer may be off by as many of Kiln's bounds: cuBLAS adds parts of k in 16 bits
 # For --tuned: those of ops/matmul/tiling_sm90.cpp and their neighbours; the ones that a call's variant cannot take are left out.
 TUNED_CONFIGS = [
-    "BLOCK_M={} BLOCK_N={} NUM_STAGES={} CLUSTER_M={} CLUSTER_N={} SPLIT_K={} MATH_GROUPS={} TILE_EACH={}".format(*values)
+    "BLOCK_M={} BLOCK_N={} NUM_STAGES={} CLUSTER_M={} CLUSTER_N={} SPLIT_K={} MATH_GROUPS={} TILE_EACH={}".format(
+        *values
+    )
     for values in (
-        (128, 256, 4, 2, 1, 1, 2, 0), (128, 256, 4, 1, 1, 1, 2, 0), (256, 128, 4, 2, 1, 1, 2, 0), (256, 128, 4, 1, 2, 1, 2, 0), (128, 128, 6, 2, 1, 1, 2, 1),
-        (128, 128, 6, 2, 1, 1, 2, 0), (128, 128, 6, 1, 2, 1, 2, 0), (128, 192, 4, 1, 2, 1, 2, 0), (128, 64, 8, 1, 2, 1, 2, 0), (128, 64, 8, 1, 1, 1, 2, 0),
-        (64, 128, 8, 2, 1, 1, 1, 0), (64, 128, 8, 1, 1, 1, 1, 0), (128, 64, 7, 1, 1, 2, 2, 0), (64, 64, 8, 1, 1, 1, 1, 0), (64, 64, 8, 1, 1, 2, 1, 0),
-        (64, 64, 8, 1, 1, 4, 1, 0), (128, 16, 10, 1, 1, 1, 2, 0), (128, 16, 10, 1, 1, 2, 2, 0), (64, 16, 15, 1, 1, 1, 1, 0), (128, 32, 9, 1, 1, 2, 2, 0),
-        (128, 32, 9, 1, 1, 4, 2, 0), (64, 32, 12, 1, 1, 1, 1, 0),
+        (128, 256, 4, 2, 1, 1, 2, 0),
+        (128, 256, 4, 1, 1, 1, 2, 0),
+        (256, 128, 4, 2, 1, 1, 2, 0),
+        (256, 128, 4, 1, 2, 1, 2, 0),
+        (128, 128, 6, 2, 1, 1, 2, 1),
+        (128, 128, 6, 2, 1, 1, 2, 0),
+        (128, 128, 6, 1, 2, 1, 2, 0),
+        (128, 192, 4, 1, 2, 1, 2, 0),
+        (128, 64, 8, 1, 2, 1, 2, 0),
+        (128, 64, 8, 1, 1, 1, 2, 0),
+        (64, 128, 8, 2, 1, 1, 1, 0),
+        (64, 128, 8, 1, 1, 1, 1, 0),
+        (128, 64, 7, 1, 1, 2, 2, 0),
+        (64, 64, 8, 1, 1, 1, 1, 0),
+        (64, 64, 8, 1, 1, 2, 1, 0),
+        (64, 64, 8, 1, 1, 4, 1, 0),
+        (128, 16, 10, 1, 1, 1, 2, 0),
+        (128, 16, 10, 1, 1, 2, 2, 0),
+        (64, 16, 15, 1, 1, 1, 1, 0),
+        (128, 32, 9, 1, 1, 2, 2, 0),
+        (128, 32, 9, 1, 1, 4, 2, 0),
+        (64, 32, 12, 1, 1, 1, 1, 0),
     )
 ]
 
@@ -72,7 +97,9 @@ class Case:
     peers: dict  # name -> call that writes `out`
     exact: Callable  # the result in double precision
     demands: dict  # start of the peers' names -> least speed over the best of them
-    beside: dict = dataclasses.field(default_factory=dict)  # name -> another Call that takes part; its result may differ
+    beside: dict = dataclasses.field(
+        default_factory=dict
+    )  # name -> another Call that takes part; its result may differ
     triton: dict = dataclasses.field(default_factory=dict)  # layout -> operands
 
 
@@ -88,7 +115,10 @@ def matmul_case(name, precision, extents, demanded, attributes=None, product=tor
     a, b = operands(m, n, k, batches, PRECISIONS[precision])
     out = torch.empty((*a.shape[:-1], n), device="cuda", dtype=out_dtype or a.dtype)
     return Case(
-        f"matmul {name}", precision, extents, out,
+        f"matmul {name}",
+        precision,
+        extents,
+        out,
         calls={layout: Call("matmul", [a, b[layout]], attributes or {}) for layout in b},
         peers={f"torch {layout}": lambda layout=layout: product(a, b[layout], out=out) for layout in b},
         exact=lambda: a.double() @ b["NN"].double(),
@@ -105,9 +135,14 @@ def linear_case(name, precision, extents):
     out = torch.empty((x.shape[0], n), device="cuda", dtype=x.dtype)
     fused = torch.ops.aten._addmm_activation.out
     return Case(
-        f"linear_relu {name}", precision, extents, out,
+        f"linear_relu {name}",
+        precision,
+        extents,
+        out,
         calls={"NT": Call("linear_relu", [x, b["NT"].T, bias])},
-        peers={f"torch {layout}": lambda layout=layout: fused(bias, x, b[layout], use_gelu=False, out=out) for layout in b},
+        peers={
+            f"torch {layout}": lambda layout=layout: fused(bias, x, b[layout], use_gelu=False, out=out) for layout in b
+        },
         exact=lambda: (x.double() @ b["NN"].double() + bias.double()).clamp(min=0),
         demands={"torch": 1.0, "kiln matmul": 0.97},
         beside={"kiln matmul": Call("matmul", [x, b["NT"]])},
@@ -123,7 +158,10 @@ def fp8_case(size):
         return lambda: torch._scaled_mm(a, b["NT"], scale, scale, out_dtype=out.dtype, use_fast_accum=is_fast, out=out)
 
     return Case(
-        f"scaled_matmul {size}^3", "fp8e4m3", (size, size, size, 0), out,
+        f"scaled_matmul {size}^3",
+        "fp8e4m3",
+        (size, size, size, 0),
+        out,
         calls={layout: Call("scaled_matmul", [a, b[layout], scale, scale]) for layout in b},
         peers={"torch NT": scaled(False), "torch NT fast": scaled(True)},
         exact=lambda: a.double() @ b["NN"].double(),
@@ -141,7 +179,10 @@ def packed_case(name, precision, extents, stored_as_in_out):
     out = torch.empty((m, n), device="cuda", dtype=torch.bfloat16 if precision == "fp8e4m3" else x.dtype)
     attributes = {"precision": "tf32"} if precision == "tf32" else {}
     return Case(
-        f"linear {name}", precision, extents, out,
+        f"linear {name}",
+        precision,
+        extents,
+        out,
         calls={"packed": Call("linear", [x, packed], attributes)},
         peers={"torch": lambda: torch.matmul(x, stored.T, out=out)} if precision != "fp8e4m3" else {},
         exact=lambda: x.double() @ weight.T.double(),
@@ -185,7 +226,9 @@ def resolve_all(kiln, chosen, configs):
         futures = []
         for case in chosen:
             calls = {f"kiln {layout}": (call, None) for layout, call in case.calls.items()}
-            calls |= {f"kiln {layout} {config}": (call, config) for layout, call in case.calls.items() for config in configs}
+            calls |= {
+                f"kiln {layout} {config}": (call, config) for layout, call in case.calls.items() for config in configs
+            }
             calls |= {name: (call, None) for name, call in case.beside.items()}
             futures.append({name: pool.submit(attempt, case, *call) for name, call in calls.items()})
         return [{name: future.result() for name, future in case.items()} for case in futures]
@@ -198,7 +241,12 @@ def check(case, exact, run, bounds=1):
         case.out.fill_(float("nan") if case.out.is_floating_point() else 77)
         run()
         results.append(case.out.clone())
-    allowed = exact.abs().mul_(ROUNDING_ERROR[case.out.dtype]).add_(SUM_ERROR[case.precision] * case.extents[2] ** 0.5).clamp_(min=1e-30)
+    allowed = (
+        exact.abs()
+        .mul_(ROUNDING_ERROR[case.out.dtype])
+        .add_(SUM_ERROR[case.precision] * case.extents[2] ** 0.5)
+        .clamp_(min=1e-30)
+    )
     error = results[0].double().sub_(exact).abs_().div_(allowed).max().item()
     assert error <= bounds, f"off by {error:.3g} times what is allowed"
     assert torch.equal(*results) or bounds > 1, "a second run gives another result"
@@ -209,7 +257,9 @@ def with_triton(case, flush):
     """{name: call} and {name: config} for both layouts, tuned."""
     calls, configs = {}, {}
     for layout, (a, b) in case.triton.items():
-        for config, call in triton_matmul.tuned(lambda candidates: measure(candidates, 6, flush), a, b, case.out).items():
+        for config, call in triton_matmul.tuned(
+            lambda candidates: measure(candidates, 6, flush), a, b, case.out
+        ).items():
             calls[f"triton {layout}"], configs[f"triton {layout}"] = call, config
     return calls, configs
 
@@ -220,16 +270,29 @@ def speed_over(name, peers, times, own):
     return {
         "over": name,
         "speed": min(medians.values()) / statistics.median(times[own]),
-        "mean_speed": min(middle_mean(theirs / ours for theirs, ours in zip(times[peer], times[own])) for peer in peers),
+        "mean_speed": min(
+            middle_mean(theirs / ours for theirs, ours in zip(times[peer], times[own])) for peer in peers
+        ),
     }
 
 
 def row_of(case, layout, times, runs, extra):
     own = f"kiln {layout}"
     m, n, k, batches = case.extents
-    row = {"case": f"{case.name} {layout}", "op": case.calls[layout].op, "dtype": case.precision, "layout": layout, "m": m, "n": n, "k": k, "batches": batches}
+    row = {
+        "case": f"{case.name} {layout}",
+        "op": case.calls[layout].op,
+        "dtype": case.precision,
+        "layout": layout,
+        "m": m,
+        "n": n,
+        "k": k,
+        "batches": batches,
+    }
     row.update(config=runs[own].config, flops=runs[own].flops, bytes=runs[own].bytes)
-    kept = {"kiln": own} | {name: name for name in times if name.startswith(("torch", "triton", *case.beside, own + " "))}
+    kept = {"kiln": own} | {
+        name: name for name in times if name.startswith(("torch", "triton", *case.beside, own + " "))
+    }
     for label, name in kept.items():
         row[label] = summary(times[name], row["bytes"])
         row[label]["tflops"] = row["flops"] / row[label]["median_us"] / 1e6
@@ -250,10 +313,19 @@ def row_of(case, layout, times, runs, extra):
 
 
 def report(row):
-    speeds = "  ".join(f"{name} {row[name]['tflops']:.0f}" for name in row if isinstance(row[name], dict) and "tflops" in row[name] and "=" not in name)
-    demands = "  ".join(f"x{d['speed']:.3f} (mean {d['mean_speed']:.3f}) of {d['over']}{'' if d['met'] else ' SHORT'}" for d in row["demands"])
+    speeds = "  ".join(
+        f"{name} {row[name]['tflops']:.0f}"
+        for name in row
+        if isinstance(row[name], dict) and "tflops" in row[name] and "=" not in name
+    )
+    demands = "  ".join(
+        f"x{d['speed']:.3f} (mean {d['mean_speed']:.3f}) of {d['over']}{'' if d['met'] else ' SHORT'}"
+        for d in row["demands"]
+    )
     best = f"  best [{row['best_config']}]" if "best_config" in row else ""
-    print(f"{row['case']:28} {row['dtype']:8} {speeds}  {demands}  [{row['config']}]{best}", file=sys.stderr, flush=True)
+    print(
+        f"{row['case']:28} {row['dtype']:8} {speeds}  {demands}  [{row['config']}]{best}", file=sys.stderr, flush=True
+    )
 
 
 def measured_rows(case, runs, samples, flush):
@@ -267,7 +339,9 @@ def measured_rows(case, runs, samples, flush):
             if isinstance(run, RuntimeError):
                 raise run
             if name not in case.beside:
-                extra[name] = {"error_of_allowed": check(case, exact, run, 1 if name.startswith("kiln") else PEERS_BOUNDS)}
+                extra[name] = {
+                    "error_of_allowed": check(case, exact, run, 1 if name.startswith("kiln") else PEERS_BOUNDS)
+                }
             providers[name] = run
         except (RuntimeError, AssertionError) as error:  # the others still count
             failed[name] = str(error).strip()[:300]
@@ -278,8 +352,14 @@ def measured_rows(case, runs, samples, flush):
     times = measure(providers, samples * (4 if m * n * k * max(batches, 1) <= 2**33 else 1), flush)
     for layout in case.calls:
         own = f"kiln {layout}"
-        row = row_of(case, layout, times, runs, extra) if own in times else {"case": f"{case.name} {layout}", "dtype": case.precision, "failed": failed[own]}
-        row["left_out"] = {name: error for name, error in failed.items() if not name.startswith("kiln N") or name.startswith(own + " ")}
+        row = (
+            row_of(case, layout, times, runs, extra)
+            if own in times
+            else {"case": f"{case.name} {layout}", "dtype": case.precision, "failed": failed[own]}
+        )
+        row["left_out"] = {
+            name: error for name, error in failed.items() if not name.startswith("kiln N") or name.startswith(own + " ")
+        }
         if "failed" in row:
             print(f"{row['case']} {row['dtype']}: FAILED: {row['failed']}", file=sys.stderr, flush=True)
         else:
@@ -290,10 +370,17 @@ def measured_rows(case, runs, samples, flush):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library", help="path of libkiln_bench.so")
-    parser.add_argument("--samples", type=int, default=60, help="of a product that takes 20 us and more; shorter ones vary more and get four times as many")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=60,
+        help="of a product that takes 20 us and more; shorter ones vary more and get four times as many",
+    )
     parser.add_argument("--only", default="", help="run the cases whose name holds this text")
     parser.add_argument("--dtypes", nargs="*", default=list(PRECISIONS), choices=list(PRECISIONS))
-    parser.add_argument("--configs", nargs="*", default=[], help="also measure these configs of the chosen variant, and report the best")
+    parser.add_argument(
+        "--configs", nargs="*", default=[], help="also measure these configs of the chosen variant, and report the best"
+    )
     parser.add_argument("--tuned", action="store_true", help="the same with a list of configs for sm_90a")
     arguments = parser.parse_args()
     started = time.monotonic()
@@ -304,11 +391,18 @@ def main():
     resolved = resolve_all(kiln, chosen, [*arguments.configs, *(TUNED_CONFIGS if arguments.tuned else [])])
     resolved_s = time.monotonic() - started
     compilation.wait()
-    print(f"Kiln compiled after {resolved_s:.1f} s, Triton after {time.monotonic() - started:.1f} s", file=sys.stderr, flush=True)
+    print(
+        f"Kiln compiled after {resolved_s:.1f} s, Triton after {time.monotonic() - started:.1f} s",
+        file=sys.stderr,
+        flush=True,
+    )
     flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
     rows = [row for case, runs in zip(chosen, resolved) for row in measured_rows(case, runs, arguments.samples, flush)]
     demands = [demand for row in rows for demand in row.get("demands", [])]
-    print(f"{sum(demand['met'] for demand in demands)} of {len(demands)} demands met, {time.monotonic() - started:.0f} s", file=sys.stderr)
+    print(
+        f"{sum(demand['met'] for demand in demands)} of {len(demands)} demands met, {time.monotonic() - started:.0f} s",
+        file=sys.stderr,
+    )
     json.dump(rows, sys.stdout, indent=1)
     if any("failed" in row for row in rows):
         sys.exit(1)

@@ -7,7 +7,6 @@ import pathlib
 
 import torch
 import torch.nn.functional as F
-
 from gpu_timing import Case, main, normal
 
 try:
@@ -16,7 +15,11 @@ try:
 except ImportError:
     triton = None
 
-READ_CONFIGS = ["BLOCK_SIZE=4096 STEPS=4 num_warps=4", "BLOCK_SIZE=4096 STEPS=8 num_warps=4", "BLOCK_SIZE=8192 STEPS=4 num_warps=8"]
+READ_CONFIGS = [
+    "BLOCK_SIZE=4096 STEPS=4 num_warps=4",
+    "BLOCK_SIZE=4096 STEPS=8 num_warps=4",
+    "BLOCK_SIZE=8192 STEPS=4 num_warps=8",
+]
 
 if triton:
 
@@ -64,7 +67,11 @@ if triton:
         mean = tl.sum(values) / n
         centred = tl.where(mask, values - mean, 0.0)
         scale = 1.0 / tl.sqrt(tl.sum(centred * centred) / n + eps)
-        tl.store(out + row * n + columns, centred * scale * tl.load(weight + columns, mask=mask) + tl.load(bias + columns, mask=mask), mask=mask)
+        tl.store(
+            out + row * n + columns,
+            centred * scale * tl.load(weight + columns, mask=mask) + tl.load(bias + columns, mask=mask),
+            mask=mask,
+        )
 
     @triton.jit
     def triton_rms_norm_kernel(x, weight, out, n, eps, BLOCK_SIZE: tl.constexpr):
@@ -113,17 +120,76 @@ def reductions(kiln):
         reads = plain_reads(kiln, x)
         row_out = torch.empty(n, device="cuda", dtype=dtype)
         tolerance = {"rtol": 1e-4, "atol": 2e-2}  # sums of 16384 and more numbers around zero
-        yield Case("sum of all 16384^2", "sum", [torch.empty((), device="cuda", dtype=dtype)], [x], lambda: torch.sum(x), bounds=reads, rtol=1e-2, atol=2.0)
         yield Case(
-            "sum over the last dim 16384^2", "sum", [row_out], [x], lambda: torch.sum(x, -1),
-            {"dim": -1}, peers_of(lambda: triton_row_sum_kernel[(n,)](x, row_out, n, BLOCK_SIZE=4096)), reads, **tolerance,
+            "sum of all 16384^2",
+            "sum",
+            [torch.empty((), device="cuda", dtype=dtype)],
+            [x],
+            lambda: torch.sum(x),
+            bounds=reads,
+            rtol=1e-2,
+            atol=2.0,
         )
-        yield Case("sum over the first dim 16384^2", "sum", [row_out], [x], lambda: torch.sum(x, 0), {"dim": 0}, bounds=reads, **tolerance)
+        yield Case(
+            "sum over the last dim 16384^2",
+            "sum",
+            [row_out],
+            [x],
+            lambda: torch.sum(x, -1),
+            {"dim": -1},
+            peers_of(lambda: triton_row_sum_kernel[(n,)](x, row_out, n, BLOCK_SIZE=4096)),
+            reads,
+            **tolerance,
+        )
+        yield Case(
+            "sum over the first dim 16384^2",
+            "sum",
+            [row_out],
+            [x],
+            lambda: torch.sum(x, 0),
+            {"dim": 0},
+            bounds=reads,
+            **tolerance,
+        )
         index = torch.empty(n, device="cuda", dtype=torch.int64)
-        yield Case("argmax over the last dim 16384^2", "argmax", [index], [x], lambda: torch.argmax(x, -1), {"dim": -1}, bounds=reads)
-        yield Case("amax over the last dim 16384^2", "amax", [row_out], [x], lambda: torch.amax(x, -1), {"dim": -1}, bounds=reads)
-        yield Case("var over the last dim 16384^2", "var", [row_out], [x], lambda: torch.var(x, -1), {"dim": -1}, bounds=reads, rtol=1e-4)
-        yield Case("logsumexp over the last dim 16384^2", "logsumexp", [row_out], [x], lambda: torch.logsumexp(x, -1), {"dim": -1}, bounds=reads, rtol=1e-5)
+        yield Case(
+            "argmax over the last dim 16384^2",
+            "argmax",
+            [index],
+            [x],
+            lambda: torch.argmax(x, -1),
+            {"dim": -1},
+            bounds=reads,
+        )
+        yield Case(
+            "amax over the last dim 16384^2",
+            "amax",
+            [row_out],
+            [x],
+            lambda: torch.amax(x, -1),
+            {"dim": -1},
+            bounds=reads,
+        )
+        yield Case(
+            "var over the last dim 16384^2",
+            "var",
+            [row_out],
+            [x],
+            lambda: torch.var(x, -1),
+            {"dim": -1},
+            bounds=reads,
+            rtol=1e-4,
+        )
+        yield Case(
+            "logsumexp over the last dim 16384^2",
+            "logsumexp",
+            [row_out],
+            [x],
+            lambda: torch.logsumexp(x, -1),
+            {"dim": -1},
+            bounds=reads,
+            rtol=1e-5,
+        )
         del x, reads
 
 
@@ -136,7 +202,14 @@ def layouts(kiln):
             def torch_transpose():
                 out.copy_(x.T)
 
-            yield Case(f"transpose {shape[0]}x{shape[1]}", "transpose", [out], [x], torch_transpose, bounds=plain_copies(kiln, out, x))
+            yield Case(
+                f"transpose {shape[0]}x{shape[1]}",
+                "transpose",
+                [out],
+                [x],
+                torch_transpose,
+                bounds=plain_copies(kiln, out, x),
+            )
             del x, out
     x = normal((32, 2048, 32, 128), torch.bfloat16)
     out = torch.empty((32, 32, 2048, 128), device="cuda", dtype=x.dtype)
@@ -144,7 +217,15 @@ def layouts(kiln):
     def torch_permute():
         out.copy_(x.permute(0, 2, 1, 3))
 
-    yield Case("permute (0,2,1,3) of 32x2048x32x128", "permute", [out], [x], torch_permute, {"dims": [0, 2, 1, 3]}, bounds=plain_copies(kiln, out, x))
+    yield Case(
+        "permute (0,2,1,3) of 32x2048x32x128",
+        "permute",
+        [out],
+        [x],
+        torch_permute,
+        {"dims": [0, 2, 1, 3]},
+        bounds=plain_copies(kiln, out, x),
+    )
 
 
 def row_ops(kiln):
@@ -158,25 +239,67 @@ def row_ops(kiln):
 
             one_pass = n <= 32768
             peer = peers_of(
-                (lambda: triton_softmax_kernel[(rows,)](x, out, n, BLOCK_SIZE=triton.next_power_of_2(n), num_warps=warps(n)))
-                if one_pass else lambda: triton_online_softmax_kernel[(rows,)](x, out, n, BLOCK_SIZE=8192, num_warps=16)
+                (
+                    lambda: triton_softmax_kernel[(rows,)](
+                        x, out, n, BLOCK_SIZE=triton.next_power_of_2(n), num_warps=warps(n)
+                    )
+                )
+                if one_pass
+                else lambda: triton_online_softmax_kernel[(rows,)](x, out, n, BLOCK_SIZE=8192, num_warps=16)
             )
-            yield Case(f"softmax {rows}x{n}", "softmax", [out], [x], torch_softmax, {"dim": -1}, peer, plain_copies(kiln, out, x), rtol=2e-5, atol=1e-6)
+            yield Case(
+                f"softmax {rows}x{n}",
+                "softmax",
+                [out],
+                [x],
+                torch_softmax,
+                {"dim": -1},
+                peer,
+                plain_copies(kiln, out, x),
+                rtol=2e-5,
+                atol=1e-6,
+            )
             del x, out
         rows, n = 32768, 4096
         x, weight, bias = normal((rows, n), dtype), normal((n,), dtype), normal((n,), dtype)
         out = torch.empty_like(x)
         copies = plain_copies(kiln, out, x)
         yield Case(
-            f"layer_norm {rows}x{n}", "layer_norm", [out], [x, weight, bias], lambda: F.layer_norm(x, (n,), weight, bias), {},
-            peers_of(lambda: triton_layer_norm_kernel[(rows,)](x, weight, bias, out, n, 1e-5, BLOCK_SIZE=n)), copies, rtol=1e-4, atol=1e-4,
+            f"layer_norm {rows}x{n}",
+            "layer_norm",
+            [out],
+            [x, weight, bias],
+            lambda: F.layer_norm(x, (n,), weight, bias),
+            {},
+            peers_of(lambda: triton_layer_norm_kernel[(rows,)](x, weight, bias, out, n, 1e-5, BLOCK_SIZE=n)),
+            copies,
+            rtol=1e-4,
+            atol=1e-4,
         )
         yield Case(
-            f"rms_norm {rows}x{n}", "rms_norm", [out], [x, weight], lambda: F.rms_norm(x, (n,), weight, 1e-6), {"eps": 1e-6},
-            peers_of(lambda: triton_rms_norm_kernel[(rows,)](x, weight, out, n, 1e-6, BLOCK_SIZE=n)), copies, rtol=1e-4, atol=1e-4,
+            f"rms_norm {rows}x{n}",
+            "rms_norm",
+            [out],
+            [x, weight],
+            lambda: F.rms_norm(x, (n,), weight, 1e-6),
+            {"eps": 1e-6},
+            peers_of(lambda: triton_rms_norm_kernel[(rows,)](x, weight, out, n, 1e-6, BLOCK_SIZE=n)),
+            copies,
+            rtol=1e-4,
+            atol=1e-4,
         )
-        yield Case(f"cumsum over the last dim {rows}x{n}", "cumsum", [out], [x], lambda: torch.cumsum(x, -1), {"dim": -1}, bounds=copies,
-                   expected=lambda: torch.cumsum(x.double(), -1).to(dtype), rtol=1e-4, atol=1e-2)
+        yield Case(
+            f"cumsum over the last dim {rows}x{n}",
+            "cumsum",
+            [out],
+            [x],
+            lambda: torch.cumsum(x, -1),
+            {"dim": -1},
+            bounds=copies,
+            expected=lambda: torch.cumsum(x.double(), -1).to(dtype),
+            rtol=1e-4,
+            atol=1e-2,
+        )
         del x, out, copies
 
 
@@ -202,7 +325,9 @@ def indexing(kiln):
     def torch_select():
         torch.index_select(table, 0, index, out=out)
 
-    yield Case("index_select 2^17 rows of 1024 out of 2^18", "index_select", [out], [table, index], torch_select, {"dim": 0})
+    yield Case(
+        "index_select 2^17 rows of 1024 out of 2^18", "index_select", [out], [table, index], torch_select, {"dim": 0}
+    )
 
 
 def cases(kiln):

@@ -9,10 +9,9 @@ import json
 import random
 import statistics
 import sys
-from typing import Callable
+from collections.abc import Callable
 
 import torch
-
 from kiln_library import Kiln
 
 
@@ -108,7 +107,11 @@ def run_cases(cases, library, samples=60, only="", configs=()):
     for case in cases(kiln):
         if only not in case.name:
             continue
-        row = {"case": case.name, "op": case.op, "dtype": str((case.inputs or case.outputs)[0].dtype).removeprefix("torch.")}
+        row = {
+            "case": case.name,
+            "op": case.op,
+            "dtype": str((case.inputs or case.outputs)[0].dtype).removeprefix("torch."),
+        }
         rows.append(row)
         try:
             run = kiln.resolve(case.op, case.outputs, case.inputs, case.attributes)
@@ -134,9 +137,13 @@ def run_cases(cases, library, samples=60, only="", configs=()):
         if case.bounds:
             row["kiln_speed_over_bound"] = min(row[p]["median_us"] for p in case.bounds) / ours
         print(
-            f"{case.name:52} {row['dtype']:9} " + "  ".join(f"{p} {row[p]['gb_s']:.0f}" for p in measured)
-            + f"  x{row['kiln_speed_over_best_peer']:.3f} (mean {row['kiln_mean_speed_over_best_peer']:.3f})" + (f"  bound x{row['kiln_speed_over_bound']:.3f}" if case.bounds else "") + f"  [{run.config}]",
-            file=sys.stderr, flush=True,
+            f"{case.name:52} {row['dtype']:9} "
+            + "  ".join(f"{p} {row[p]['gb_s']:.0f}" for p in measured)
+            + f"  x{row['kiln_speed_over_best_peer']:.3f} (mean {row['kiln_mean_speed_over_best_peer']:.3f})"
+            + (f"  bound x{row['kiln_speed_over_bound']:.3f}" if case.bounds else "")
+            + f"  [{run.config}]",
+            file=sys.stderr,
+            flush=True,
         )
     return rows
 

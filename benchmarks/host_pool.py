@@ -19,7 +19,9 @@ class HostPool:
         self.memory.madvise(mmap.MADV_HUGEPAGE)
         array = np.frombuffer(self.memory, np.uint8)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-            list(threads.map(lambda start: array[start : start + PIECE_BYTES].fill(0), range(0, size_bytes, PIECE_BYTES)))
+            list(
+                threads.map(lambda start: array[start : start + PIECE_BYTES].fill(0), range(0, size_bytes, PIECE_BYTES))
+            )
         self.tensor = torch.frombuffer(self.memory, dtype=torch.uint8)
         runtime = torch.cuda.cudart()
         torch.cuda.check_error(runtime.cudaHostRegister(self.tensor.data_ptr(), size_bytes, 3))  # portable, mapped

@@ -20,11 +20,28 @@ def describe(tensor):
     if tensor is None:
         return BenchTensor()
     if hasattr(tensor, "data_ptr"):
-        address, dtype, strides, on_cuda = tensor.data_ptr(), str(tensor.dtype).removeprefix("torch."), tensor.stride(), tensor.is_cuda
+        address, dtype, strides, on_cuda = (
+            tensor.data_ptr(),
+            str(tensor.dtype).removeprefix("torch."),
+            tensor.stride(),
+            tensor.is_cuda,
+        )
     else:
-        address, dtype, strides, on_cuda = tensor.ctypes.data, str(tensor.dtype), [step // tensor.itemsize for step in tensor.strides], False
+        address, dtype, strides, on_cuda = (
+            tensor.ctypes.data,
+            str(tensor.dtype),
+            [step // tensor.itemsize for step in tensor.strides],
+            False,
+        )
     rank = len(tensor.shape)
-    return BenchTensor(address, dtype.encode(), on_cuda, rank, (ctypes.c_int64 * rank)(*tensor.shape), (ctypes.c_int64 * rank)(*strides))
+    return BenchTensor(
+        address,
+        dtype.encode(),
+        on_cuda,
+        rank,
+        (ctypes.c_int64 * rank)(*tensor.shape),
+        (ctypes.c_int64 * rank)(*strides),
+    )
 
 
 class Handle:
@@ -54,7 +71,9 @@ class PinnedPool(Handle):
 
     def release(self, block):
         """Lets the block go, to be handed out again when what is on the stream so far is done with it."""
-        self.kiln.check(self.kiln.library.kiln_bench_pool_release(self.address, block, ctypes.c_void_p(self.kiln.stream)))
+        self.kiln.check(
+            self.kiln.library.kiln_bench_pool_release(self.address, block, ctypes.c_void_p(self.kiln.stream))
+        )
 
 
 class PackedGather(Handle):
@@ -66,9 +85,14 @@ class PackedGather(Handle):
     def run(self, dst, src, indices, threads):
         """Returns when `threads` of the CPU have packed all rows; the stream has dst."""
         described = (BenchTensor * 3)(*map(describe, (dst, src, indices)))
-        self.kiln.check(self.kiln.library.kiln_bench_packed_gather_run(
-            self.address, *(ctypes.byref(tensor) for tensor in described), threads, ctypes.c_void_p(self.kiln.stream)
-        ))
+        self.kiln.check(
+            self.kiln.library.kiln_bench_packed_gather_run(
+                self.address,
+                *(ctypes.byref(tensor) for tensor in described),
+                threads,
+                ctypes.c_void_p(self.kiln.stream),
+            )
+        )
 
 
 class OffloadPipeline(Handle):
@@ -78,7 +102,9 @@ class OffloadPipeline(Handle):
 
     def __init__(self, kiln, depth):
         self.on_cuda = int(kiln.stream is not None)
-        super().__init__(kiln, kiln.library.kiln_bench_pipeline_new(self.on_cuda, depth), kiln.library.kiln_bench_pipeline_free)
+        super().__init__(
+            kiln, kiln.library.kiln_bench_pipeline_new(self.on_cuda, depth), kiln.library.kiln_bench_pipeline_free
+        )
 
     def run(self, loads, stores, compute):
         """compute(chunk, address of the loaded, address of what is to be stored, stream) enqueues a chunk's work. Waits for nothing."""
@@ -129,15 +155,23 @@ class Kiln:
     def copy(self, destination, source):
         """kiln::copy of a dense tensor, on the stream."""
         described = (BenchTensor * 2)(describe(destination), describe(source))
-        self.check(self.library.kiln_bench_copy(ctypes.byref(described[0]), ctypes.byref(described[1]), ctypes.c_void_p(self.stream)))
+        self.check(
+            self.library.kiln_bench_copy(
+                ctypes.byref(described[0]), ctypes.byref(described[1]), ctypes.c_void_p(self.stream)
+            )
+        )
 
     def resolve(self, op, outputs, inputs, attributes=None, config=None):
         """A function that launches the op, on `stream` where one is given; its `config` says which variant and config that is."""
         tensors = [*outputs, *inputs]
         described = (BenchTensor * len(tensors))(*map(describe, tensors))
         call = self.library.kiln_bench_resolve(
-            op.encode(), described, len(outputs), len(tensors),
-            json.dumps(attributes or {}).encode(), config.encode() if config else None
+            op.encode(),
+            described,
+            len(outputs),
+            len(tensors),
+            json.dumps(attributes or {}).encode(),
+            config.encode() if config else None,
         )
         self.check(not call)
         call, launch = ctypes.c_void_p(call), self.library.kiln_bench_launch

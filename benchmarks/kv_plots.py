@@ -27,12 +27,20 @@ def measured(rows):
 def draw_staircase(axes, rows):
     steps = [row for row in measured(rows) if not row.get("bound")]
     bounds = [row for row in measured(rows) if row.get("bound")]
-    bars = axes.barh([row["provider"] for row in steps], [row["gb_s"] for row in steps], color=["C1" if "Kiln" in row["provider"] else "C0" for row in steps])
+    bars = axes.barh(
+        [row["provider"] for row in steps],
+        [row["gb_s"] for row in steps],
+        color=["C1" if "Kiln" in row["provider"] else "C0" for row in steps],
+    )
     axes.bar_label(bars, [f"{row['gb_s']:.1f}" for row in steps], padding=3, fontsize=8)
     reads = [row for row in bounds if "copy engine" not in row["provider"]]
-    limits = [row for row in bounds if "copy engine" in row["provider"]] + sorted(reads, key=lambda row: row["gb_s"])[-1:]
+    limits = [row for row in bounds if "copy engine" in row["provider"]] + sorted(reads, key=lambda row: row["gb_s"])[
+        -1:
+    ]
     for row, style in zip(limits, ("k-", "k--")):
-        axes.plot([row["gb_s"]] * 2, [-0.5, len(steps) - 0.5], style, lw=1, label=f"{row['provider']}: {row['gb_s']:.1f}")
+        axes.plot(
+            [row["gb_s"]] * 2, [-0.5, len(steps) - 0.5], style, lw=1, label=f"{row['provider']}: {row['gb_s']:.1f}"
+        )
     axes.set(title="pool of 188 MiB, rows of 656 bytes in random order", xlabel="GB/s")
     axes.invert_yaxis()
     axes.legend(fontsize=8, loc="upper center")
@@ -43,7 +51,11 @@ def draw_pool(axes, rows, pool_mib):
     rows = [row for row in measured(rows) if row["pool_mib"] == pool_mib]
     for kind, colour in kinds.items():
         for order, style in ORDER_STYLES.items():
-            line = sorted((row["sms"], row["gb_s"]) for row in rows if row["provider"].startswith(kind) and row["order"] == order and row.get("sms"))
+            line = sorted(
+                (row["sms"], row["gb_s"])
+                for row in rows
+                if row["provider"].startswith(kind) and row["order"] == order and row.get("sms")
+            )
             if line:
                 axes.plot(*zip(*line), style, color=colour, marker=".", label=f"{kind}, {order}")
     for order, style in ORDER_STYLES.items():
@@ -60,11 +72,23 @@ def draw_row_sizes(axes, rows):
     rows = measured(rows)
     axes.plot([row["row_bytes"] for row in rows], [row["gb_s"] for row in rows], ".-", lw=0.8, ms=3)
     cliffs = [row for row in rows if row["of_better_neighbour"] < 1 / 1.5]
-    axes.plot([row["row_bytes"] for row in cliffs], [row["gb_s"] for row in cliffs], "rx", label="1.5x slower for its bytes than a neighbour")
+    axes.plot(
+        [row["row_bytes"] for row in cliffs],
+        [row["gb_s"] for row in cliffs],
+        "rx",
+        label="1.5x slower for its bytes than a neighbour",
+    )
     better = [row for row in rows if "tuned" in row]
-    axes.plot([row["row_bytes"] for row in better], [row["tuned"]["gb_s"] for row in better], "g_", label="the best of 32 configs, where a size is below 0.9 of a neighbour")
+    axes.plot(
+        [row["row_bytes"] for row in better],
+        [row["tuned"]["gb_s"] for row in better],
+        "g_",
+        label="the best of 32 configs, where a size is below 0.9 of a neighbour",
+    )
     axes.legend(fontsize=7)
-    axes.set(title="row sizes, 188 MiB, random, default config", xscale="log", xlabel="bytes", ylabel="GB/s", ylim=(0, None))
+    axes.set(
+        title="row sizes, 188 MiB, random, default config", xscale="log", xlabel="bytes", ylabel="GB/s", ylim=(0, None)
+    )
     axes.set_xticks([16 << i for i in range(9)], [16 << i for i in range(9)])
     axes.minorticks_off()
 
@@ -72,9 +96,21 @@ def draw_row_sizes(axes, rows):
 def draw_beside(axes, rows):
     rows = [row for row in rows if "slowdown" in row]
     names = [f"{row['product']}\nbeside {row['gather']}" for row in rows]
-    bars = axes.barh(names, [row["slowdown"] for row in rows], color=[f"C{sorted({r['product'] for r in rows}).index(row['product'])}" for row in rows])
-    axes.bar_label(bars, [f"x{row['slowdown']:.2f}, gather {row['gather_beside_gb_s']:.0f} GB/s" for row in rows], padding=3, fontsize=6)
-    axes.set(title="a bf16 product of 4096^3 beside a gather: times slower", xlim=(1, 1.35 * max(row["slowdown"] for row in rows)))
+    bars = axes.barh(
+        names,
+        [row["slowdown"] for row in rows],
+        color=[f"C{sorted({r['product'] for r in rows}).index(row['product'])}" for row in rows],
+    )
+    axes.bar_label(
+        bars,
+        [f"x{row['slowdown']:.2f}, gather {row['gather_beside_gb_s']:.0f} GB/s" for row in rows],
+        padding=3,
+        fontsize=6,
+    )
+    axes.set(
+        title="a bf16 product of 4096^3 beside a gather: times slower",
+        xlim=(1, 1.35 * max(row["slowdown"] for row in rows)),
+    )
     axes.tick_params(axis="y", labelsize=6)
     axes.invert_yaxis()
 
@@ -100,7 +136,11 @@ def draw_gather(result, image, gpu):
 
 def draw_copies(axes, rows, direction):
     rows = [row for row in measured(rows) if row["direction"] == direction]
-    bars = axes.barh([row["way"] for row in rows], [row["gb_s"] for row in rows], color=["C1" if "kiln" in row["way"] else "C0" for row in rows])
+    bars = axes.barh(
+        [row["way"] for row in rows],
+        [row["gb_s"] for row in rows],
+        color=["C1" if "kiln" in row["way"] else "C0" for row in rows],
+    )
     axes.bar_label(bars, [f"{row['gb_s']:.1f}" for row in rows], padding=3, fontsize=8)
     axes.set(title=f"60 tensors of 1x16800x1536 f16 {direction}", xlabel="GB/s", xlim=(0, 64))
     axes.invert_yaxis()
@@ -108,7 +148,13 @@ def draw_copies(axes, rows, direction):
 
 def draw_timeline(axes, name, spans):
     for stage, place in STAGES.items():
-        axes.broken_barh([(start, stop - start) for kind, start, stop in spans if kind == stage], (place - 0.4, 0.8), color=f"C{place}", edgecolor="white", lw=0.2)
+        axes.broken_barh(
+            [(start, stop - start) for kind, start, stop in spans if kind == stage],
+            (place - 0.4, 0.8),
+            color=f"C{place}",
+            edgecolor="white",
+            lw=0.2,
+        )
     axes.set(title=f"30 layers, {name}", xlabel="ms")
     axes.set_yticks(list(STAGES.values()), STAGES)
 
@@ -116,11 +162,29 @@ def draw_timeline(axes, name, spans):
 def draw_speedups(axes, rows):
     names = [name for name in rows[0]["times"] if name.startswith("pipelined")]
     for i, name in enumerate(names):
-        axes.plot([row["compute_share"] for row in rows], [row["times"][name]["times_sequential"] for row in rows], "o-", color=f"C{i}", label=name)
-    for bound, style, label in (("of_bound", "k:", "the slowest stage alone"), ("of_shared_bound", "k--", "the slowest, with both directions at once on the bus")):
-        axes.plot([row["compute_share"] for row in rows], [1 / row["times"]["sequential"][bound] for row in rows], style, label=label)
+        axes.plot(
+            [row["compute_share"] for row in rows],
+            [row["times"][name]["times_sequential"] for row in rows],
+            "o-",
+            color=f"C{i}",
+            label=name,
+        )
+    for bound, style, label in (
+        ("of_bound", "k:", "the slowest stage alone"),
+        ("of_shared_bound", "k--", "the slowest, with both directions at once on the bus"),
+    ):
+        axes.plot(
+            [row["compute_share"] for row in rows],
+            [1 / row["times"]["sequential"][bound] for row in rows],
+            style,
+            label=label,
+        )
     axes.axhline(1, color="grey", lw=0.8)
-    axes.set(title="30 layers: times faster than one after the other", xlabel="compute, of the time of a load", ylim=(0, None))
+    axes.set(
+        title="30 layers: times faster than one after the other",
+        xlabel="compute, of the time of a load",
+        ylim=(0, None),
+    )
     axes.legend(fontsize=8)
 
 
@@ -133,7 +197,9 @@ def draw_transfer(result, image, gpu):
     for axes, direction in zip(top.subplots(1, 2), ("to the GPU", "to the host")):
         draw_copies(axes, result.get("copies", []), direction)
     left, right = bottom.subfigures(1, 2)
-    for axes, (name, spans) in zip(left.subplots(max(1, len(timelines)), 1, sharex=True, squeeze=False)[:, 0], timelines.items()):
+    for axes, (name, spans) in zip(
+        left.subplots(max(1, len(timelines)), 1, sharex=True, squeeze=False)[:, 0], timelines.items()
+    ):
         draw_timeline(axes, name, spans)
     if rows:
         draw_speedups(right.subplots(), rows)

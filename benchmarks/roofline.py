@@ -19,7 +19,9 @@ import matplotlib.pyplot as plt
 # Peak of the vector units in f32, TFLOP/s, by the name nvidia-smi gives (NVIDIA's data sheet).
 PEAK_TFLOPS = {"NVIDIA H200": 67.0}
 # Peak of the tensor cores without sparsity, likewise; IEEE f32 is the vector units'.
-PEAK_MATMUL_TFLOPS = {"NVIDIA H200": {"bf16": 989.0, "f16": 989.0, "tf32": 495.0, "f32": 67.0, "fp8e4m3": 1979.0, "i8": 1979.0}}
+PEAK_MATMUL_TFLOPS = {
+    "NVIDIA H200": {"bf16": 989.0, "f16": 989.0, "tf32": 495.0, "f32": 67.0, "fp8e4m3": 1979.0, "i8": 1979.0}
+}
 
 
 def draw_products(axes, rows, peaks, bandwidth):
@@ -55,7 +57,12 @@ def main():
     peak = PEAK_TFLOPS.get(gpu)
     if peak is None:
         parser.error(f"the peak rate of '{gpu}' is not known here: add it to PEAK_TFLOPS")
-    limits = [row[p]["gb_s"] for row in rows for p in row if isinstance(row[p], dict) and ("copy" in p or p.startswith("read"))]
+    limits = [
+        row[p]["gb_s"]
+        for row in rows
+        for p in row
+        if isinstance(row[p], dict) and ("copy" in p or p.startswith("read"))
+    ]
     bandwidth = max(limits) / 1e3 if limits else max(row["kiln"]["gb_s"] for row in rows) / 1e3  # TB/s
 
     heights = [0.22 * len(rows) + 2] + ([0.16 * len(products) + 1] if products else [])
@@ -69,17 +76,49 @@ def main():
     colours = {op: plt.cm.tab20(i % 20) for i, op in enumerate(sorted({row["op"] for row in rows}))}
     for row in rows:
         intensity = max(row["flops"] / row["bytes"], 0.0125)  # ops that only move data, at the left edge
-        roof.plot(intensity, intensity * row["kiln"]["gb_s"] / 1e3, "o" if row["dtype"] == "float32" else "s", color=colours[row["op"]], ms=5)
-    roof.set(xscale="log", yscale="log", xlabel="operations per byte", ylabel="TFLOP/s", title=f"{gpu}: {bandwidth:.2f} TB/s, {peak:.0f} TFLOP/s in f32")
-    roof.legend([plt.Line2D([], [], marker="o", ls="", color=c) for c in colours.values()], colours, fontsize=6, ncols=2, loc="lower right")
+        roof.plot(
+            intensity,
+            intensity * row["kiln"]["gb_s"] / 1e3,
+            "o" if row["dtype"] == "float32" else "s",
+            color=colours[row["op"]],
+            ms=5,
+        )
+    roof.set(
+        xscale="log",
+        yscale="log",
+        xlabel="operations per byte",
+        ylabel="TFLOP/s",
+        title=f"{gpu}: {bandwidth:.2f} TB/s, {peak:.0f} TFLOP/s in f32",
+    )
+    roof.legend(
+        [plt.Line2D([], [], marker="o", ls="", color=c) for c in colours.values()],
+        colours,
+        fontsize=6,
+        ncols=2,
+        loc="lower right",
+    )
 
     def bound_of(row):
-        return max([row[p]["gb_s"] for p in row if isinstance(row[p], dict) and ("copy" in p or p.startswith("read"))], default=bandwidth * 1e3)
+        return max(
+            [row[p]["gb_s"] for p in row if isinstance(row[p], dict) and ("copy" in p or p.startswith("read"))],
+            default=bandwidth * 1e3,
+        )
 
     names = [f"{row['case']} {row['dtype']}" for row in rows]
-    shares.barh(names, [row["kiln"]["gb_s"] / bound_of(row) for row in rows], color=[colours[row["op"]] for row in rows], label="Kiln")
+    shares.barh(
+        names,
+        [row["kiln"]["gb_s"] / bound_of(row) for row in rows],
+        color=[colours[row["op"]] for row in rows],
+        label="Kiln",
+    )
     shares.plot([row["torch"]["gb_s"] / bound_of(row) for row in rows], names, "k|", ms=9, label="torch")
-    shares.plot([row["triton"]["gb_s"] / bound_of(row) if "triton" in row else float("nan") for row in rows], names, "rx", ms=5, label="Triton")
+    shares.plot(
+        [row["triton"]["gb_s"] / bound_of(row) if "triton" in row else float("nan") for row in rows],
+        names,
+        "rx",
+        ms=5,
+        label="Triton",
+    )
     shares.axvline(1, color="grey", lw=0.8)
     shares.set(title="share of a plain copy or read of the same bytes")
     shares.tick_params(axis="y", labelsize=6)

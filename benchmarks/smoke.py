@@ -9,7 +9,6 @@ import pathlib
 import sys
 
 import numpy as np
-
 from kiln_library import Kiln, OffloadPipeline
 
 HERE = pathlib.Path(__file__).parent

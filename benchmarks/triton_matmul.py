@@ -15,16 +15,44 @@ except ImportError:
 
 # BLOCK_M, BLOCK_N, BLOCK_K, stages, warps
 CONFIGS = [
-    (128, 256, 64, 3, 8), (128, 256, 64, 4, 8), (256, 128, 64, 3, 8), (256, 128, 64, 4, 8), (128, 128, 64, 4, 4), (128, 128, 64, 4, 8), (128, 128, 128, 3, 8),
-    (128, 64, 64, 4, 4), (64, 128, 64, 4, 4), (64, 64, 64, 5, 4), (64, 64, 128, 4, 4), (32, 64, 128, 5, 4), (16, 64, 128, 5, 4), (16, 32, 256, 4, 4),
+    (128, 256, 64, 3, 8),
+    (128, 256, 64, 4, 8),
+    (256, 128, 64, 3, 8),
+    (256, 128, 64, 4, 8),
+    (128, 128, 64, 4, 4),
+    (128, 128, 64, 4, 8),
+    (128, 128, 128, 3, 8),
+    (128, 64, 64, 4, 4),
+    (64, 128, 64, 4, 4),
+    (64, 64, 64, 5, 4),
+    (64, 64, 128, 4, 4),
+    (32, 64, 128, 5, 4),
+    (16, 64, 128, 5, 4),
+    (16, 32, 256, 4, 4),
 ]
 
 if triton:
 
     @triton.jit
     def matmul_kernel(
-        a, b, out, m, n, k, a_batch, a_row, a_column, b_batch, b_row, b_column, out_batch, out_row,
-        BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr,
+        a,
+        b,
+        out,
+        m,
+        n,
+        k,
+        a_batch,
+        a_row,
+        a_column,
+        b_batch,
+        b_row,
+        b_column,
+        out_batch,
+        out_row,
+        BLOCK_M: tl.constexpr,
+        BLOCK_N: tl.constexpr,
+        BLOCK_K: tl.constexpr,
+        GROUP_M: tl.constexpr,
     ):
         program, batch = tl.program_id(0), tl.program_id(1)
         tiles_m, tiles_n = tl.cdiv(m, BLOCK_M), tl.cdiv(n, BLOCK_N)
@@ -42,7 +70,9 @@ if triton:
         sums = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for start in range(0, k, BLOCK_K):
             inside = steps < k - start
-            sums = tl.dot(tl.load(a_tile, mask=inside[None, :], other=0.0), tl.load(b_tile, mask=inside[:, None], other=0.0), sums)
+            sums = tl.dot(
+                tl.load(a_tile, mask=inside[None, :], other=0.0), tl.load(b_tile, mask=inside[:, None], other=0.0), sums
+            )
             a_tile += BLOCK_K * a_column
             b_tile += BLOCK_K * b_row
         out_tile = out + batch * out_batch + rows[:, None] * out_row + columns[None, :]
@@ -82,8 +112,14 @@ class Compilation:
     def __init__(self, dtypes):
         self.pool, self.tasks = None, []
         if triton:
-            self.pool = concurrent.futures.ProcessPoolExecutor(min(16, os.cpu_count()), multiprocessing.get_context("spawn"))
-            self.tasks = [self.pool.submit(_compile, config, str(dtype).removeprefix("torch.")) for dtype in dtypes for config in CONFIGS]
+            self.pool = concurrent.futures.ProcessPoolExecutor(
+                min(16, os.cpu_count()), multiprocessing.get_context("spawn")
+            )
+            self.tasks = [
+                self.pool.submit(_compile, config, str(dtype).removeprefix("torch."))
+                for dtype in dtypes
+                for config in CONFIGS
+            ]
 
     def wait(self):
         if self.pool:

@@ -68,7 +68,9 @@ class Tuner:
         os.environ.pop("KILN_TUNING", None)
 
     def json_of(self, *arguments):
-        process = subprocess.run([self.kiln, *arguments, "--device", self.device, "--json"], capture_output=True, text=True)
+        process = subprocess.run(
+            [self.kiln, *arguments, "--device", self.device, "--json"], capture_output=True, text=True
+        )
         if process.returncode != 0:
             raise RuntimeError(f"kiln {' '.join(arguments)}: exit {process.returncode}: {process.stderr[-1000:]}")
         return json.loads(process.stdout)
@@ -125,7 +127,10 @@ def cpu_row(tuner, arguments, budget_s):
     row = tuner.tune(*arguments, budget_s=budget_s)
     del row["ranking"]
     bench = tuner.json_of("bench", *arguments, "--against", "default", "--budget", "10s")
-    row["afresh"] = {contender["name"]: {"median_us": contender["median_us"], "interval_us": contender["interval_us"]} for contender in bench["contenders"]}
+    row["afresh"] = {
+        contender["name"]: {"median_us": contender["median_us"], "interval_us": contender["interval_us"]}
+        for contender in bench["contenders"]
+    }
     row["gain"], row["gain_interval"] = bench["speedup"]["median"], bench["speedup"]["interval"]
     low, high = row["gain_interval"]
     row["summary"] = f"{progress_of(row)}, x{row['gain']:.3f} ({low:.3f} to {high:.3f})"
@@ -144,7 +149,6 @@ class Gpu:
 
     def __init__(self, build):
         import torch
-
         from kiln_library import Kiln
 
         self.torch = torch
@@ -169,7 +173,10 @@ class Gpu:
 def add_gain(row, times):
     ratios = [default / chosen for default, chosen in zip(times[row["default_config"]], times[row["config"]])]
     row["gain"], row["gain_interval"] = statistics.median(ratios), interval_of_median(ratios)
-    row["median_us"] = {"default": statistics.median(times[row["default_config"]]), "tuned": statistics.median(times[row["config"]])}
+    row["median_us"] = {
+        "default": statistics.median(times[row["default_config"]]),
+        "tuned": statistics.median(times[row["config"]]),
+    }
     return f"x{row['gain']:.3f}"
 
 
@@ -178,7 +185,11 @@ def add_best(row, times):
     medians = {config: statistics.median(values) for config, values in times.items()}
     best = min(medians, key=medians.get)
     ratios = [chosen / fastest for chosen, fastest in zip(times[row["config"]], times[best])]
-    row["best_beside"], row["time_over_best"], row["time_over_best_interval"] = best, statistics.median(ratios), interval_of_median(ratios)
+    row["best_beside"], row["time_over_best"], row["time_over_best_interval"] = (
+        best,
+        statistics.median(ratios),
+        interval_of_median(ratios),
+    )
     return f"{100 * (row['time_over_best'] - 1):+.1f}% to the best of {len(times)}"
 
 
@@ -194,7 +205,11 @@ def matmul_arguments(m, n, k, batches):
 class MatmulCall:
     def __init__(self, gpu, m, n, k, batches):
         batch = (batches,) if batches else ()
-        self.gpu, self.inputs, self.out = gpu, [gpu.normal(*batch, m, k), gpu.normal(*batch, k, n)], gpu.empty(*batch, m, n)
+        self.gpu, self.inputs, self.out = (
+            gpu,
+            [gpu.normal(*batch, m, k), gpu.normal(*batch, k, n)],
+            gpu.empty(*batch, m, n),
+        )
 
     def beside(self, configs):
         return self.gpu.beside("matmul", [self.out], self.inputs, None, configs)
@@ -219,11 +234,16 @@ def repeated_row(gpu, tuner, report, budget_s, beside=()):
     while len(rows) < REPEATS and not report.is_over():
         rows.append(tuner.tune(*matmul_arguments(*shape), "--retune", "--seed", str(len(rows)), budget_s=budget_s))
     counts = collections.Counter(row["config"] for row in rows)
-    medians = {config: statistics.median(values) for config, values in MatmulCall(gpu, *shape).beside([*counts, *beside]).items()}
+    medians = {
+        config: statistics.median(values)
+        for config, values in MatmulCall(gpu, *shape).beside([*counts, *beside]).items()
+    }
     chosen = [medians[config] for config in counts]
     spread = max(chosen) / min(chosen) - 1
     return {
-        "chosen": [{"config": config, "times": count, "median_us": medians[config]} for config, count in counts.most_common()],
+        "chosen": [
+            {"config": config, "times": count, "median_us": medians[config]} for config, count in counts.most_common()
+        ],
         "timed_configs": [row["timed_configs"] for row in rows],
         "process_s": [row["process_s"] for row in rows],
         "spread": spread,
@@ -236,17 +256,30 @@ def op_calls(gpu):
     """name -> arguments of kiln tune, op, outputs, inputs, attributes."""
     bf16, f32 = gpu.torch.bfloat16, gpu.torch.float32
     return {
-        "add bf16 4096^2": (["add", "--shape", "4096x4096", "--dtype", "bf16"],
-                            lambda: ("add", [gpu.empty(4096, 4096)], [gpu.normal(4096, 4096), gpu.normal(4096, 4096)], None)),
-        "sum f32 2^24": (["sum", "--shape", str(1 << 24)], lambda: ("sum", [gpu.empty(dtype=f32)], [gpu.normal(1 << 24, dtype=f32)], None)),
-        "sum bf16 8192x4096, last dim": (["sum", "--shape", "8192x4096", "--dtype", "bf16", "--attr", "dim=-1"],
-                                         lambda: ("sum", [gpu.empty(8192)], [gpu.normal(8192, 4096)], {"dim": -1})),
-        "softmax bf16 8192x4096": (["softmax", "--shape", "8192x4096", "--dtype", "bf16", "--attr", "dim=-1"],
-                                   lambda: ("softmax", [gpu.empty(8192, 4096)], [gpu.normal(8192, 4096)], {"dim": -1})),
-        "transpose f32 4096^2": (["transpose", "--shape", "4096x4096"],
-                                 lambda: ("transpose", [gpu.empty(4096, 4096, dtype=f32)], [gpu.normal(4096, 4096, dtype=f32)], None)),
-        "transpose bf16 10007x9973": (["transpose", "--shape", "10007x9973", "--dtype", "bf16"],
-                                      lambda: ("transpose", [gpu.empty(9973, 10007, dtype=bf16)], [gpu.normal(10007, 9973)], None)),
+        "add bf16 4096^2": (
+            ["add", "--shape", "4096x4096", "--dtype", "bf16"],
+            lambda: ("add", [gpu.empty(4096, 4096)], [gpu.normal(4096, 4096), gpu.normal(4096, 4096)], None),
+        ),
+        "sum f32 2^24": (
+            ["sum", "--shape", str(1 << 24)],
+            lambda: ("sum", [gpu.empty(dtype=f32)], [gpu.normal(1 << 24, dtype=f32)], None),
+        ),
+        "sum bf16 8192x4096, last dim": (
+            ["sum", "--shape", "8192x4096", "--dtype", "bf16", "--attr", "dim=-1"],
+            lambda: ("sum", [gpu.empty(8192)], [gpu.normal(8192, 4096)], {"dim": -1}),
+        ),
+        "softmax bf16 8192x4096": (
+            ["softmax", "--shape", "8192x4096", "--dtype", "bf16", "--attr", "dim=-1"],
+            lambda: ("softmax", [gpu.empty(8192, 4096)], [gpu.normal(8192, 4096)], {"dim": -1}),
+        ),
+        "transpose f32 4096^2": (
+            ["transpose", "--shape", "4096x4096"],
+            lambda: ("transpose", [gpu.empty(4096, 4096, dtype=f32)], [gpu.normal(4096, 4096, dtype=f32)], None),
+        ),
+        "transpose bf16 10007x9973": (
+            ["transpose", "--shape", "10007x9973", "--dtype", "bf16"],
+            lambda: ("transpose", [gpu.empty(9973, 10007, dtype=bf16)], [gpu.normal(10007, 9973)], None),
+        ),
     }
 
 
@@ -262,15 +295,33 @@ def gather_row(gpu, tuner, folder, budget_s):
     torch, pairs, rows, row_bytes = gpu.torch, 128 * 2048, 300_000, 656
     trace = pathlib.Path(folder) / "gather.jsonl"
     tensor = lambda dtype, *shape: {"dtype": dtype, "shape": shape}
-    trace.write_text(json.dumps({
-        "op": "sparse_kv_gather", "device": "cuda", "attributes": {},
-        "inputs": [tensor("u8", pairs, row_bytes), {**tensor("u8", rows, row_bytes), "pinned": True}, tensor("i32", 128, 2048, 2)],
-    }) + "\n")
+    trace.write_text(
+        json.dumps(
+            {
+                "op": "sparse_kv_gather",
+                "device": "cuda",
+                "attributes": {},
+                "inputs": [
+                    tensor("u8", pairs, row_bytes),
+                    {**tensor("u8", rows, row_bytes), "pinned": True},
+                    tensor("i32", 128, 2048, 2),
+                ],
+            }
+        )
+        + "\n"
+    )
 
     def call():
         source = torch.randint(256, (rows, row_bytes), dtype=torch.uint8).pin_memory()
-        indices = torch.stack([torch.randperm(rows, device="cuda")[:pairs], torch.randperm(pairs, device="cuda")], dim=1).int()
-        return "sparse_kv_gather", [], [gpu.empty(pairs, row_bytes, dtype=torch.uint8), source, indices.view(128, 2048, 2)], None
+        indices = torch.stack(
+            [torch.randperm(rows, device="cuda")[:pairs], torch.randperm(pairs, device="cuda")], dim=1
+        ).int()
+        return (
+            "sparse_kv_gather",
+            [],
+            [gpu.empty(pairs, row_bytes, dtype=torch.uint8), source, indices.view(128, 2048, 2)],
+            None,
+        )
 
     return op_row(gpu, tuner, ["--from-trace", str(trace)], call, budget_s)
 
@@ -280,24 +331,38 @@ def gpu_report(build, report, arguments):
         gpu, tuner = Gpu(build), Tuner(build, "cuda:0", cache)
         budget_s, best = arguments.budget or 10, []
         for name, shape in MATMUL_SHAPES.items():
-            row = report.add("matmul", name, lambda: matmul_row(gpu, tuner, shape, budget_s, arguments.exhaustive_budget))
+            row = report.add(
+                "matmul", name, lambda: matmul_row(gpu, tuner, shape, budget_s, arguments.exhaustive_budget)
+            )
             if row and name == REPEATED_SHAPE:
                 best = row["ranking"]
         report.add("repeated", REPEATED_SHAPE, lambda: repeated_row(gpu, tuner, report, arguments.repeat_budget, best))
         for name, (words, call) in op_calls(gpu).items():
             report.add("ops", name, lambda: op_row(gpu, tuner, words, call, budget_s))
-        report.add("ops", "sparse_kv_gather 128x2048 rows of 656 bytes", lambda: gather_row(gpu, tuner, cache, budget_s))
+        report.add(
+            "ops", "sparse_kv_gather 128x2048 rows of 656 bytes", lambda: gather_row(gpu, tuner, cache, budget_s)
+        )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path, help="folder of a finished build")
     parser.add_argument("device", choices=["cpu", "gpu"])
-    parser.add_argument("--only", default="", help='measure what holds this text, of "SECTION: CASE"; sections are cpu, matmul, repeated and ops')
+    parser.add_argument(
+        "--only",
+        default="",
+        help='measure what holds this text, of "SECTION: CASE"; sections are cpu, matmul, repeated and ops',
+    )
     parser.add_argument("--budget", type=float, help="seconds for a call (default: 45 on the CPU, 10 on a GPU)")
-    parser.add_argument("--exhaustive-budget", type=float, default=30, help="seconds for an exhaustive search (default 30)")
-    parser.add_argument("--repeat-budget", type=float, default=2, help="seconds for each of the repeated tunings (default 2)")
-    parser.add_argument("--limit", type=float, default=float("inf"), help="no case begins later than so many seconds after the start")
+    parser.add_argument(
+        "--exhaustive-budget", type=float, default=30, help="seconds for an exhaustive search (default 30)"
+    )
+    parser.add_argument(
+        "--repeat-budget", type=float, default=2, help="seconds for each of the repeated tunings (default 2)"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=float("inf"), help="no case begins later than so many seconds after the start"
+    )
     arguments = parser.parse_args()
     build, report = arguments.build.resolve(), Report(arguments.only, arguments.limit)
     if arguments.device == "cpu":

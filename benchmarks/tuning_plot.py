@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws what a GPU result says about tuning: the gain over the default of every tuned call, and how far each choice is from the best config that met it.
 
-    benchmarks/tuning_plot.py benchmarks/results/<result>.json docs/tuning.png
+benchmarks/tuning_plot.py benchmarks/results/<result>.json docs/tuning.png
 """
 
 import argparse
@@ -19,7 +19,9 @@ def draw_intervals(axes, rows, key, interval, colours):
     for place, row, colour in zip(places, rows, colours):
         axes.plot(row[interval], [place, place], color=colour, lw=3, alpha=0.4)
         axes.plot([row[key]], [place], "o", color=colour)
-        axes.annotate(f"{row[key]:.3f}", (row[key], place), textcoords="offset points", xytext=(0, 6), ha="center", fontsize=7)
+        axes.annotate(
+            f"{row[key]:.3f}", (row[key], place), textcoords="offset points", xytext=(0, 6), ha="center", fontsize=7
+        )
     axes.axvline(1, color="grey", lw=0.8)
 
 
@@ -29,13 +31,19 @@ def main():
     parser.add_argument("image", type=pathlib.Path)
     arguments = parser.parse_args()
     result = json.loads(arguments.result.read_text())
-    rows = [(section, row) for section in ("matmul", "ops") for row in result["tuning"].get(section, []) if "gain" in row]
+    rows = [
+        (section, row) for section in ("matmul", "ops") for row in result["tuning"].get(section, []) if "gain" in row
+    ]
     if not rows:
         parser.error(f"{arguments.result} holds no part tuning with a gain")
     names = [("matmul bf16 " if section == "matmul" else "") + row["case"] for section, row in rows]
     colours = ["C0" if section == "matmul" else "C1" for section, _ in rows]
-    figure, (gains, distances) = plt.subplots(1, 2, figsize=(13, 0.38 * len(rows) + 1.5), sharey=True, constrained_layout=True)
-    figure.suptitle(f"kiln tune on {result['gpu'].split(',')[0]}: configs in turns, medians of ratios with 95% intervals")
+    figure, (gains, distances) = plt.subplots(
+        1, 2, figsize=(13, 0.38 * len(rows) + 1.5), sharey=True, constrained_layout=True
+    )
+    figure.suptitle(
+        f"kiln tune on {result['gpu'].split(',')[0]}: configs in turns, medians of ratios with 95% intervals"
+    )
     draw_intervals(gains, [row for _, row in rows], "gain", "gain_interval", colours)
     gains.set(title="times faster than the default")
     gains.set_yticks(range(len(rows)), names, fontsize=8)

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "cli/artifact_listing.hpp"
-#include "cli/quantity.hpp"
-#include "cli/table.hpp"
 #include "cli/tuning_check.hpp"
 #include "cli/tuning_listing.hpp"
 #include "compiler/artifact_cache.hpp"
 #include "core/environment.hpp"
 #include "core/errors.hpp"
+#include "core/quantity.hpp"
+#include "core/text_table.hpp"
 
 namespace kiln::cli {
 namespace {

@@ -123,9 +123,10 @@ std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, co
   check_count("--dtype", call.dtypes.size());
 
   std::vector<TensorMeta> metas = metas_of(spec, call, count);
-  if (most_given > 1 || accepts(spec, metas, attributes)) return metas;
-  for (std::size_t fewer = count; fewer-- > required;)
-    if (std::vector<TensorMeta> some = metas_of(spec, call, fewer); accepts(spec, some, attributes)) return some;
+  if (most_given > 1) return metas;
+  // One shape for all is of as few inputs as the op takes: matmul's addend is not in a call that names no third shape.
+  for (std::size_t some = required; some < count; ++some)
+    if (std::vector<TensorMeta> few = metas_of(spec, call, some); accepts(spec, few, attributes)) return few;
   return metas;  // the dispatcher says what is wrong with the whole call
 }
 

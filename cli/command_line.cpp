@@ -143,7 +143,7 @@ class CommandLine {
     // One value each: CLI11 would have '--shape 4x4 add' swallow the op's name.
     command
         .add_option("--shape", call.shapes,
-                    "Shape of the inputs, like 4096x4096 or scalar; once for all, or once per input")
+                    "Shape of the inputs, like 4096x4096 or scalar; once for all required ones, or once per input")
         ->type_name("SHAPE")
         ->allow_extra_args(false);
     command

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/quantity.hpp"
 #include "cli/self_test.hpp"
-#include "cli/table.hpp"
 #include "compiler/artifact_cache.hpp"
 #include "compiler/compiler.hpp"
 #include "core/environment.hpp"
 #include "core/errors.hpp"
+#include "core/quantity.hpp"
+#include "core/text_table.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::cli {

@@ -7,7 +7,7 @@
 
 #include "autotune/database.hpp"
 #include "cli/call_inputs.hpp"
-#include "cli/quantity.hpp"
+#include "core/quantity.hpp"
 #include "registry/plan.hpp"
 #include "registry/tuned_config.hpp"
 #include "registry/validation.hpp"

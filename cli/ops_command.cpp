@@ -9,8 +9,8 @@
 
 #include "cli/attribute_text.hpp"
 #include "cli/call_inputs.hpp"
-#include "cli/table.hpp"
 #include "compiler/compiler.hpp"
+#include "core/text_table.hpp"
 #include "registry/registry.hpp"
 #include "runtime/device_info.hpp"
 
@@ -63,10 +63,12 @@ Json in_place_inputs(const OpSpec& spec) {
 }
 
 std::string aliasing_text(const OpSpec& spec) {
+  if (spec.aliasing == Aliasing::any) return "tensors may overlap as the kernel's author allows";
   if (spec.outputs.empty())
     return fmt::format("{} may overlap no other tensor", fmt::join(result_names(spec), " and "));
   switch (spec.aliasing) {
     case Aliasing::none:
+    case Aliasing::any:
       break;
     case Aliasing::elementwise:
       return "an output may be exactly one of the inputs (in place)";

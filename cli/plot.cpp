@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/plot_script.hpp"
-#include "cli/subprocess.hpp"
 #include "core/errors.hpp"
+#include "core/subprocess.hpp"
 
 namespace kiln::cli {
 namespace {

@@ -9,7 +9,8 @@ namespace kiln::cli {
 /// for a folder that is not there, and saying what to install where python3 or its matplotlib is missing.
 void check_plot(const std::string& path);
 
-/// Draws `data` with cli/plot.py, which says what each kind shows. SystemError with Python's own words when it fails.
+/// Draws `data` with python/kiln/plot.py, which says what each kind shows. SystemError with Python's own words when it
+/// fails.
 void plot_png(const std::string& kind, const nlohmann::ordered_json& data, const std::string& path);
 
 }  // namespace kiln::cli

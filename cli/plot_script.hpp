@@ -2,7 +2,7 @@
 
 namespace kiln::cli {
 
-/// The text of cli/plot.py, put into the command by the build.
+/// The text of python/kiln/plot.py, put into the command by the build.
 extern const char* const kPlotScript;
 
 }  // namespace kiln::cli

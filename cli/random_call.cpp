@@ -3,8 +3,8 @@
 #include <cstring>
 #include <random>
 
-#include "cli/random_input.hpp"
 #include "registry/memory_overlap.hpp"
+#include "registry/random_input.hpp"
 #include "registry/validation.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/pinned_pool.hpp"

@@ -11,10 +11,10 @@
 #include "cli/cache_warning.hpp"
 #include "cli/input_file_error.hpp"
 #include "cli/npy.hpp"
-#include "cli/random_input.hpp"
 #include "cli/run_report.hpp"
 #include "core/errors.hpp"
 #include "registry/dispatch.hpp"
+#include "registry/random_input.hpp"
 #include "registry/registry.hpp"
 #include "registry/validation.hpp"
 #include "runtime/device_info.hpp"
@@ -150,7 +150,8 @@ std::vector<Comparison> check_against_reference(const OpSpec& spec, const std::v
   const std::vector<TensorView> expected_views = views_of(expected);
   std::vector<Comparison> comparisons;
   for (std::size_t i = 0; i < expected.size(); ++i)
-    comparisons.push_back(compare(host_outputs[i], expected_views[i], spec.tolerance(host_outputs[i].dtype())));
+    comparisons.push_back(compare(host_outputs[i], expected_views[i],
+                                  spec.tolerance ? spec.tolerance(host_outputs[i].dtype()) : Tolerance{}));
   return comparisons;
 }
 
@@ -165,6 +166,8 @@ int run_command(const RunOptions& options) {
   const std::optional<Config> config =
       options.config.empty() ? std::nullopt : std::optional(parse_config(options.config));
   complete_attributes(spec, attributes);
+  if (options.check && !spec.reference)
+    throw_value_error(fmt::format("op '{}' has no reference, so --check has nothing to compare with", spec.name));
 
   const std::vector<Tensor> host_inputs =
       options.input_files.empty() ? random_inputs(spec, options, attributes) : inputs_from_files(spec, options);

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "cli/quantity.hpp"
-#include "cli/table.hpp"
+#include "core/quantity.hpp"
+#include "core/text_table.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::cli {

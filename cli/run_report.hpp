@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/comparison.hpp"
 #include "cli/run_command.hpp"
+#include "registry/comparison.hpp"
 #include "registry/dispatch.hpp"
 #include "runtime/event_timer.hpp"
 

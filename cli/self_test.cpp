@@ -6,8 +6,8 @@
 #include <exception>
 #include <string>
 
-#include "cli/quantity.hpp"
 #include "compiler/compiler.hpp"
+#include "core/quantity.hpp"
 #include "registry/dispatch.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory.hpp"

@@ -15,12 +15,12 @@
 #include "cli/measuring.hpp"
 #include "cli/plot.hpp"
 #include "cli/progress_line.hpp"
-#include "cli/quantity.hpp"
 #include "cli/random_call.hpp"
-#include "cli/table.hpp"
-#include "cli/tuning_report.hpp"
 #include "core/errors.hpp"
+#include "core/quantity.hpp"
+#include "core/text_table.hpp"
 #include "registry/registry.hpp"
+#include "registry/tuning_report.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -34,6 +34,7 @@ static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may 
 class Interruptible {
  public:
   Interruptible() {
+    was_interrupted = false;  // by an earlier command of a process that runs several
     struct sigaction action{};
     action.sa_handler = [](int) { was_interrupted = true; };
     action.sa_flags = SA_RESETHAND;
@@ -167,7 +168,7 @@ class TuneSession {
         report = tune_op(spec.name, views, call.attributes, tuning_);
       }
       if (!options_.json) std::fputs(tuning_text(*report).c_str(), stdout);
-      reports_.push_back(tuning_json(*report));
+      reports_.push_back(Json::parse(tuning_json(*report)));
       summaries_.push_back(summarize_call(text, report->entry));
     } catch (const Error& error) {
       ++failures_;

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "cli/input_file_error.hpp"
-#include "cli/quantity.hpp"
-#include "cli/table.hpp"
 #include "cli/tuning_listing.hpp"
 #include "core/errors.hpp"
+#include "core/quantity.hpp"
+#include "core/text_table.hpp"
 
 namespace kiln::cli {
 namespace {

@@ -8,9 +8,9 @@
 #include <cmath>
 
 #include "autotune/database_document.hpp"
-#include "cli/quantity.hpp"
-#include "cli/table.hpp"
-#include "cli/tuning_report.hpp"
+#include "core/quantity.hpp"
+#include "core/text_table.hpp"
+#include "registry/tuning_report.hpp"
 
 namespace kiln::cli {
 namespace {

@@ -2,7 +2,10 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set_target_properties(kiln PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+# A wheel has no symbolic links, and nobody but the extension module beside it links that libkiln.so.
+if(NOT SKBUILD)
+  set_target_properties(kiln PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+endif()
 set_target_properties(kiln PROPERTIES INSTALL_RPATH $ORIGIN)
 file(RELATIVE_PATH library_from_binary ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set_target_properties(kiln_cli PROPERTIES INSTALL_RPATH $ORIGIN/${library_from_binary})
@@ -32,3 +35,6 @@ install(EXPORT kilnTargets NAMESPACE kiln:: DESTINATION ${package_destination})
 configure_package_config_file(cmake/kilnConfig.cmake.in ${PROJECT_BINARY_DIR}/kilnConfig.cmake INSTALL_DESTINATION ${package_destination})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/kilnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/kilnConfig.cmake ${PROJECT_BINARY_DIR}/kilnConfigVersion.cmake DESTINATION ${package_destination})
+if(KILN_PYTHON)
+  include(cmake/InstallPython.cmake)
+endif()

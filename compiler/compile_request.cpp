@@ -68,6 +68,7 @@ ContentHash content_key(const CompileRequest& request, std::string_view compiler
       .field(request.target.arch)
       .field(request.target.features);
   hasher.field(instance_name(request)).field(std::int64_t{request.num_parameters});
+  for (const std::string& type : request.parameter_types) hasher.field("parameter type").field(type);
   hasher.field(static_cast<std::int64_t>(request.line_info)).field(static_cast<std::int64_t>(request.debug));
   if (request.target.type == DeviceType::cuda)
     hasher.field(std::int64_t{request.num_warps}).field(std::int64_t{resolved_vector_width(request)});

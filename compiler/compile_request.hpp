@@ -35,7 +35,10 @@ struct CompileRequest {
   std::string kernel;  ///< qualified template name: "kiln::ops::elementwise_kernel"
   std::vector<TemplateArgument> template_arguments;
   std::int32_t num_parameters = -1;  ///< that the launch passes; a kernel with another number does not compile; -1: any
-  std::int32_t num_warps = 4;        ///< threads of a program on the GPU: 32 * num_warps
+  /// What the launch passes, parameter by parameter, as C++ spells it where no namespace is open ("const float*",
+  /// "kiln::tl::int64_t"); a kernel that declares other types does not compile. Empty: unchecked.
+  std::vector<std::string> parameter_types = {};
+  std::int32_t num_warps = 4;  ///< threads of a program on the GPU: 32 * num_warps
   std::int32_t vector_width =
       0;  ///< elements a GPU thread accesses at once; 0: 16 bytes over the widest dtype among the template arguments
   bool line_info = false;           ///< keep source lines in the machine code, for profilers

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "compiler/embedded_files.hpp"
 #include "core/environment.hpp"
@@ -94,6 +95,13 @@ std::vector<std::string> embedded_paths() {
   std::vector<std::string> paths;
   for (const EmbeddedFile& file : embedded_files()) paths.emplace_back(file.path);
   std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<std::string> quoted_includes(std::string_view text) {
+  std::vector<std::string> paths;
+  for (Include& include : scan_includes(text))
+    if (include.is_quoted) paths.push_back(std::move(include.path));
   return paths;
 }
 

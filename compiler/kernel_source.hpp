@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kiln {
@@ -18,6 +19,8 @@ struct KernelSource {
 KernelSource embedded_source(const std::string& path);
 /// Paths of all embedded files, sorted.
 std::vector<std::string> embedded_paths();
+/// The paths that a file includes with quotes, as they are written.
+std::vector<std::string> quoted_includes(std::string_view text);
 /// The source and every file it reaches through #include "..." and <kiln/...>, each once, in a fixed order: what a
 /// content key must cover and what the compilers' virtual file systems hold.
 std::vector<KernelSource> transitive_sources(const KernelSource& source);

@@ -182,6 +182,24 @@ bool wants_ptx(const Target& target) {
   return target.features == "ptx";
 }
 
+/// The file's text with its quoted includes spelled as `sources` names those files: NVRTC knows a header by the very
+/// text of the include, and does not look beside the file that has it.
+std::string with_full_paths(const KernelSource& file, const std::vector<KernelSource>& sources) {
+  std::string text = file.text;
+  for (const std::string& path : quoted_includes(file.text)) {
+    const std::string full =
+        (std::filesystem::path(file.path).parent_path() / path).lexically_normal().generic_string();
+    const auto is_it = [&](const KernelSource& source) { return source.path == full; };
+    if (full == path || std::none_of(sources.begin(), sources.end(), is_it)) continue;
+    const std::string quoted = fmt::format("\"{}\"", path);
+    for (std::size_t at = text.find(quoted); at != std::string::npos; at = text.find(quoted, at + 1)) {
+      const std::size_t line = text.rfind('\n', at) + 1;  // 0 on the first line
+      if (text[text.find_first_not_of(" \t", line)] == '#') text.replace(at + 1, path.size(), full);
+    }
+  }
+  return text;
+}
+
 /// One nvrtcProgram, compiled.
 class Program {
  public:
@@ -191,10 +209,12 @@ class Program {
     require_architecture(nvrtc, request.target);
     const std::string text = stub(request);
     const std::vector<KernelSource> sources = transitive_sources(request.source);
+    std::vector<std::string> texts;
+    for (const KernelSource& source : sources) texts.push_back(with_full_paths(source, sources));
     std::vector<const char*> header_texts, header_names;
-    for (const KernelSource& source : sources) {
-      header_texts.push_back(source.text.c_str());
-      header_names.push_back(source.path.c_str());
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      header_texts.push_back(texts[i].c_str());
+      header_names.push_back(sources[i].path.c_str());
     }
     check(nvrtc,
           nvrtc.create_program(&program_, text.c_str(), "kiln_stub.cu", static_cast<int>(sources.size()),

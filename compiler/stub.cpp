@@ -1,5 +1,7 @@
 #include "compiler/stub.hpp"
 
+#include <fmt/format.h>
+
 #include "core/errors.hpp"
 
 namespace kiln {
@@ -20,6 +22,30 @@ std::string parameter_check(const CompileRequest& request) {
          ", and the kernel declares another number of them\");\n";
 }
 
+/// The types a kernel declares against those that the call passes. Each parameter has a template of its own, so that
+/// the errors of both compilers hold the declared type: Clang spells out the comparison, NVRTC the instance.
+std::string type_check(const CompileRequest& request) {
+  std::string text =
+      "template <typename A, typename B>\ninline constexpr bool kiln_is_same = false;\n"
+      "template <typename A>\ninline constexpr bool kiln_is_same<A, A> = true;\n"
+      "template <int kIndex, typename... Types>\nstruct kiln_nth {\n  using type = void;\n};\n"
+      "template <typename First, typename... Rest>\nstruct kiln_nth<0, First, Rest...> {\n  using type = First;\n};\n"
+      "template <int kIndex, typename First, typename... Rest>\n  requires(kIndex > 0)\n"
+      "struct kiln_nth<kIndex, First, Rest...> : kiln_nth<kIndex - 1, Rest...> {};\n"
+      "template <typename Kernel>\nstruct kiln_types;\n"
+      "template <typename... Types>\nstruct kiln_types<void (*)(Types...)> {\n"
+      "  template <int kIndex>\n  using at = typename kiln_nth<kIndex, Types...>::type;\n};\n";
+  for (std::size_t i = 0; i < request.parameter_types.size(); ++i)
+    text += fmt::format(
+        "template <typename Declared>\nstruct kiln_parameter_{0} {{\n"
+        "  static_assert(kiln_is_same<Declared, {1}>,\n                \"parameter {0} of the kernel is passed as {1}, "
+        "and declared as another type: kiln_parameter_{0}<the declared one>\");\n"
+        "  static constexpr bool is_right = true;\n}};\n"
+        "static_assert(kiln_parameter_{0}<kiln_types<decltype(&{2})>::at<{3}>>::is_right);\n",
+        i + 1, request.parameter_types[i], instance_name(request), i);
+  return text;
+}
+
 }  // namespace
 
 std::string stub(const CompileRequest& request) {
@@ -30,6 +56,7 @@ std::string stub(const CompileRequest& request) {
   std::string text = request.debug ? "#define KILN_DEBUG 1\n" : "";
   text += "#include \"" + path + "\"\n";
   if (request.num_parameters >= 0) text += parameter_check(request);
+  if (!request.parameter_types.empty()) text += type_check(request);
   if (request.target.type == DeviceType::cpu)
     text += std::string("extern \"C\" void ") + kCpuEntry +
             "(void* const* parameters, const kiln::tl::int64_t* grid, kiln::tl::int64_t begin,\n"

@@ -20,7 +20,7 @@ constexpr std::uint8_t kCodeBool = 6;
 constexpr std::uint8_t kCodeFloat8E4M3FN = 10;
 constexpr std::uint8_t kCodeFloat8E5M2 = 12;
 
-std::uint8_t code_of(DType dtype) {
+std::uint8_t code_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::bf16:
       return kCodeBFloat;
@@ -36,16 +36,8 @@ std::uint8_t code_of(DType dtype) {
 }
 
 DLDataType export_dtype(DType dtype) {
-  return {code_of(dtype), static_cast<std::uint8_t>(8 * itemsize_bytes(dtype)), 1};
-}
-
-DType import_dtype(DLDataType type) {
-  if (type.lanes != 1)
-    throw_type_error(fmt::format("DLPack tensor has {} lanes per element; Kiln takes 1", type.lanes));
-  for (DType dtype : kAllDTypes)
-    if (code_of(dtype) == type.code && 8 * itemsize_bytes(dtype) == type.bits) return dtype;
-  throw_type_error(
-      fmt::format("DLPack tensor has type code {} with {} bits, which is none of Kiln's dtypes", type.code, type.bits));
+  const DlpackType type = to_dlpack_type(dtype);
+  return {type.code, type.bits, type.lanes};
 }
 
 Device import_device(const DLDevice& device) {
@@ -53,24 +45,11 @@ Device import_device(const DLDevice& device) {
   std::int32_t type = 0;
   static_assert(sizeof(type) == sizeof(device.device_type));
   std::memcpy(&type, &device.device_type, sizeof(type));
-  switch (type) {
-    case kDLCPU:
-    case kDLCUDAHost:  // pinned, but plain memory to the CPU
-      return Device::cpu();
-    case kDLCUDA:
-    case kDLCUDAManaged:
-      if (device.device_id < 0) throw_type_error(fmt::format("DLPack tensor is on CUDA device {}", device.device_id));
-      return Device::cuda(device.device_id);
-    default:
-      throw_type_error(
-          fmt::format("DLPack tensor is on a device of type {}; Kiln takes the CPU (1), CUDA (2), CUDA "
-                      "pinned (3) and CUDA managed (13) memory",
-                      type));
-  }
+  return from_dlpack_device(type, device.device_id);
 }
 
 TensorView import_view(const DLTensor& tensor) {
-  const DType dtype = import_dtype(tensor.dtype);
+  const DType dtype = from_dlpack_type({tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes});
   const Device device = import_device(tensor.device);
   if (tensor.ndim < 0 || tensor.ndim > kMaxRank)
     throw_value_error(fmt::format("DLPack tensor has {} dimensions; Kiln takes 0 to {}", tensor.ndim, kMaxRank));
@@ -111,6 +90,36 @@ struct Export {
 };
 
 }  // namespace
+
+DlpackType to_dlpack_type(DType dtype) noexcept {
+  return {code_of(dtype), static_cast<std::uint8_t>(8 * itemsize_bytes(dtype)), 1};
+}
+
+DType from_dlpack_type(DlpackType type) {
+  if (type.lanes != 1)
+    throw_type_error(fmt::format("DLPack tensor has {} lanes per element; Kiln takes 1", type.lanes));
+  for (DType dtype : kAllDTypes)
+    if (code_of(dtype) == type.code && 8 * itemsize_bytes(dtype) == type.bits) return dtype;
+  throw_type_error(
+      fmt::format("DLPack tensor has type code {} with {} bits, which is none of Kiln's dtypes", type.code, type.bits));
+}
+
+Device from_dlpack_device(std::int32_t type, std::int32_t id) {
+  switch (type) {
+    case kDLCPU:
+    case kDLCUDAHost:  // pinned, but plain memory to the CPU
+      return Device::cpu();
+    case kDLCUDA:
+    case kDLCUDAManaged:
+      if (id < 0) throw_type_error(fmt::format("DLPack tensor is on CUDA device {}", id));
+      return Device::cuda(id);
+    default:
+      throw_type_error(
+          fmt::format("DLPack tensor is on a device of type {}; Kiln takes the CPU (1), CUDA (2), CUDA "
+                      "pinned (3) and CUDA managed (13) memory",
+                      type));
+  }
+}
 
 Tensor from_dlpack(DLManagedTensor* managed) {
   if (managed == nullptr) throw_value_error("the DLPack tensor is null");

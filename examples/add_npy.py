@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The main job: adds .npy arrays with `kiln run` on the CPU and compares what it wrote with NumPy.
+"""Adds .npy arrays with `kiln run` on the CPU and compares what it wrote with NumPy.
 
 Debian's own interpreter is named above because python3-numpy belongs to it; a python3 earlier on PATH may have no NumPy.
 """
@@ -18,7 +18,17 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def kiln_add(kiln: pathlib.Path, folder: pathlib.Path, a: numpy.ndarray, b: numpy.ndarray) -> numpy.ndarray:
     numpy.save(folder / "a.npy", a)
     numpy.save(folder / "b.npy", b)
-    command = [kiln, "run", "add", "--input", folder / "a.npy", "--input", folder / "b.npy", "--output", folder / "c.npy"]
+    command = [
+        kiln,
+        "run",
+        "add",
+        "--input",
+        folder / "a.npy",
+        "--input",
+        folder / "b.npy",
+        "--output",
+        folder / "c.npy",
+    ]
     subprocess.run(command + ["--device", "cpu"], check=True)
     return numpy.load(folder / "c.npy")
 

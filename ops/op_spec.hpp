@@ -46,6 +46,7 @@ struct KernelLaunch {
   LaunchGeometry geometry;
   std::int32_t vector_width = 0;  ///< see CompileRequest
   ArgumentTemplate arguments;
+  std::vector<std::string> parameter_types = {};  ///< see CompileRequest
 };
 
 /// A look at scratch memory before a plan goes on: what the kernels so far found out about the call's data. It costs a
@@ -107,6 +108,8 @@ struct AttributeSpec {
   AttributeValue fallback;  ///< the default; its alternative is the type (an int64 given for a double converts)
   bool required = false;
   std::string doc;
+  /// Whether the best config depends on it. Where it does not (a seed), calls with other values share what was tuned.
+  bool decides_speed = true;
 };
 
 struct Cost {
@@ -138,6 +141,7 @@ enum class Aliasing {
   elementwise,  ///< an output may be exactly an input (same address, shape, strides, itemsize); partial overlap is an
                 ///< error
   first_input,  ///< the first output may be exactly the first input; any other overlap is an error
+  any,          ///< the kernel's author answers for it: nothing is checked (user kernels)
 };
 
 /// The contract of an op: each fact once; dispatcher, tuner, CLI, Python, tests, benchmarks and docs read it.

@@ -18,6 +18,7 @@
 #include "core/environment.hpp"
 #include "core/errors.hpp"
 #include "core/file_lock.hpp"
+#include "registry/tuned_config.hpp"
 
 namespace kiln {
 namespace {
@@ -155,11 +156,12 @@ void trace_call(const OpSpec& spec, std::span<const TensorView> inputs, const At
   const auto path = environment("KILN_TRACE");
   if (!path.has_value()) return;
   const TracedCall call{spec.name, device.type, {inputs.begin(), inputs.end()}, attributes};
-  std::string line = format_call(call) + "\n";
+  TracedCall kind = call;  // a new seed is not another call to tune
+  kind.attributes = deciding_attributes(spec, attributes);
   Writer& trace = writer();
   const std::lock_guard lock(trace.mutex);
-  if (!trace.written.insert(line).second) return;
-  trace.problem = append_line(*path, line);
+  if (!trace.written.insert(format_call(kind)).second) return;
+  trace.problem = append_line(*path, format_call(call) + "\n");
 }
 
 std::string trace_problem() {

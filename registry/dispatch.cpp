@@ -123,8 +123,10 @@ std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& 
                                       const DispatchOptions& options, Stream stream, Addresses addresses) {
   PlanKey key;
   TuningPolicy tuning = options.tuning.value_or(tuning_policy());
-  // Without data there is nothing to measure with; the plan must not pass for one of a call that was tuned.
-  if (tuning == TuningPolicy::first_use && addresses == Addresses::ignored) tuning = TuningPolicy::use;
+  // Without data there is nothing to measure with, and a tuning's callback must not wait for a tuning; the plan must
+  // not pass for one of a call that was tuned.
+  if (tuning == TuningPolicy::first_use && (addresses == Addresses::ignored || detail::inside_tuning()))
+    tuning = TuningPolicy::use;
   key.encode(name, tensors.inputs(), tensors.outputs(), attributes, options.config, tuning, stream.device);
   RecentPlans& recent = RecentPlans::of_this_thread();
   if (const auto* plan = recent.find(key)) return *plan;
@@ -155,6 +157,10 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
   tensors.num_outputs = num_outputs;
   for (std::size_t i = 0; i < num_outputs; ++i) tensors.views[i] = allocate(plan->outputs[i], stream);
   launch(*plan, tensors.all(), stream);
+}
+
+Tensor make_output(const TensorMeta& meta, Stream stream, const DispatchOptions& options) {
+  return options.allocate != nullptr ? (*options.allocate)(meta, stream) : empty(meta.shape, meta.dtype, stream);
 }
 
 [[noreturn]] void throw_other_tensor(const Plan& plan, std::size_t tensor, const TensorView& view) {
@@ -194,9 +200,9 @@ Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, co
   std::optional<Tensor> first;
   std::vector<Tensor> others;
   run(name, inputs, attributes, options, [&](const TensorMeta& meta, Stream stream) {
-    if (!first.has_value()) return &first.emplace(empty(meta.shape, meta.dtype, stream)).view();
+    if (!first.has_value()) return &first.emplace(make_output(meta, stream, options)).view();
     others.reserve(kMaxTensors);  // views of earlier outputs stay where they are
-    return &others.emplace_back(empty(meta.shape, meta.dtype, stream)).view();
+    return &others.emplace_back(make_output(meta, stream, options)).view();
   });
   return first.has_value() ? *std::move(first) : changed_inputs(name, inputs).front();
 }
@@ -206,7 +212,7 @@ std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const T
   std::vector<Tensor> made(options.outputs.begin(), options.outputs.end());
   made.reserve(kMaxTensors);  // views of earlier outputs stay where they are
   run(name, inputs, attributes, options, [&](const TensorMeta& meta, Stream stream) {
-    return &made.emplace_back(empty(meta.shape, meta.dtype, stream)).view();
+    return &made.emplace_back(make_output(meta, stream, options)).view();
   });
   return made.empty() ? changed_inputs(name, inputs) : made;
 }
@@ -246,6 +252,14 @@ const PlanReport& ResolvedOp::report() const noexcept {
 
 const std::vector<TensorMeta>& ResolvedOp::outputs() const noexcept {
   return plan_->outputs;
+}
+
+std::vector<TensorMeta> infer_outputs(std::string_view name, std::span<const TensorView> inputs,
+                                      const Attributes& attributes) {
+  const OpSpec& spec = Registry::process().get(name);
+  const CallTensors tensors(name, {}, inputs);
+  check_inputs(spec, tensors.inputs());
+  return spec.infer(inputs, complete_attributes(spec, attributes));
 }
 
 std::vector<CompileRequest> compile_requests(std::string_view name, std::span<const TensorView> inputs,

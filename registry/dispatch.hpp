@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -21,6 +22,10 @@ struct DispatchOptions {
   std::optional<Stream> stream = {};        ///< unset: the device's default stream
   const Config* config = nullptr;           ///< tunables it leaves out: the spec's default
   std::optional<TuningPolicy> tuning = {};  ///< where the config comes from when none is given; unset: the process's
+  /// Makes the outputs that are not given, in order: dense memory of this dtype and shape on the stream's device, ready
+  /// for work on the stream. Unset: `empty`. The outputs of a call live with whoever allocates for the caller (torch's
+  /// caching allocator).
+  const std::function<Tensor(const TensorMeta&, Stream)>* allocate = nullptr;
 };
 
 /// Where a plan's parts came from, for `kiln run` and logs.
@@ -85,6 +90,11 @@ inline ResolvedOp resolve(std::string_view name, std::initializer_list<TensorVie
                           const Attributes& attributes = {}, const DispatchOptions& options = {}) {
   return resolve(name, std::span(inputs.begin(), inputs.size()), attributes, options);
 }
+
+/// Shapes and dtypes of what a call makes; empty for an op that changes its inputs. Reads no data and needs no device.
+/// UsageError as dispatch_gpu_op.
+std::vector<TensorMeta> infer_outputs(std::string_view name, std::span<const TensorView> inputs,
+                                      const Attributes& attributes = {});
 
 /// The compile requests a call would make on `target`, one for each kernel it launches, without a device: for `kiln
 /// inspect` and compile-only tests.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "runtime/event_timer.hpp"
 
@@ -14,18 +15,13 @@ constexpr int kMostCallsPerSample = 64;
 
 }  // namespace
 
-OpTiming::OpTiming(const ResolvedOp& op, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
-                   Stream stream, MeasuringPolicy policy)
-    : op_(op),
-      inputs_(inputs.begin(), inputs.end()),
-      outputs_(outputs.begin(), outputs.end()),
-      stream_(stream),
-      policy_(policy) {
+CallTiming::CallTiming(std::function<void(Stream)> call, Stream stream, MeasuringPolicy policy)
+    : call_(std::move(call)), stream_(stream), policy_(policy) {
   if (!stream.device.is_cuda()) policy_ = default_measuring_policy(stream.device);
   if (policy_.l2 == MeasuringPolicy::L2::hot) {
-    const auto once = [&] { op_(inputs_, outputs_, stream_); };
     const auto shortest_us = [&](int samples) {
-      return summarize(time_us(stream_, once, {.warmup = 0, .samples = samples, .flush_l2 = false})).min_us;
+      const TimingOptions options{.warmup = 0, .samples = samples, .flush_l2 = false};
+      return summarize(time_us(stream_, [&] { call_(stream_); }, options)).min_us;
     };
     double call_us = shortest_us(1);
     if (call_us < kShortestSampleUs * kMostCallsPerSample) call_us = shortest_us(3);
@@ -35,25 +31,31 @@ OpTiming::OpTiming(const ResolvedOp& op, std::span<const TensorView> inputs, std
   if (policy_.launch == MeasuringPolicy::Launch::graph) {
     if (stream_.handle == nullptr) stream_ = capture_stream_.emplace(stream_.device).get();
     graph_ = Graph::capture(stream_, [&] {
-      for (int call = 0; call < calls_per_sample_; ++call) op_(inputs_, outputs_, stream_);
+      for (int repeat = 0; repeat < calls_per_sample_; ++repeat) call_(stream_);
     });
   }
 }
 
-std::vector<double> OpTiming::samples_us(int count) const {
+std::vector<double> CallTiming::samples_us(int count) const {
   std::vector<double> samples = time_us(
       stream_, [&] { run(); }, {.warmup = 0, .samples = count, .flush_l2 = policy_.l2 == MeasuringPolicy::L2::flushed});
   for (double& sample : samples) sample /= calls_per_sample_;
   return samples;
 }
 
-void OpTiming::run() const {
+void CallTiming::run() const {
   if (graph_.has_value()) {
     graph_->launch(stream_);
     return;
   }
-  for (int call = 0; call < calls_per_sample_; ++call) op_(inputs_, outputs_, stream_);
+  for (int repeat = 0; repeat < calls_per_sample_; ++repeat) call_(stream_);
 }
+
+OpTiming::OpTiming(const ResolvedOp& op, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                   Stream stream, MeasuringPolicy policy)
+    : CallTiming([op, ins = std::vector(inputs.begin(), inputs.end()),
+                  outs = std::vector(outputs.begin(), outputs.end())](Stream on) { op(ins, outs, on); },
+                 stream, policy) {}
 
 MeasuringPolicy default_measuring_policy(Device device) noexcept {
   return {MeasuringPolicy::Launch::eager, device.is_cuda() ? MeasuringPolicy::L2::flushed : MeasuringPolicy::L2::hot};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,14 +11,14 @@
 
 namespace kiln {
 
-/// Times calls of one op as a measuring policy says: eager launches or the replay of a graph, with the L2 cache full of
-/// the call's own data or of something else. Calls too short for a timer are timed several at a time where the caches
-/// stay hot; where they are flushed before each, one at a time. On the CPU there are no graphs, and caches stay hot.
-class OpTiming {
+/// Times calls of one kind as a measuring policy says: eager launches or the replay of a graph, with the L2 cache full
+/// of the call's own data or of something else. Calls too short for a timer are timed several at a time where the
+/// caches stay hot; where they are flushed before each, one at a time. On the CPU there are no graphs, and caches stay
+/// hot.
+class CallTiming {
  public:
-  /// Of calls over these tensors, whose memory must outlive the object. UsageError as ResolvedOp's call; DeviceError.
-  OpTiming(const ResolvedOp& op, std::span<const TensorView> inputs, std::span<const TensorView> outputs, Stream stream,
-           MeasuringPolicy policy);
+  /// `call` enqueues its work on the stream it is given. What it throws passes through.
+  CallTiming(std::function<void(Stream)> call, Stream stream, MeasuringPolicy policy);
 
   /// Microseconds of one call each, in the order taken.
   std::vector<double> samples_us(int count) const;
@@ -24,13 +26,20 @@ class OpTiming {
  private:
   void run() const;
 
-  ResolvedOp op_;
-  std::vector<TensorView> inputs_, outputs_;
+  std::function<void(Stream)> call_;
   Stream stream_;
   MeasuringPolicy policy_;
   int calls_per_sample_ = 1;
   std::optional<OwnedStream> capture_stream_;  ///< the default stream cannot be captured
   std::optional<Graph> graph_;
+};
+
+/// Times calls of an op.
+class OpTiming : public CallTiming {
+ public:
+  /// Of calls over these tensors, whose memory must outlive the object. UsageError as ResolvedOp's call; DeviceError.
+  OpTiming(const ResolvedOp& op, std::span<const TensorView> inputs, std::span<const TensorView> outputs, Stream stream,
+           MeasuringPolicy policy);
 };
 
 /// What holds where nothing else is asked for: each call launched on its own, over a flushed L2 cache on a GPU, which

@@ -1,5 +1,7 @@
 #include "registry/plan.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -174,6 +176,7 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
                                .kernel = launch.kernel.empty() ? serving->kernel : launch.kernel,
                                .template_arguments = launch.template_arguments,
                                .num_parameters = launch.arguments.size(),
+                               .parameter_types = launch.parameter_types,
                                .num_warps = launch.geometry.num_warps,
                                .vector_width = launch.vector_width,
                                .target = target});
@@ -222,6 +225,9 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
   const Plan without_steps = *plan;
   try {
     add_steps(*plan, choose(spec, call, target, nullptr, tuned), call);
+    const PlanReport& report = plan->report;
+    if (report.config_source.starts_with("tuned for "))  // other shapes
+      detail::log_tuning(fmt::format("op '{}': {}, {}", spec.name, to_string(report.config), report.config_source));
   } catch (const Error& error) {
     // A file of tuned choices must never be what a call fails of. Where the default fails too, that error is the news.
     const std::string reason = error.what();

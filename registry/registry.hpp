@@ -47,7 +47,8 @@ struct ElementwiseKernel {
   std::vector<DType> dtypes{DType::f32};
 };
 void register_elementwise_kernel(const ElementwiseKernel& kernel);
-/// Reads a kernel file. UsageError(value) when it cannot be read.
+/// Reads a kernel file, and as its headers the files that it includes with quotes and that lie beside it, theirs too.
+/// UsageError(value) when it cannot be read.
 KernelSource read_kernel_source(const std::string& path);
 
 }  // namespace kiln

@@ -1,5 +1,6 @@
 #include "registry/tuned_config.hpp"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -41,6 +42,16 @@ std::string layouts_text(const OpCall& call, Device device) {
 
 }  // namespace
 
+Attributes deciding_attributes(const OpSpec& spec, const Attributes& attributes) {
+  Attributes deciding;
+  for (const auto& [name, value] : attributes.entries()) {
+    const auto found = std::find_if(spec.attributes.begin(), spec.attributes.end(),
+                                    [&](const AttributeSpec& attribute) { return attribute.name == name; });
+    if (found == spec.attributes.end() || found->decides_speed) deciding.set(name, value);
+  }
+  return deciding;
+}
+
 TuningKey tuning_key(const OpSpec& spec, const Variant& variant, const OpCall& call, Device device,
                      const Target& target) {
   const DeviceInfo& info = device_info(device);
@@ -57,7 +68,7 @@ TuningKey tuning_key(const OpSpec& spec, const Variant& variant, const OpCall& c
           .variant = variant.name,
           .dtypes = dtypes_text(dtypes),
           .shapes = shape_key(shapes, spec.shape_rule),
-          .attributes = attributes_text(call.attributes) + layouts_text(call, device),
+          .attributes = attributes_text(deciding_attributes(spec, call.attributes)) + layouts_text(call, device),
           .kernel_hash = kernel_hash(variant),
           .space_hash = space_hash(variant.space(target))};
 }

@@ -18,6 +18,9 @@ struct TunedConfig {
 /// What a variant's config is asked of; empty: the default is taken.
 using TunedLookup = std::function<std::optional<TunedConfig>(const Variant&)>;
 
+/// Those of a call's attributes that its best config depends on (AttributeSpec::decides_speed).
+Attributes deciding_attributes(const OpSpec& spec, const Attributes& attributes);
+
 /// What a call is tuned under. Layouts that are not row-major are part of it: a transposed operand is another kernel in
 /// all but name. `device` is asked for its model and processors.
 TuningKey tuning_key(const OpSpec& spec, const Variant& variant, const OpCall& call, Device device,

@@ -44,6 +44,20 @@ std::mutex& tuning_mutex() {
   return *mutex;
 }
 
+/// Whether this thread is inside a tuning, whose callbacks may call ops: those must not wait for it to end.
+thread_local bool is_tuning = false;
+
+class TuningScope {
+ public:
+  TuningScope() noexcept : outer_(std::exchange(is_tuning, true)) {}
+  ~TuningScope() { is_tuning = outer_; }
+  TuningScope(const TuningScope&) = delete;
+  TuningScope& operator=(const TuningScope&) = delete;
+
+ private:
+  bool outer_;
+};
+
 /// In the order the space names its tunables, as its candidates are.
 Config in_order_of(const ConfigSpace& space, const Config& config) {
   Config ordered;
@@ -265,6 +279,7 @@ class OpTuning {
 
   /// Several at a time, each for another candidate.
   void compile(std::size_t candidate) {
+    const TuningScope scope;
     DispatchOptions options;
     options.stream = stream_;
     options.config = &candidates_[candidate].config;
@@ -317,6 +332,7 @@ class OpTuning {
 
   /// On the watchdog's thread, while this object's own is inside a callback.
   void report_hung(TuningResult result) {
+    const TuningScope scope;
     CandidateEvidence& of_default = result.candidates[result.default_index];
     if (of_default.samples == 0) {  // no block of the search is complete yet, but an entry is nothing without a time
       of_default.outcome = Outcome::measured;
@@ -411,16 +427,27 @@ TuneReport tune_op(std::string_view name, std::span<const TensorView> inputs, co
                                  to_string(stream.device), to_string(device)));
   const Target target = target_of(device);
   refuse_capture(spec, stream);
+  if (is_tuning)
+    throw_value_error(fmt::format(
+        "op '{}' cannot be tuned from within a tuning, whose callbacks (progress, a grid) this call came from: tune it "
+        "before or after",
+        spec.name));
   const std::lock_guard lock(tuning_mutex());
+  const TuningScope scope;
   return tune_locked(spec, inputs, complete_attributes(spec, attributes), stream, target, options);
 }
 
 namespace detail {
 
+bool inside_tuning() noexcept {
+  return is_tuning;
+}
+
 void tune_at_first_use(const OpSpec& spec, const OpCall& call, Stream stream, const Target& target) noexcept {
   try {
     refuse_capture(spec, stream);
     const std::lock_guard lock(tuning_mutex());  // of several threads that make one call, the first one tunes it
+    const TuningScope scope;
     const Choice choice = choose(spec, call, target, nullptr);
     const TuningKey key = tuning_key(spec, *choice.variant, call, stream.device, target);
     // Once: what could not be tuned, or is tuned under the key of dense outputs, must not be tuned at every call.

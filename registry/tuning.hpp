@@ -45,13 +45,17 @@ struct TuneReport {
 /// ahead of being measured, and each one's output is compared with the default's before it is timed. The call's own
 /// tensors are read only: results, and copies of inputs that the op changes, are in memory of the tuning's own. The
 /// choice is the default unless another config is faster for certain. One call at a time is tuned in a process.
+/// Callbacks may call ops, which TuningPolicy::first_use does not tune then.
 ///
-/// UsageError as dispatch_gpu_op, for a budget that is not above 0, and while the stream is being captured;
-/// CompileError or DeviceError when the default config itself fails.
+/// UsageError as dispatch_gpu_op, for a budget that is not above 0, while the stream is being captured, and when called
+/// from a callback of a tuning; CompileError or DeviceError when the default config itself fails.
 TuneReport tune_op(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes = {},
                    const TuneOptions& options = {});
 
 namespace detail {
+/// Whether this thread runs a callback of a tuning. Its calls take what was tuned by then, for a tuning would wait for
+/// the one it is in.
+bool inside_tuning() noexcept;
 /// For TuningPolicy::first_use: tunes a call within KILN_TUNING_BUDGET unless the database has it. What goes wrong is
 /// logged, and the call goes on with the default.
 void tune_at_first_use(const OpSpec& spec, const OpCall& call, Stream stream, const Target& target) noexcept;

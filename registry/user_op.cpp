@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "core/errors.hpp"
@@ -59,6 +63,16 @@ LaunchPlan plan_launch(const OpCall& call, const Config& config) {
   return {{std::move(launch)}, {}};
 }
 
+/// nullopt for what is no file that can be read.
+std::optional<std::string> read_text(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  return file ? std::optional(text.str()) : std::nullopt;
+}
+
 }  // namespace
 
 void register_elementwise_kernel(const ElementwiseKernel& kernel) {
@@ -94,11 +108,24 @@ void register_elementwise_kernel(const ElementwiseKernel& kernel) {
 }
 
 KernelSource read_kernel_source(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.str().empty()) throw_value_error("the kernel file '" + path + "' cannot be read, or is empty");
-  return {path, text.str(), {}};
+  KernelSource source{path, read_text(path).value_or(std::string()), {}};
+  if (source.text.empty()) throw_value_error("the kernel file '" + path + "' cannot be read, or is empty");
+  std::set<std::string> seen{path};
+  const auto add_headers = [&](const std::string& includer, const std::string& text) {
+    for (const std::string& include : quoted_includes(text)) {
+      const std::string header =
+          (std::filesystem::path(includer).parent_path() / include).lexically_normal().generic_string();
+      if (!seen.insert(header).second) continue;
+      if (std::optional<std::string> found = read_text(header))  // others are Kiln's own, or the compiler reports them
+        source.headers.push_back({header, std::move(*found), {}});
+    }
+  };
+  add_headers(path, source.text);
+  for (std::size_t i = 0; i < source.headers.size(); ++i) {
+    const KernelSource header = source.headers[i];
+    add_headers(header.path, header.text);
+  }
+  return source;
 }
 
 }  // namespace kiln

@@ -17,6 +17,7 @@
 #include "core/errors.hpp"
 #include "core/host_cpu.hpp"
 #include "runtime/orc_library.hpp"
+#include "runtime/process_fork.hpp"
 
 namespace kiln {
 namespace {
@@ -41,9 +42,13 @@ int thread_count() {
   return count;
 }
 
+/// Never destroyed: in a forked child its workers, which the destructor would take leave of, do not exist.
 tbb::task_arena& arena() {
-  static tbb::task_arena shared(thread_count());
-  return shared;
+  static auto* const shared = [] {
+    note_lost_in_fork(ForkLoss::workers);
+    return new tbb::task_arena(thread_count());
+  }();
+  return *shared;
 }
 
 class CpuKernel final : public Kernel {
@@ -58,7 +63,7 @@ class CpuKernel final : public Kernel {
     const std::int64_t* grid = geometry.grid.data();
     const std::int64_t programs = grid[0] * grid[1] * grid[2];
     if (programs <= 0) return;
-    if (programs == 1 || thread_count() == 1) {
+    if (programs == 1 || thread_count() == 1 || is_lost_in_fork(ForkLoss::workers)) {
       run(parameters, grid, 0, programs);
       return;
     }

@@ -11,6 +11,7 @@
 
 #include "core/errors.hpp"
 #include "runtime/cuda_library.hpp"
+#include "runtime/process_fork.hpp"
 
 namespace kiln::cuda {
 namespace {
@@ -83,6 +84,16 @@ std::string meaning(const Driver& driver, CUresult result) {
   throw DeviceError(call, static_cast<int>(result), meaning(driver, result));
 }
 
+std::string start_failure(const Driver& driver, CUresult result) {
+  if (result == CUDA_ERROR_STUB_LIBRARY)
+    return "this libcuda is the toolkit's stub; take its folder off LD_LIBRARY_PATH";
+  // What the driver says to the child of a process in which somebody else started it.
+  if (result == CUDA_ERROR_NOT_INITIALIZED)
+    return fmt::format("{}; if this process was forked after CUDA was used, use the spawn start method instead",
+                       meaning(driver, result));
+  return meaning(driver, result);
+}
+
 Driver load_driver() {
   Driver driver;
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -107,12 +118,11 @@ Driver load_driver() {
     return driver;
   }
   if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) {
-    driver.problem = fmt::format(
-        "the NVIDIA driver does not start: cuInit failed with code {}: {}", static_cast<int>(result),
-        result == CUDA_ERROR_STUB_LIBRARY ? "this libcuda is the toolkit's stub; take its folder off LD_LIBRARY_PATH"
-                                          : meaning(driver, result));
+    driver.problem = fmt::format("the NVIDIA driver does not start: cuInit failed with code {}: {}",
+                                 static_cast<int>(result), start_failure(driver, result));
     return driver;
   }
+  note_lost_in_fork(ForkLoss::cuda_driver);
   driver.cuDriverGetVersion(&driver.version);
   if (const CUresult result = driver.cuDeviceGetCount(&driver.count); result != CUDA_SUCCESS) {
     driver.count = 0;
@@ -124,9 +134,24 @@ Driver load_driver() {
   return driver;
 }
 
+/// Of a child whose parent had used the driver: the same functions, to be called no more.
+Driver driver_lost_in_fork(const Driver& parents) {
+  Driver driver = parents;
+  driver.count = 0;
+  if (!driver.problem.empty()) return driver;
+  driver.problem =
+      "this process was forked after CUDA was used, and CUDA does not work in such a process; use the spawn start "
+      "method (multiprocessing.get_context(\"spawn\")), or fork before CUDA is used";
+  return driver;
+}
+
 /// Loaded once, never closed: memory may be freed while statics are being destroyed.
 const Driver& any_driver() {
   static const Driver* const driver = new Driver(load_driver());
+  if (is_lost_in_fork(ForkLoss::cuda_driver)) [[unlikely]] {
+    static const Driver* const lost = new Driver(driver_lost_in_fork(*driver));
+    return *lost;
+  }
   return *driver;
 }
 
@@ -339,8 +364,8 @@ void allow_shared_bytes(void* kernel, int ordinal, std::int32_t size_bytes) {
 }
 
 void launch(void* kernel, const LaunchShape& shape, void* const* parameters, void* stream, const std::string& name) {
-  // A loaded kernel is proof that the driver works, so the check for its problem is left out here.
-  const Driver& driver = any_driver();
+  // A loaded kernel is proof that the driver works, unless a fork came in between.
+  const Driver& driver = is_lost_in_fork(ForkLoss::cuda_driver) ? usable_driver() : any_driver();
   CUlaunchConfig config;
   config.gridDimX = shape.grid_x;
   config.gridDimY = shape.grid_y;
@@ -394,7 +419,7 @@ void encode_tensor_map(void* encoded, const TensorMap& map, void* address) {
 }
 
 void replace_address(void* encoded, void* address) {
-  const Driver& driver = any_driver();  // an encoded map is proof that the driver works
+  const Driver& driver = usable_driver();
   check(driver, driver.cuTensorMapReplaceAddress(static_cast<CUtensorMap*>(encoded), address),
         "cuTensorMapReplaceAddress");
 }

@@ -89,6 +89,8 @@ struct LockedRange {
   std::int64_t size_bytes = 0;
 };
 LockedRange find_locked_range(const void* host_memory);
+/// The ordinal of the device that a byte belongs to, of managed memory the one that allocated it; -1 for other memory.
+int device_of_memory(const void* memory);
 void copy_host_to_device(void* destination, const void* source, std::size_t size_bytes, void* stream);
 void copy_device_to_host(void* destination, const void* source, std::size_t size_bytes, void* stream);
 void copy_on_device(void* destination, const void* source, std::size_t size_bytes, void* stream);

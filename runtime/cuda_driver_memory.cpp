@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "runtime/cuda_library.hpp"
+#include "runtime/process_fork.hpp"
 
 namespace kiln::cuda {
 namespace {
@@ -98,10 +99,12 @@ void* try_allocate(std::int64_t size_bytes) {
 }
 
 int free_async(void* memory, void* stream) noexcept {
+  if (is_lost_in_fork(ForkLoss::cuda_driver)) return CUDA_ERROR_NOT_INITIALIZED;
   return static_cast<int>(functions.cuMemFreeAsync(address_of(memory), stream_of(stream)));
 }
 
 int free_now(void* memory) noexcept {
+  if (is_lost_in_fork(ForkLoss::cuda_driver)) return CUDA_ERROR_NOT_INITIALIZED;
   return static_cast<int>(functions.cuMemFree_v2(address_of(memory)));
 }
 
@@ -128,6 +131,7 @@ bool register_host(void* memory, std::size_t size_bytes) {
 }
 
 int unregister_host(void* memory) noexcept {
+  if (is_lost_in_fork(ForkLoss::cuda_driver)) return CUDA_ERROR_NOT_INITIALIZED;
   return static_cast<int>(functions.cuMemHostUnregister(memory));
 }
 
@@ -149,6 +153,17 @@ LockedRange find_locked_range(const void* host_memory) {
   return {reinterpret_cast<std::byte*>(device_address), offset_bytes < size_bytes
                                                             ? static_cast<std::int64_t>(size_bytes - offset_bytes)
                                                             : std::numeric_limits<std::int64_t>::max()};
+}
+
+int device_of_memory(const void* memory) {
+  require_driver();
+  CUmemorytype type{};
+  int ordinal = -1;
+  std::array<CUpointer_attribute, 2> attributes{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  std::array<void*, 2> values{&type, &ordinal};
+  check(functions.cuPointerGetAttributes(attributes.size(), attributes.data(), values.data(), address_of(memory)),
+        "cuPointerGetAttributes");
+  return type == CU_MEMORYTYPE_DEVICE ? ordinal : -1;  // the driver calls managed memory the device's
 }
 
 void copy_host_to_device(void* destination, const void* source, std::size_t size_bytes, void* stream) {

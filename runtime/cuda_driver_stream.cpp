@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include "runtime/cuda_library.hpp"
+#include "runtime/process_fork.hpp"
 
 namespace kiln::cuda {
 namespace {
@@ -74,6 +75,7 @@ void* create_stream() {
 }
 
 void destroy_stream(void* stream) noexcept {
+  if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
   functions.cuStreamDestroy_v2(stream_of(stream));
 }
 
@@ -99,6 +101,7 @@ void* create_event(bool is_timed) {
 }
 
 void destroy_event(void* event) noexcept {
+  if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
   functions.cuEventDestroy_v2(event_of(event));
 }
 
@@ -152,6 +155,7 @@ void* end_capture(void* stream) {
 }
 
 void abandon_capture(void* stream) noexcept {
+  if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
   CUgraph graph = nullptr;
   if (functions.cuStreamEndCapture(stream_of(stream), &graph) == CUDA_SUCCESS && graph != nullptr)
     functions.cuGraphDestroy(graph);
@@ -163,6 +167,7 @@ void launch_graph(void* executable_graph, void* stream) {
 }
 
 void destroy_graph(void* executable_graph) noexcept {
+  if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
   functions.cuGraphExecDestroy(static_cast<CUgraphExec>(executable_graph));
 }
 

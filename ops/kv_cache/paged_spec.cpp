@@ -34,6 +34,16 @@ InputSpec pinned(InputSpec input) {
   return input;
 }
 
+/// A number of tokens or blocks that changes from step to step: exact for decode batches, then by powers of two.
+ShapeKeyRule::Part varying(int input, int axis) {
+  return {.input = input, .axis = axis, .bucket = ShapeKeyRule::Bucket::power_of_two, .exact_up_to = 16};
+}
+
+/// How many blocks a cache has says nothing about the speed of a call that touches a few of them.
+ShapeKeyRule::Part any_blocks(int input) {
+  return {.input = input, .axis = 0, .bucket = ShapeKeyRule::Bucket::any};
+}
+
 /// What all of these share: bits of any dtype that are moved as they are.
 OpSpec moving_spec(std::string name, std::string doc) {
   OpSpec spec;
@@ -53,6 +63,7 @@ OpSpec paged_gather_spec() {
                  index_input("block_table", "[B, max_blocks], i32 or i64"),
                  index_input("seq_lens", "[B], i32 or i64, in tokens")};
   spec.outputs = {{"out", "[B, H, max_len, D]"}};
+  spec.shape_rule.parts = {any_blocks(0), varying(1, 0), varying(1, 1), varying(2, 0)};
   spec.attributes = {{"max_len", std::int64_t{0}, true, "tokens of the output for each request"},
                      layout_attribute(),
                      check_bounds_attribute("seq_lens and the entries that they use")};
@@ -80,6 +91,7 @@ OpSpec append_spec() {
                  mutated_input("value_cache", "as key_cache"),
                  index_input("slot_mapping", "[T], i32 or i64")};
   spec.attributes = {layout_attribute(), check_bounds_attribute("slot_mapping")};
+  spec.shape_rule.parts = {varying(0, 0), varying(1, 0), any_blocks(2), any_blocks(3), varying(4, 0)};
   spec.infer = infer_append;
   spec.variants = append_variants();
   spec.cost = [](const OpCall& call) { return Cost{0, 2 * appended_bytes(call) + bytes_of(call.inputs[4])}; };
@@ -106,7 +118,8 @@ OpSpec append_layers_spec() {
                  std::move(key_caches),
                  std::move(value_caches),
                  index_input("slot_mapping", "[T], i32 or i64, the same for all layers")};
-  spec.attributes = {{"num_blocks", std::int64_t{0}, true, "blocks of each cache"},
+  spec.shape_rule.parts = {varying(0, 1), varying(1, 1), varying(4, 0)};
+  spec.attributes = {{"num_blocks", std::int64_t{0}, true, "blocks of each cache", /*decides_speed=*/false},
                      {"page", std::int64_t{0}, true, "tokens of a block"},
                      {"block_stride", std::int64_t{0}, false,
                       "elements from one block to the next; 0: page * H * D, blocks without gaps"},
@@ -131,6 +144,7 @@ OpSpec swap_spec() {
                  pinned({"src", "[blocks, ...], blocks dense and of dst's shape"}),
                  index_input("block_mapping", "[n, 2], i32 or i64: a block of src and one of dst")};
   spec.attributes = {check_bounds_attribute("block_mapping")};
+  spec.shape_rule.parts = {any_blocks(0), any_blocks(1), varying(2, 0)};
   spec.infer = infer_swap;
   spec.variants = swap_variants();
   spec.cost = [](const OpCall& call) {

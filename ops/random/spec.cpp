@@ -60,6 +60,7 @@ std::vector<AttributeSpec> attributes_of(Kind kind) {
       "offset", std::int64_t{0},
       "blocks of the seed's stream to skip: element i comes from block offset + i / 4 of Philox, or offset + i / 2 "
       "where it takes 64 bits (f64, wide randint), so a call of n elements is followed by offset + ceil(n / 4)"));
+  for (AttributeSpec& place : std::span(attributes).last(2)) place.decides_speed = false;
   if (kind != Kind::dropout)
     attributes.push_back(optional("dtype", kind == Kind::randint ? DType::i64 : DType::f32, "the output's"));
   return attributes;

@@ -49,9 +49,11 @@ std::size_t extreme_place(const std::vector<T>& values, bool largest) {
 template <typename T>
 T sum_of(const std::vector<T>& values) {
   if constexpr (std::is_floating_point_v<T>) {
-    T sum = 0;
+    // Wider than the result: equal numbers (a broadcast input) round the same way each time, and a million such
+    // roundings would show in a double.
+    long double sum = 0;
     for (const T value : values) sum += value;
-    return sum;
+    return static_cast<T>(sum);
   } else {
     std::uint64_t sum = 0;
     for (const T value : values) sum += static_cast<std::uint64_t>(value);
@@ -75,25 +77,25 @@ T product_of(const std::vector<T>& values) {
 double variance_of(const std::vector<double>& values, double divisor) {
   // From the first element: a mean of equal numbers is then exact, and their variance 0.
   const double first = values.empty() ? 0 : values[0];
-  double distances = 0, squares = 0;
+  long double distances = 0, squares = 0;
   for (const double value : values) distances += value - first;
-  const double mean = first + distances / static_cast<double>(values.size());
+  const auto mean = static_cast<double>(first + distances / static_cast<long double>(values.size()));
   for (const double value : values) squares += (value - mean) * (value - mean);
-  return squares / divisor;
+  return static_cast<double>(squares / divisor);
 }
 
 double norm_of(const std::vector<double>& values, double p) {
-  double result = p == -std::numeric_limits<double>::infinity() ? std::numeric_limits<double>::infinity() : 0;
+  long double result = p == -std::numeric_limits<double>::infinity() ? std::numeric_limits<double>::infinity() : 0;
   for (const double value : values) {
-    const double size = std::abs(value);
+    const long double size = std::abs(value);
     if (std::isinf(p))
       result = std::isnan(size) || std::isnan(result) ? std::nan("")
                : p > 0                                ? std::max(result, size)
                                                       : std::min(result, size);
     else
-      result += p == 0 ? static_cast<double>(value != 0) : std::pow(size, p);
+      result += p == 0 ? static_cast<long double>(value != 0) : std::pow(size, static_cast<long double>(p));
   }
-  return p == 0 || std::isinf(p) ? result : std::pow(result, 1 / p);
+  return static_cast<double>(p == 0 || std::isinf(p) ? result : std::pow(result, static_cast<long double>(1 / p)));
 }
 
 double logsumexp_of(const std::vector<double>& values) {
@@ -101,9 +103,9 @@ double logsumexp_of(const std::vector<double>& values) {
   for (const double value : values)
     largest = std::isnan(value) || std::isnan(largest) ? std::nan("") : std::max(largest, value);
   if (!std::isfinite(largest)) return largest;
-  double sum = 0;
+  long double sum = 0;
   for (const double value : values) sum += std::exp(value - largest);
-  return largest + std::log(sum);
+  return largest + static_cast<double>(std::log(sum));
 }
 
 /// The value of one output.

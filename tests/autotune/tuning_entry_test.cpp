@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "core/errors.hpp"
 #include "tests/autotune/tuned.hpp"
 
 namespace kiln {
@@ -80,6 +81,19 @@ TEST(TuningEntryTest, IsMadeFromWhatATuningFound) {
   EXPECT_EQ(entry.evidence_of(config_of(128))->median_us, 150);
   EXPECT_EQ(entry.evidence_of(config_of(256)), nullptr);
   EXPECT_EQ(entry.evidence_of(config_of(512)), nullptr);
+}
+
+TEST(MeasuringPolicyText, IsReadAsItIsWritten) {
+  using Launch = MeasuringPolicy::Launch;
+  using L2 = MeasuringPolicy::L2;
+  for (const Launch launch : {Launch::eager, Launch::graph})
+    for (const L2 l2 : {L2::hot, L2::flushed})
+      EXPECT_EQ(parse_measuring_policy(to_string(MeasuringPolicy{launch, l2})), (MeasuringPolicy{launch, l2}));
+  const MeasuringPolicy fallback{Launch::eager, L2::flushed};
+  EXPECT_EQ(parse_measuring_policy("graph", fallback), (MeasuringPolicy{Launch::graph, L2::flushed}));
+  EXPECT_EQ(parse_measuring_policy("hot", fallback), (MeasuringPolicy{Launch::eager, L2::hot}));
+  EXPECT_EQ(parse_measuring_policy("", fallback), fallback);
+  EXPECT_THROW(parse_measuring_policy("graph, warm"), UsageError);
 }
 
 }  // namespace

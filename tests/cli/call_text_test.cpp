@@ -12,6 +12,7 @@
 #include "cli/call_inputs.hpp"
 #include "cli/shape_text.hpp"
 #include "core/errors.hpp"
+#include "registry/registry.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -124,6 +125,9 @@ TEST(CallInputsTest, AnAttributeMayStandForAnOptionalInput) {
   };
   EXPECT_EQ(input_metas(spec, {"add", {"4"}, {}, {}}, {}).size(), 2U);
   EXPECT_EQ(input_metas(spec, {"add", {"4"}, {}, {}}, {{"other", 2.0}}).size(), 1U);
+  const OpSpec& matmul = Registry::process().get("matmul");
+  EXPECT_EQ(input_metas(matmul, {"matmul", {"4x4"}, {}, {}}, {}).size(), 2U) << "no addend";
+  EXPECT_EQ(input_metas(matmul, {"matmul", {"4x4", "4x4", "4x4"}, {}, {}}, {}).size(), 3U);
 }
 
 TEST(CallInputsTest, AConditionStaysBool) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/subprocess.hpp"
+#include "core/subprocess.hpp"
 
 namespace kiln::cli {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "cli/npy.hpp"
-#include "cli/random_input.hpp"
-#include "cli/subprocess.hpp"
 #include "compiler/compiler.hpp"
+#include "core/subprocess.hpp"
+#include "registry/random_input.hpp"
 #include "runtime/memory.hpp"
 #include "tests/cli/kiln_process.hpp"
 #include "tests/temporary_directory.hpp"

@@ -1,4 +1,4 @@
-#include "cli/random_input.hpp"
+#include "registry/random_input.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "cli/comparison.hpp"
+#include "registry/comparison.hpp"
 #include "runtime/memory.hpp"
 
 namespace kiln::cli {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "cli/subprocess.hpp"
 #include "compiler/compiler.hpp"
+#include "core/subprocess.hpp"
 #include "tests/cli/kiln_process.hpp"
 #include "tests/temporary_directory.hpp"
 

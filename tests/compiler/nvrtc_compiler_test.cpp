@@ -113,6 +113,17 @@ TEST_P(NvrtcArchitecture, ReportsWhatPtxasAllocated) {
 INSTANTIATE_TEST_SUITE_P(Targets, NvrtcArchitecture, testing::Values("sm_80", "sm_90a", "sm_100a"),
                          [](const auto& instance) { return std::string(instance.param); });
 
+TEST_F(NvrtcCompiler, FindsHeadersBesideTheFileThatIncludesThem) {
+  CompileRequest request = scale_request("sm_80");
+  std::string kernel = kScaleKernel;
+  kernel.replace(0, kernel.find('\n'), "#include \"parts/scale.hpp\"  // \"parts/scale.hpp\"");
+  request.source = {"/home/me/kernel.hpp",
+                    kernel,
+                    {{"/home/me/parts/scale.hpp", "#pragma once\n# include \"deeper.hpp\"\n", {}},
+                     {"/home/me/parts/deeper.hpp", kScaleHeader, {}}}};
+  EXPECT_FALSE(compiler_for(DeviceType::cuda).compile(request).code.empty());
+}
+
 TEST_F(NvrtcCompiler, EmitsPtxForATargetThatAsksForIt) {
   CompileRequest request = scale_request("sm_90a");
   request.target.features = "ptx";

@@ -70,6 +70,20 @@ TEST(Stub, ChecksTheNumberOfParametersWhereItIsKnown) {
   }
 }
 
+TEST(Stub, ChecksTheTypesOfParametersWhereTheyAreKnown) {
+  for (const DeviceType type : {DeviceType::cpu, DeviceType::cuda}) {
+    CompileRequest typed = request();
+    typed.target.type = type;
+    typed.num_parameters = 2;
+    const std::string untyped = stub(typed);
+    EXPECT_EQ(untyped.find("is passed as"), std::string::npos);
+    const ContentHash untyped_key = content_key(typed, "compiler");
+    typed.parameter_types = {"const float*", "kiln::tl::int64_t"};
+    EXPECT_NE(stub(typed).find("parameter 2 of the kernel is passed as kiln::tl::int64_t"), std::string::npos);
+    EXPECT_NE(content_key(typed, "compiler"), untyped_key);
+  }
+}
+
 TEST(Stub, RefusesPathsThatCannotBeIncluded) {
   for (const char* path : {"", "a\"b", "a\nb", "a\\b"}) {
     CompileRequest bad = request();

@@ -70,6 +70,21 @@ TEST(CallTrace, DistinctCallsOnceInOrder) {
   EXPECT_EQ(trace_problem(), "");
 }
 
+TEST(CallTrace, ANewSeedIsNotAnotherCall) {
+  const test::TemporaryDirectory directory;
+  const std::string path = (directory.path() / "trace.jsonl").string();
+  ASSERT_EQ(setenv("KILN_TRACE", path.c_str(), 1), 0);
+  const OpSpec& dropout = Registry::process().get("dropout");
+  const TensorView x = dense_view(nullptr, DType::f32, {5});
+  for (const std::int64_t seed : {1, 2})
+    for (const double p : {0.5, 0.25})
+      trace_call(dropout, std::vector<TensorView>{x}, {{"seed", seed}, {"p", p}}, Device::cpu());
+  unsetenv("KILN_TRACE");
+  const std::vector<TracedCall> calls = read_trace(path);
+  ASSERT_EQ(calls.size(), 2u);
+  for (const TracedCall& call : calls) EXPECT_EQ(call.attributes.get_int("seed"), 1);
+}
+
 TEST(CallTrace, AFileThatCannotBeWrittenIsNoError) {
   ASSERT_EQ(setenv("KILN_TRACE", "/dev/full", 1), 0);
   const TensorView x = dense_view(nullptr, DType::f32, {11});

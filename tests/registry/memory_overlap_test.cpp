@@ -165,6 +165,8 @@ TEST(CheckMemoryTest, AllowsExactlyWhatTheOpSays) {
               AllOf(HasSubstr("overlaps input 'in0'"), HasSubstr("exactly that input")));
   EXPECT_THAT(problem_of(Aliasing::first_input, output, {output, output}),
               AllOf(HasSubstr("overlaps input 'in1'"), HasSubstr("must share no memory")));
+
+  EXPECT_THAT(problem_of(Aliasing::any, output, {output, shifted}), IsEmpty());
 }
 
 }  // namespace

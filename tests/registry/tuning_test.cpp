@@ -186,6 +186,33 @@ TEST_F(TuningTest, FirstUseTunesOnceForAllThreads) {
   }
 }
 
+TEST_F(TuningTest, CallbacksMayCallOpsButNotTune) {
+  for (const Device device : devices_) {
+    const Tensor x = ramp(310'000, device);
+    const Tensor other = ramp(320'000, device);
+    const std::vector<float> expected = read_f32(dispatch_gpu_op("scaled", {other}, {}, {.tuning = TuningPolicy::off}));
+    set_tuning_policy(TuningPolicy::first_use);
+    std::string message;
+    int calls = 0;
+    TuneOptions options = quick();
+    options.progress = [&](const TuningProgress&) {
+      if (calls++ > 0) return;
+      EXPECT_EQ(read_f32(dispatch_gpu_op("scaled", {other})), expected);
+      try {
+        tune_op("scaled", std::vector<TensorView>{other}, {}, quick());
+      } catch (const UsageError& error) {
+        message = error.what();
+      }
+    };
+    tune_op("scaled", std::vector<TensorView>{x}, {}, options);
+    EXPECT_GT(calls, 0);
+    EXPECT_THAT(message, HasSubstr("cannot be tuned from within a tuning"));
+    EXPECT_EQ(report_of(other).config_source, "default");
+    EXPECT_EQ(read_f32(dispatch_gpu_op("scaled", {other})), expected);  // after it
+    EXPECT_EQ(report_of(other).config_source, "tuned");
+  }
+}
+
 TEST_F(TuningTest, NothingIsCompiledOrMeasuredForWhatIsTuned) {
   const Tensor x = ramp(150'000, devices_[0]);
   tune_op("scaled", std::vector<TensorView>{x}, {}, quick());
@@ -274,6 +301,33 @@ TEST_F(TuningTest, ATunedConfigThatFailsGivesWayToTheDefault) {
   set_tuning_log([&](const std::string& text) { line = text; });
   EXPECT_EQ(report_of(x).config_source, "default");
   EXPECT_THAT(line, HasSubstr("the tuned config is not used"));
+}
+
+TEST_F(TuningTest, SeedsShareWhatWasTuned) {
+  const OpSpec& spec = Registry::process().get("dropout");
+  const TensorView x = dense_view(nullptr, DType::f32, {64}), out = x;
+  const auto key = [&](double p, std::int64_t seed, std::int64_t offset) {
+    const Attributes attributes{{"offset", offset}, {"p", p}, {"seed", seed}};
+    const OpCall call{{&x, 1}, {&out, 1}, attributes};
+    return tuning_key(spec, spec.variants.front(), call, Device::cpu(), Target{});
+  };
+  EXPECT_EQ(key(0.5, 1, 0), key(0.5, 2, 4096));
+  EXPECT_FALSE(key(0.5, 1, 0) == key(0.25, 1, 0));
+}
+
+TEST_F(TuningTest, TokensShareWhatWasTunedByPowersOfTwo) {
+  const OpSpec& spec = Registry::process().get("kv_append");
+  const auto key = [&](std::int64_t tokens, std::int64_t blocks) {
+    const TensorView token = dense_view(nullptr, DType::f32, {tokens, 2, 8});
+    const TensorView cache = dense_view(nullptr, DType::f32, {blocks, 16, 2, 8});
+    const TensorView inputs[] = {token, token, cache, cache, dense_view(nullptr, DType::i64, {tokens})};
+    const Attributes attributes;
+    const OpCall call{inputs, {}, attributes};
+    return tuning_key(spec, spec.variants.front(), call, Device::cpu(), Target{});
+  };
+  EXPECT_EQ(key(33, 100), key(64, 2000));
+  EXPECT_FALSE(key(64, 100) == key(65, 100));
+  EXPECT_FALSE(key(4, 100) == key(5, 100)) << "decode batches are exact";
 }
 
 TEST_F(TuningTest, Errors) {

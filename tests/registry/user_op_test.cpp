@@ -89,6 +89,27 @@ TEST(UserOpTest, ReadsItsKernelFromAFile) {
   EXPECT_THAT(usage_message([&] { read_kernel_source(path.string()); }), HasSubstr(path.string()));
 }
 
+TEST(UserOpTest, ReadsHeadersBesideTheFile) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("kiln-user-headers-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder / "parts");
+  std::string kernel_text = kHypot2;
+  kernel_text.insert(0, "#include \"parts/square.hpp\"\n");
+  kernel_text.replace(kernel_text.find("a * a"), 5, "square(a)");
+  std::ofstream(folder / "hypot2.hpp") << kernel_text;
+  std::ofstream(folder / "parts/square.hpp") << "#pragma once\n#include \"deeper.hpp\"\n";
+  std::ofstream(folder / "parts/deeper.hpp")
+      << "#pragma once\n#include <kiln/tl.hpp>\ntemplate <typename T> KILN_DEVICE T square(T x) { return x * x; }\n";
+  ElementwiseKernel kernel = hypot2("user_hypot2_with_headers");
+  kernel.source = read_kernel_source((folder / "hypot2.hpp").string());
+  std::filesystem::remove_all(folder);
+  ASSERT_EQ(kernel.source.headers.size(), 2u);
+  register_elementwise_kernel(kernel);
+  for (const Device device : available_devices())
+    EXPECT_EQ(read_f32(dispatch_gpu_op("user_hypot2_with_headers", {make_f32({3}, device), make_f32({4}, device)})),
+              std::vector<float>{25});
+}
+
 TEST(UserOpTest, RefusesBadRegistrations) {
   ElementwiseKernel kernel = hypot2("user_refused");
   kernel.num_inputs = 0;

@@ -47,7 +47,8 @@ class IncludeDirection(unittest.TestCase):
 
     def test_siblings(self):
         self.assert_problem(
-            {"compiler/a.cpp": '  #  include "runtime/b.hpp"\n', "runtime/b.hpp": ""}, "compiler/ must not include runtime/"
+            {"compiler/a.cpp": '  #  include "runtime/b.hpp"\n', "runtime/b.hpp": ""},
+            "compiler/ must not include runtime/",
         )
 
     def test_ops_do_not_compile(self):
@@ -58,8 +59,12 @@ class IncludeDirection(unittest.TestCase):
     def test_only_kernels_include_the_tile_language(self):
         tile_language = {"compiler/tl/math.hpp": ""}
         for kernel in ("kernel.hpp", "kernel_sm90.cuh"):
-            self.assertEqual(self.problems({f"ops/a/{kernel}": '#include "compiler/tl/math.hpp"\n', **tile_language}), [])
-        self.assert_problem({"ops/a/launch.cpp": '#include "compiler/tl/math.hpp"\n', **tile_language}, "ops/a/launch.cpp")
+            self.assertEqual(
+                self.problems({f"ops/a/{kernel}": '#include "compiler/tl/math.hpp"\n', **tile_language}), []
+            )
+        self.assert_problem(
+            {"ops/a/launch.cpp": '#include "compiler/tl/math.hpp"\n', **tile_language}, "ops/a/launch.cpp"
+        )
 
     def test_third_party_headers(self):
         self.assert_problem({"compiler/a.cpp": "#include <cuda.h>\n"}, "cuda.h", "runtime/cuda_")

@@ -1,9 +1,22 @@
 """Which files of the tree are Kiln's own sources, for the static checks."""
 
 import pathlib
-from typing import Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-FOLDERS = ("core", "compiler", "runtime", "ops", "autotune", "registry", "offload", "python", "cli", "tests", "benchmarks", "examples")
+FOLDERS = (
+    "core",
+    "compiler",
+    "runtime",
+    "ops",
+    "autotune",
+    "registry",
+    "offload",
+    "python",
+    "cli",
+    "tests",
+    "benchmarks",
+    "examples",
+)
 CPP_SUFFIXES = (".hpp", ".cpp", ".cuh")
 
 

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+/// Lines of left-aligned columns, two spaces apart, after `indent` spaces; no trailing blanks. Rows may be of different
+/// lengths.
+std::string format_table(const std::vector<std::vector<std::string>>& rows, int indent = 0);
+
+}  // namespace kiln

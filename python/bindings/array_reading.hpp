@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "python/bindings/array.hpp"
+#include "runtime/stream.hpp"
+
+namespace kiln::python {
+
+/// array_argument without the argument's name, for the path of every call: errors say only what is wrong, and
+/// name_array_error adds whose it is. `stream`: where the call will run, if that is known, for libraries that make
+/// their work wait for the consumer's stream.
+void read_array(PyObject* object, ArrayArgument& argument, std::optional<void*> stream);
+/// Throws the exception being handled again, with the argument's name where it is about the array.
+[[noreturn]] void name_array_error(std::string_view argument_name);
+
+/// to_python for memory that work on `stream` may still write.
+py::object to_python(const Tensor& tensor, ArrayKind kind, Stream stream);
+
+}  // namespace kiln::python

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <vector>
+
+#include "ops/op_spec.hpp"
+#include "python/bindings/array.hpp"
+#include "runtime/stream.hpp"
+
+namespace kiln::python {
+
+namespace py = pybind11;
+
+/// A call of an op as Python gives it, for what works on whole calls (tuning, timing, inspection) rather than makes
+/// them. Keeps the Python arrays alive; needs the GIL to come and go.
+struct BoundCall {
+  /// `tensors`: arrays, or None for an optional input left out; kiln.TensorMeta where `metas_allowed`, which has no
+  /// data; a list of them for a repeated input. `arguments`: attributes by name, tensors by the names of inputs, and
+  /// for an op without inputs the device. UsageError as dispatch_gpu_op.
+  BoundCall(const std::string& op, const py::sequence& tensors, const py::dict& arguments, bool metas_allowed = false);
+
+  const OpSpec& spec;
+  std::vector<ArrayArgument> arrays;
+  std::vector<TensorView> views;  ///< of `arrays`
+  Attributes attributes;
+  ArrayKind kind = ArrayKind::numpy;  ///< of the tensors on the call's device, the one whose current stream it runs on
+
+  /// The GPU that one of the tensors is on, else the CPU; of an op without inputs what its argument `device` says.
+  Device device() const noexcept;
+  /// As stream_argument.
+  Stream stream(py::handle stream_or_none) const;
+
+ private:
+  void add(py::handle object, bool metas_allowed);
+
+  py::tuple objects_;
+  Device device_;
+};
+
+}  // namespace kiln::python

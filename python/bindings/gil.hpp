@@ -1,0 +1,42 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+namespace kiln::python {
+
+namespace py = pybind11;
+
+/// Lets other Python threads run while it lives; cheaper than pybind11's, for the path of every call.
+///
+/// Python ends a thread that asks for the GIL while the interpreter goes, by unwinding its stack, which C++ frames do
+/// not survive; such a thread sleeps until the process is gone instead. So it does in GilAcquired.
+class GilReleased {
+ public:
+  GilReleased() noexcept : state_(PyEval_SaveThread()) {}
+  ~GilReleased();
+  GilReleased(const GilReleased&) = delete;
+  GilReleased& operator=(const GilReleased&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+/// Holds the GIL while it lives, on any thread.
+class GilAcquired {
+ public:
+  GilAcquired() noexcept;
+  ~GilAcquired() { PyGILState_Release(state_); }
+  GilAcquired(const GilAcquired&) = delete;
+  GilAcquired& operator=(const GilAcquired&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+/// Shared ownership of a Python object, for C++ that may let go without the GIL and on any thread. After the
+/// interpreter's end the object is left alone.
+std::shared_ptr<void> share(py::object object);
+
+}  // namespace kiln::python

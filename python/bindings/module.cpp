@@ -1,0 +1,34 @@
+#include <pybind11/pybind11.h>
+
+#include "python/bindings/array.hpp"
+#include "python/bindings/attributes.hpp"
+#include "python/bindings/benchmark.hpp"
+#include "python/bindings/checking.hpp"
+#include "python/bindings/command.hpp"
+#include "python/bindings/construction.hpp"
+#include "python/bindings/device.hpp"
+#include "python/bindings/dispatch.hpp"
+#include "python/bindings/errors.hpp"
+#include "python/bindings/inspection.hpp"
+#include "python/bindings/op_spec_object.hpp"
+#include "python/bindings/tuning.hpp"
+#include "python/bindings/user_op.hpp"
+
+PYBIND11_MODULE(_kiln, module) {
+  using namespace kiln::python;
+  module.doc() = "The C++ side of the kiln package.";
+  module.attr("__version__") = KILN_VERSION;
+  bind_errors(module);
+  bind_dtype(module);
+  bind_array(module);
+  bind_dispatch(module);
+  bind_op_spec(module);
+  bind_device(module);
+  bind_tuning(module);
+  bind_benchmark(module);
+  bind_inspection(module);
+  bind_command(module);
+  bind_user_op(module);
+  bind_checking(module);
+  refuse_bare_objects(module);
+}

@@ -1,0 +1,241 @@
+#include "python/bindings/op_spec_object.hpp"
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compiler/compiler.hpp"
+#include "core/errors.hpp"
+#include "ops/op_spec.hpp"
+#include "python/bindings/array.hpp"
+#include "python/bindings/attributes.hpp"
+#include "python/bindings/config.hpp"
+#include "python/bindings/gil.hpp"
+#include "python/bindings/tensor_meta.hpp"
+#include "registry/random_call_inputs.hpp"
+#include "registry/validation.hpp"
+#include "runtime/device_info.hpp"
+
+namespace kiln::python {
+namespace {
+
+std::vector<DType> dtypes_of(const OpSpec& spec, const InputSpec& input) {
+  return input.dtypes.empty() ? spec.dtypes : input.dtypes;
+}
+
+const char* type_name(const AttributeSpec& attribute) {
+  static constexpr const char* kNames[] = {
+      "number, dtype, list of int or None", "bool", "int", "float", "str", "DType", "list of int"};
+  static_assert(std::size(kNames) == std::variant_size_v<AttributeValue>);
+  return kNames[attribute.fallback.index()];
+}
+
+const char* aliasing_name(Aliasing aliasing) {
+  switch (aliasing) {
+    case Aliasing::none:
+      break;
+    case Aliasing::elementwise:
+      return "elementwise";
+    case Aliasing::first_input:
+      return "first_input";
+    case Aliasing::any:
+      return "any";
+  }
+  return "none";
+}
+
+Attributes attributes_argument(const OpSpec& spec, const py::object& attributes) {
+  return attributes.is_none() ? Attributes() : attributes_from(spec, py::kwargs(py::dict(attributes)));
+}
+
+/// Arrays or kiln.TensorMeta as views, with what keeps them alive.
+struct Views {
+  py::tuple objects;
+  std::vector<Tensor> held;
+  std::vector<TensorView> views;
+};
+
+Views views_of(const OpSpec& spec, const py::sequence& arrays, const char* role, bool is_written, bool on_cpu) {
+  Views result{py::tuple(arrays), {}, {}};
+  for (const py::handle array : result.objects) {
+    const std::string label = fmt::format("op '{}': {} {}", spec.name, role, result.views.size());
+    if (py::isinstance<TensorMeta>(array)) {
+      if (on_cpu) throw_type_error(label + " is a TensorMeta, and its data is needed");
+      result.views.push_back(placeholder(array.cast<const TensorMeta&>()));
+      continue;
+    }
+    ArrayArgument argument = array_argument(array, label);
+    if (is_written && argument.read_only && !array.is_none()) throw_value_error(label + " is read-only");
+    if (on_cpu && argument.tensor.device().is_cuda())
+      throw_type_error(label + " is on a GPU, and this runs over CPU arrays");
+    result.views.push_back(argument.tensor.view());
+    result.held.push_back(std::move(argument.tensor));
+  }
+  while (!result.views.empty() && is_absent(result.views.back())) result.views.pop_back();
+  return result;
+}
+
+void run_reference(const OpSpec& spec, const py::sequence& inputs, const py::sequence& outputs,
+                   const py::object& attributes) {
+  if (!spec.reference) throw_not_implemented(fmt::format("op '{}' has no reference", spec.name));
+  const Views in = views_of(spec, inputs, "input", false, true);
+  const Views out = views_of(spec, outputs, "output", true, true);
+  const Attributes complete = complete_attributes(spec, attributes_argument(spec, attributes));
+  std::vector<const TensorView*> pointers;
+  for (const TensorView& view : in.views) pointers.push_back(&view);
+  check_inputs(spec, pointers);
+  const std::vector<TensorMeta> expected = spec.infer(in.views, complete);
+  pointers.clear();
+  for (const TensorView& view : out.views) pointers.push_back(&view);
+  if (!expected.empty() || !pointers.empty()) check_outputs(spec, pointers, expected);
+  const GilReleased released;
+  spec.reference({in.views, out.views, complete});
+}
+
+void fill(const OpSpec& spec, const py::sequence& arrays, const py::object& attributes, std::uint64_t seed,
+          const std::vector<std::pair<double, double>>& ranges) {
+  const Views views = views_of(spec, arrays, "input", true, true);
+  std::vector<InputRange> input_ranges;
+  for (const auto& [low, high] : ranges) input_ranges.push_back({low, high});
+  const Attributes given = attributes_argument(spec, attributes);
+  const GilReleased released;
+  fill_random_inputs(spec, views.views, given, seed, input_ranges);
+}
+
+Cost cost_of(const OpSpec& spec, const py::sequence& inputs, const py::object& attributes) {
+  const Views in = views_of(spec, inputs, "input", false, false);
+  const Attributes complete = complete_attributes(spec, attributes_argument(spec, attributes));
+  std::vector<TensorView> outputs;
+  for (const TensorMeta& meta : spec.infer(in.views, complete)) outputs.push_back(placeholder(meta));
+  return spec.cost ? spec.cost({in.views, outputs, complete}) : Cost{};
+}
+
+Example random_example(const OpSpec& spec, std::uint64_t seed) {
+  if (!spec.random_example)
+    throw_not_implemented(
+        fmt::format("op '{}' has no random examples; give all inputs of one of its examples shapes "
+                    "that broadcast",
+                    spec.name));
+  std::mt19937_64 random(seed);
+  return spec.random_example(random);
+}
+
+std::vector<std::pair<double, double>> pairs_of(const std::vector<InputRange>& ranges) {
+  std::vector<std::pair<double, double>> pairs;
+  for (const InputRange& range : ranges) pairs.emplace_back(range.low, range.high);
+  return pairs;
+}
+
+/// The space on this machine's CPU, or its first GPU; Hopper stands for a GPU that is not there.
+ConfigSpace space_on(const Variant& variant, const std::string& device) {
+  if (!parse_device(device).is_cuda()) return variant.space(host_cpu_target());
+  const bool there = device_count(DeviceType::cuda) > 0;
+  return variant.space(there ? device_info(parse_device(device)).target : cuda_target(9, 0));
+}
+
+template <typename T>
+py::class_<T> define(py::module_& module, const char* name, const char* doc) {
+  py::class_<T> type(module, name, doc);
+  type.attr("__module__") = "kiln";
+  return type;
+}
+
+void bind_parts(py::module_& module) {
+  define<InputSpec>(module, "InputSpec", "An input of an op.")
+      .def_readonly("name", &InputSpec::name)
+      .def_readonly("doc", &InputSpec::doc)
+      .def_readonly("optional", &InputSpec::optional, "May be left out.")
+      .def_readonly("repeated", &InputSpec::repeated, "May be given any number of times.")
+      .def_readonly("mutated", &InputSpec::mutated, "The op changes it.")
+      .def_readonly("pinned", &InputSpec::pinned, "May lie in pinned host memory while the call is on a GPU.")
+      .def_readonly("dtypes", &InputSpec::dtypes, "Where they differ from the op's.");
+  define<OutputSpec>(module, "OutputSpec", "An output of an op.")
+      .def_readonly("name", &OutputSpec::name)
+      .def_readonly("doc", &OutputSpec::doc);
+  define<AttributeSpec>(module, "AttributeSpec", "An attribute of an op.")
+      .def_readonly("name", &AttributeSpec::name)
+      .def_property_readonly("default", [](const AttributeSpec& self) { return to_python(self.fallback); })
+      .def_readonly("required", &AttributeSpec::required)
+      .def_readonly("doc", &AttributeSpec::doc)
+      .def_property_readonly("type", &type_name, "For people: \"float\".");
+  define<Cost>(module, "Cost", "What a call costs at least.")
+      .def_readonly("flops", &Cost::flops)
+      .def_readonly("bytes", &Cost::bytes, "Each input element read once, each output written once.");
+  define<Tolerance>(module, "Tolerance", "How far results may be from the reference's.")
+      .def_readonly("relative", &Tolerance::relative)
+      .def_readonly("absolute", &Tolerance::absolute);
+  define<Example>(module, "Example", "A call that tests and benchmarks can make.")
+      .def_readonly("inputs", &Example::inputs, "kiln.TensorMeta of each input.")
+      .def_property_readonly("attributes", [](const Example& self) { return to_python(self.attributes); })
+      .def_property_readonly(
+          "ranges", [](const Example& self) { return pairs_of(self.ranges); },
+          "(low, high) of random contents, by input, where they depend on the shapes.");
+  define<Variant>(module, "Variant", "A kernel that can serve an op.")
+      .def_readonly("name", &Variant::name)
+      .def_readonly("doc", &Variant::doc)
+      .def_readonly("kernel", &Variant::kernel, "The name of its template.")
+      .def_property_readonly("source", [](const Variant& self) { return self.source.path; })
+      .def(
+          "tunables",
+          [](const Variant& self, const std::string& device) {
+            py::dict tunables;
+            const ConfigSpace space = space_on(self, device);
+            for (const Tunable& tunable : space.tunables()) tunables[py::str(tunable.name)] = tunable.values;
+            return tunables;
+          },
+          py::arg("device") = "cpu", "Name -> values.")
+      .def(
+          "constraints",
+          [](const Variant& self, const std::string& device) {
+            std::vector<std::string> texts;
+            const ConfigSpace space = space_on(self, device);
+            for (const Constraint& constraint : space.constraints()) texts.push_back(constraint.text);
+            return texts;
+          },
+          py::arg("device") = "cpu", "What must hold among the tunables.");
+}
+
+}  // namespace
+
+void bind_op_spec(py::module_& module) {
+  bind_parts(module);
+  py::class_<OpSpec, std::unique_ptr<OpSpec, py::nodelete>> type(
+      module, "OpSpec", "What an op takes, makes and promises; the registry's, for as long as the process lives.");
+  type.attr("__module__") = "kiln";
+  type.def_readonly("name", &OpSpec::name)
+      .def_readonly("doc", &OpSpec::doc)
+      .def_readonly("inputs", &OpSpec::inputs)
+      .def_readonly("outputs", &OpSpec::outputs)
+      .def_readonly("attributes", &OpSpec::attributes)
+      .def_readonly("dtypes", &OpSpec::dtypes, "Of inputs that have none of their own.")
+      .def_readonly("variants", &OpSpec::variants, "In order of preference.")
+      .def_property_readonly("aliasing", [](const OpSpec& self) { return aliasing_name(self.aliasing); })
+      .def_property_readonly("input_ranges", [](const OpSpec& self) { return pairs_of(self.input_ranges); })
+      .def_property_readonly("has_reference", [](const OpSpec& self) { return static_cast<bool>(self.reference); })
+      .def_property_readonly("has_random_example",
+                             [](const OpSpec& self) { return static_cast<bool>(self.random_example); })
+      .def("dtypes_of", &dtypes_of, py::arg("input"), "The dtypes one of the inputs may have.")
+      .def("examples", [](const OpSpec& self) { return self.examples; })
+      .def("random_example", &random_example, py::arg("seed"),
+           "A random legal call. NotImplementedError where the op has none.")
+      .def(
+          "tolerance",
+          [](const OpSpec& self, py::handle dtype) {
+            return self.tolerance ? self.tolerance(dtype_argument(dtype)) : Tolerance{};
+          },
+          py::arg("dtype"), "Against the reference, by the output's dtype.")
+      .def("cost", &cost_of, py::arg("inputs"), py::arg("attributes") = py::none(),
+           "Of a call with these arrays or kiln.TensorMeta.")
+      .def("fill_inputs", &fill, py::arg("arrays"), py::arg("attributes") = py::none(), py::arg("seed") = 0,
+           py::arg("ranges") = std::vector<std::pair<double, double>>(),
+           "Fills CPU arrays (None: left out) with random contents that the op can take.")
+      .def("reference", &run_reference, py::arg("inputs"), py::arg("outputs"), py::arg("attributes") = py::none(),
+           "Runs the op's naive reference over CPU arrays, into `outputs` or the inputs that the op changes.")
+      .def("__repr__", [](const OpSpec& self) { return fmt::format("<kiln.OpSpec {}>", self.name); });
+}
+
+}  // namespace kiln::python

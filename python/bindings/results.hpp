@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <exception>
+#include <functional>
+
+#include "python/bindings/array.hpp"
+#include "python/bindings/call_arguments.hpp"
+#include "python/bindings/dlpack_abi.hpp"
+
+namespace kiln::python {
+
+/// Makes a call's outputs with the caller's library, and hands them to Python.
+class Results {
+ public:
+  explicit Results(const CallArguments& arguments) noexcept
+      : kind_(arguments.kind()),
+        exchange_(arguments.kind() == ArrayKind::torch ? nullptr : arguments.exchange()),
+        prototype_(arguments.prototype()),
+        stream_(arguments.stream()) {}
+  ~Results();
+  Results(const Results&) = delete;
+  Results& operator=(const Results&) = delete;
+
+  /// Dense memory for one output. Takes the GIL where the library needs it.
+  Tensor allocate(const TensorMeta& meta, Stream stream);
+  /// What `allocate` made, in order, as the library's array; the one array, or a tuple where there are several.
+  py::object to_python(std::span<const Tensor> tensors);
+
+ private:
+  Tensor allocate_exchanged(const TensorMeta& meta, Stream stream);
+  Tensor allocate_in_python(const TensorMeta& meta, Stream stream);
+  py::object one_to_python(const Tensor& tensor, std::size_t index);
+
+  ArrayKind kind_;
+  /// torch's is not used: its allocator makes tensors of foreign memory, whose record_stream does nothing.
+  const dlpack::ExchangeApi* exchange_;
+  py::handle prototype_;
+  Stream stream_;
+  std::size_t size_ = 0;
+  std::array<dlpack::ManagedVersioned*, kMaxTensors> exchanged_;  // the first size_ are set, where exchange_ is
+  std::array<PyObject*, kMaxTensors> objects_;                    // likewise where Python made them
+};
+
+}  // namespace kiln::python

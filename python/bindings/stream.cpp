@@ -1,0 +1,77 @@
+#include "python/bindings/stream.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "core/errors.hpp"
+#include "python/bindings/array_type.hpp"
+#include "python/bindings/dlpack_abi.hpp"
+
+namespace kiln::python {
+namespace {
+
+void* handle_of(py::handle number) {
+  if (!PyLong_Check(number.ptr()))
+    throw_type_error(fmt::format("stream: its handle is a {}, no integer", Py_TYPE(number.ptr())->tp_name));
+  const auto value = static_cast<std::uintptr_t>(PyLong_AsSize_t(number.ptr()));
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    throw_value_error(fmt::format("stream: {} is no CUstream's address", py::repr(number).cast<std::string>()));
+  }
+  // CUDA's numbers for the legacy default stream; 2, the per-thread one, is a handle that the driver knows.
+  return value <= 1 ? nullptr : reinterpret_cast<void*>(value);
+}
+
+std::optional<void*> explicit_handle(py::handle stream) {
+  if (PyLong_Check(stream.ptr()) && !PyBool_Check(stream.ptr())) {
+    if (py::int_(py::reinterpret_borrow<py::object>(stream)) < py::int_(0)) return std::nullopt;
+    return handle_of(stream);
+  }
+  if (py::hasattr(stream, "cuda_stream")) return handle_of(stream.attr("cuda_stream"));  // torch
+  if (py::hasattr(stream, "__cuda_stream__")) {
+    py::object answer = stream.attr("__cuda_stream__");
+    if (PyCallable_Check(answer.ptr()) != 0) answer = answer();
+    return handle_of(answer.cast<std::pair<int, py::object>>().second);  // (protocol version, handle)
+  }
+  if (py::hasattr(stream, "ptr")) return handle_of(stream.attr("ptr"));  // CuPy
+  return std::nullopt;
+}
+
+void* current_stream(Device device, ArrayKind kind) {
+  if (kind == ArrayKind::torch) {
+    if (const dlpack::ExchangeApi* api = torch_exchange_api()) {
+      void* stream = nullptr;
+      if (api->current_stream(dlpack::kCuda, device.index, &stream) != 0) throw py::error_already_set();
+      return stream;
+    }
+    return handle_of(py::module_::import("torch.cuda").attr("current_stream")(device.index).attr("cuda_stream"));
+  }
+  if (kind == ArrayKind::cupy) {
+    const py::object cuda = py::module_::import("cupy").attr("cuda");
+    const py::object context = cuda.attr("Device")(device.index);
+    context.attr("__enter__")();
+    const py::object stream = cuda.attr("get_current_stream")();
+    context.attr("__exit__")();
+    return handle_of(stream.attr("ptr"));
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Stream stream_argument(py::handle stream_or_none, Device device, ArrayKind kind) {
+  if (stream_or_none.is_none()) return {device, device.is_cuda() ? current_stream(device, kind) : nullptr};
+  if (!device.is_cuda()) throw_type_error("stream: the call's tensors are on the CPU, where calls have no stream");
+  return {device, stream_handle(stream_or_none)};
+}
+
+void* stream_handle(py::handle stream) {
+  if (const std::optional<void*> handle = explicit_handle(stream)) return *handle;
+  throw_type_error(
+      fmt::format("stream: expected a CUstream as an integer, or an object with cuda_stream (torch), ptr (CuPy) or "
+                  "__cuda_stream__, got {}",
+                  Py_TYPE(stream.ptr())->tp_name));
+}
+
+}  // namespace kiln::python

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include "python/bindings/array.hpp"
+#include "runtime/stream.hpp"
+
+namespace kiln::python {
+
+/// The stream of a call on `device`: the one given (an integer handle, an object with `cuda_stream` as torch has it,
+/// `ptr` as CuPy has it, or `__cuda_stream__`), else the current stream of the library `kind` for that device, else the
+/// default stream. On the CPU a given stream is an error and None the CPU's. UsageError(type) for anything else.
+Stream stream_argument(py::handle stream_or_none, Device device, ArrayKind kind);
+/// Of two libraries with arrays in one call, the one whose current stream the call runs on: torch, then CuPy, which
+/// have such streams; else the first.
+constexpr ArrayKind stream_kind(ArrayKind first, ArrayKind second) noexcept {
+  if (first == ArrayKind::torch || second == ArrayKind::torch) return ArrayKind::torch;
+  return second == ArrayKind::cupy ? second : first;
+}
+/// The CUstream of a stream object or integer. UsageError(type) for anything else.
+void* stream_handle(py::handle stream);
+
+}  // namespace kiln::python

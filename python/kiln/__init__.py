@@ -1,0 +1,132 @@
+"""Kiln: tile kernels compiled at run time, and ops dispatched by name, on NVIDIA GPUs and the CPU.
+
+    import numpy as np
+    import kiln
+
+    kiln.ops.add(np.ones(3, np.float32), np.ones(3, np.float32))
+
+kiln.ops has every registered op; kiln.dispatch_gpu_op calls one by its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from . import ops
+from ._kiln import (
+    CompileError,
+    DeviceError,
+    DType,
+    Error,
+    FileError,
+    InternalError,
+    Op,
+    OpSpec,
+    PlanReport,
+    ResolvedOp,
+    Tensor,
+    TensorMeta,
+    UsageError,
+    UsageNotImplementedError,
+    UsageTypeError,
+    UsageValueError,
+    __version__,
+    devices,
+    dispatch_gpu_op,
+    empty,
+    infer_outputs,
+    op,
+    resolve,
+    synchronize,
+    to_device,
+)
+
+TYPE_CHECKING = False  # typing's own costs more to import than all of this
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .autotuning import TuningTable as TuningTable
+    from .autotuning import autotune as autotune
+    from .benchmarking import Benchmark as Benchmark
+    from .benchmarking import benchmark as benchmark
+    from .checking import CheckReport as CheckReport
+    from .checking import check as check
+    from .inspection import inspect as inspect
+    from .kernel import Kernel as Kernel
+    from .kernel import cdiv as cdiv
+    from .op_definition import Input as Input
+    from .op_definition import Launch as Launch
+    from .plot import plot_roofline as plot_roofline
+    from .plot import plot_tuning as plot_tuning
+    from .policy import set_tuning_log as set_tuning_log
+    from .policy import set_tuning_policy as set_tuning_policy
+    from .policy import tuning as tuning
+    from .policy import tuning_policy as tuning_policy
+    from .user_op import register_op as register_op
+
+# Names whose modules are imported when they are first asked for, so that importing kiln stays cheap.
+_LAZY: dict[str, str] = {
+    "Benchmark": "kiln.benchmarking",
+    "CheckReport": "kiln.checking",
+    "Input": "kiln.op_definition",
+    "Kernel": "kiln.kernel",
+    "Launch": "kiln.op_definition",
+    "TuningTable": "kiln.autotuning",
+    "autotune": "kiln.autotuning",
+    "benchmark": "kiln.benchmarking",
+    "cdiv": "kiln.kernel",
+    "check": "kiln.checking",
+    "inspect": "kiln.inspection",
+    "plot_roofline": "kiln.plot",
+    "plot_tuning": "kiln.plot",
+    "register_op": "kiln.user_op",
+    "set_tuning_log": "kiln.policy",
+    "set_tuning_policy": "kiln.policy",
+    "tuning": "kiln.policy",
+    "tuning_policy": "kiln.policy",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "torch":
+        return importlib.import_module("kiln.torch")
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'kiln' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, "torch"})
+
+
+__all__ = [
+    "CompileError",
+    "DType",
+    "DeviceError",
+    "Error",
+    "FileError",
+    "InternalError",
+    "Op",
+    "OpSpec",
+    "PlanReport",
+    "ResolvedOp",
+    "Tensor",
+    "TensorMeta",
+    "UsageError",
+    "UsageNotImplementedError",
+    "UsageTypeError",
+    "UsageValueError",
+    "__version__",
+    "devices",
+    "dispatch_gpu_op",
+    "empty",
+    "infer_outputs",
+    "op",
+    "ops",
+    "resolve",
+    "synchronize",
+    "to_device",
+]

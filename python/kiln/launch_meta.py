@@ -1,0 +1,113 @@
+"""What a grid, a launch or a cost function is told about a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from . import _kiln
+
+#: A tensor as the extension module describes it.
+Described = tuple[_kiln.DType, tuple[int, ...], tuple[int, ...], str, bool]
+
+
+@dataclass(frozen=True)
+class CallTensor:
+    """A tensor of a call, without its data."""
+
+    name: str
+    dtype: _kiln.DType
+    shape: tuple[int, ...]
+    #: In elements.
+    strides: tuple[int, ...]
+    device: str
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all elements."""
+        return self.numel * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements are dense and row-major."""
+        dense = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != dense:
+                return self.numel == 0
+            dense *= extent
+        return True
+
+
+def call_tensors(names: Sequence[str], described: Sequence[Described]) -> tuple[CallTensor | None, ...]:
+    """The tensors of a call under the op's names for them; None for an optional one that was left out."""
+    return tuple(
+        None if absent else CallTensor(name, dtype, tuple(shape), tuple(strides), device)
+        for name, (dtype, shape, strides, device, absent) in zip(names, described, strict=False)
+    )
+
+
+class LaunchMeta(Mapping[str, Any]):
+    """Everything of one launch by name: tensors (CallTensor), values, template parameters and tunables.
+
+    Values can be read as items and as attributes: ``meta["n"]`` and ``meta.n``.
+    """
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise KeyError(f"{name!r} is nothing of this launch; it has {', '.join(self._values)}") from None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"{name!r} is nothing of this launch; it has {', '.join(self._values)}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"LaunchMeta({self._values!r})"
+
+
+def grid_extents(grid: object, what: str) -> tuple[int, int, int]:
+    """A grid as three extents: from an int, or up to three of them.
+
+    Raises
+    ------
+    UsageTypeError, UsageValueError
+        Naming ``what`` gave it.
+    """
+    extents = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    if not 1 <= len(extents) <= 3:
+        raise _kiln.UsageValueError(f"{what} has {len(extents)} extents; a grid has 1 to 3, programs along each axis")
+    numbers = []
+    for extent in extents:
+        if isinstance(extent, bool) or not hasattr(extent, "__index__"):
+            raise _kiln.UsageTypeError(
+                f"{what} is {grid!r}; expected an integer or up to three of them, programs along each axis "
+                "(kiln.cdiv(n, BLOCK_SIZE) rounds up)"
+            )
+        numbers.append(extent.__index__())
+    return (*numbers, 1, 1)[:3]

@@ -1,0 +1,227 @@
+"""Pictures of tunings and rooflines.
+
+In the package: kiln.plot_tuning and kiln.plot_roofline. The kiln command embeds this file and starts it as
+``python3 -c TEXT tuning INPUT.json OUTPUT.png``, so at its top it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from kiln.autotuning import TuningTable
+    from kiln.benchmarking import Benchmark
+
+Report = Mapping[str, Any]
+
+DEFAULT_COLOR, CHOSEN_COLOR = "C1", "C2"
+LINEAR_RATIO = 4  # times that are closer than this are drawn on a linear axis, whose ticks are plain numbers
+
+
+def new_figure(width: float, height: float, path: str | None) -> Figure:
+    """A figure to save, or without a path one that pyplot knows and shows.
+
+    Raises
+    ------
+    ImportError
+        Where matplotlib is missing, saying how to get it.
+    """
+    try:
+        if path is None:
+            from matplotlib import pyplot
+
+            return pyplot.figure(figsize=(width, height))
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "matplotlib":
+            raise
+        raise ImportError("plots need matplotlib, which is not installed: pip install kiln[plot]") from error
+    return Figure(figsize=(width, height))
+
+
+def finish(figure: Figure, path: str | None) -> Figure:
+    """Lays the figure out, and writes it where a path is given."""
+    figure.tight_layout()
+    if path is not None:
+        figure.savefig(path, dpi=120)
+    return figure
+
+
+def draw_times(axes: Axes, report: Report) -> None:
+    """The time of every config that was measured, best first, with its 95% interval."""
+    from matplotlib.ticker import MaxNLocator
+
+    measured = [tried for tried in report["tried"] if "median_us" in tried]
+    shortest_us = min((tried["median_us"] for tried in measured), default=0)
+    unit, unit_us = ("ms", 1e3) if shortest_us >= 1e3 else ("us", 1)
+    medians = [tried["median_us"] / unit_us for tried in measured]
+    intervals = [
+        [bound / unit_us for bound in tried["interval_us"]] if "interval_us" in tried else [median, median]
+        for median, tried in zip(medians, measured)
+    ]
+    below = [max(median - low, 0) for median, (low, _) in zip(medians, intervals)]
+    above = [max(high - median, 0) for median, (_, high) in zip(medians, intervals)]
+    axes.errorbar(range(len(measured)), medians, [below, above], fmt=".", ms=4, lw=1)
+    for key, label, color in (("default_config", "default", DEFAULT_COLOR), ("config", "chosen", CHOSEN_COLOR)):
+        places = [i for i, tried in enumerate(measured) if tried["config"] == report[key]]
+        axes.plot(places, [medians[i] for i in places], "o", ms=8, mfc="none", color=color, label=label)
+    is_wide = bool(medians) and max(medians) > LINEAR_RATIO * min(medians)
+    axes.set(yscale="log" if is_wide else "linear", ylabel=unit, xlabel="config, best first")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_title(f"{report['op']} {report['dtypes']} {report['shapes']}: {report['device']}", fontsize=9)
+    axes.legend(fontsize=8)
+
+
+def draw_rates(axes: Axes, report: Report) -> None:
+    """The rate of the default config beside that of the chosen one."""
+    is_compute_bound = report["flops"] > 2 * report["bytes"]
+    work, unit = (report["flops"], "GFLOP/s") if is_compute_bound else (report["bytes"], "GB/s")
+    times_us = {}
+    for label, key in (("default", "default_config"), ("chosen", "config")):
+        of_config = [tried for tried in report["tried"] if tried["config"] == report[key] and "median_us" in tried]
+        if of_config:
+            times_us[label] = of_config[0]["median_us"]
+    rates = [work / us * 1e-3 for us in times_us.values()]
+    axes.bar(list(times_us), rates, color=[DEFAULT_COLOR, CHOSEN_COLOR][: len(rates)])
+    axes.set(ylabel=unit)
+
+
+def draw_tuning(reports: Sequence[Report], path: str | None) -> Figure:
+    """A row for each tuned call: its times, and its rates."""
+    figure = new_figure(12, 3.4 * len(reports), path)
+    rows = figure.subplots(len(reports), 2, squeeze=False, gridspec_kw={"width_ratios": [3, 1]})
+    for (times, rates), report in zip(rows, reports):
+        draw_times(times, report)
+        draw_rates(rates, report)
+    return finish(figure, path)
+
+
+def plot_tuning(table: TuningTable | Report | Sequence[TuningTable | Report], path: str | None = None) -> Figure:
+    """Draws every config's time, best first, with its interval, and the rate of the default beside the chosen one.
+
+    Parameters
+    ----------
+    table
+        What kiln.autotune returned, or a dict of ``kiln tune --json``; a list of these makes a row of each.
+    path
+        A file to write, .png, .svg or .pdf. None: the figure is left to pyplot, which notebooks show.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ImportError
+        Where matplotlib is missing.
+    ValueError
+        For an empty list.
+    """
+    is_one = isinstance(table, Mapping) or hasattr(table, "report")
+    tables: Sequence[Any] = [table] if is_one else list(table)
+    if not tables:
+        raise ValueError("there is no tuning to plot: the list is empty")
+    return draw_tuning([getattr(one, "report", one) for one in tables], path)
+
+
+def plot_roofline(
+    benchmarks: Benchmark | Sequence[Benchmark],
+    path: str | None = None,
+    *,
+    peak_gb_s: float | None = None,
+    peak_tflop_s: float | None = None,
+) -> Figure:
+    """Draws what ops reach against what the device can do: work per byte across, TFLOP/s up, both in powers of ten.
+
+    Parameters
+    ----------
+    benchmarks
+        Of ops on one device, from kiln.benchmark. What takes no flops (a copy) is drawn by its rate, at the left edge.
+    path
+        A file to write. None: the figure is left to pyplot.
+    peak_gb_s, peak_tflop_s
+        The roofs. Left out, the memory's is what the device says of itself, and without that the rate of Kiln's copy of
+        128 MiB, measured now; the arithmetic one is the rate of Kiln's f32 matmul of 2048^3, measured now.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ImportError
+        Where matplotlib is missing.
+    ValueError
+        Without benchmarks, for benchmarks of several devices, and for callables, whose work is not known.
+    """
+    from kiln.benchmarking import Benchmark
+    from kiln.roofline import Roofline, measure_roofline
+
+    points = [benchmarks] if isinstance(benchmarks, Benchmark) else list(benchmarks)
+    if not points:
+        raise ValueError("there is no benchmark to plot: the list is empty")
+    if len({point.device_name for point in points}) > 1:
+        raise ValueError(
+            f"benchmarks of several devices: {sorted({point.device_name for point in points})}; plot each alone"
+        )
+    for point in points:
+        if not point.bytes:
+            raise ValueError(f"{point.name} is no op: how many bytes and flops it takes is not known")
+    new_figure(1, 1, "")  # says that matplotlib is missing before anything is measured
+    measured = Roofline(peak_gb_s or points[0].peak_gb_s, peak_tflop_s)
+    if measured.gb_s is None or measured.tflop_s is None:
+        measured = measure_roofline(points[0].device, known=measured)
+    return draw_roofline(points, measured, path)
+
+
+def draw_roofline(points: Sequence[Benchmark], roof: Any, path: str | None) -> Figure:
+    """Points under a roof."""
+    figure = new_figure(8, 5.5, path)
+    axes = figure.subplots()
+    ridge = roof.tflop_s * 1e3 / roof.gb_s
+    intensities = [point.flops / point.bytes for point in points if point.flops and point.bytes]
+    left = min([ridge / 300, *(intensity / 3 for intensity in intensities)])
+    right = max([ridge * 30, *(intensity * 3 for intensity in intensities)])
+    axes.plot([left, ridge, right], [left * roof.gb_s * 1e-3, roof.tflop_s, roof.tflop_s], color="0.3", lw=1.5)
+    label_roof(axes, left, ridge, right, roof)
+    for i, point in enumerate(points):
+        intensity = point.flops / point.bytes if point.flops and point.bytes else left
+        height = point.tflop_s or left * (point.gb_s or 0) * 1e-3
+        marker = "o" if point.flops else "<"
+        legend = f"{point.name}: {point.gb_s:.4g} GB/s" + (
+            f", {point.tflop_s * 1e3:.4g} GFLOP/s" if point.tflop_s else ""
+        )
+        axes.plot([intensity], [height], marker, color=f"C{i % 10}", label=legend, clip_on=False, zorder=3)
+    axes.set(xscale="log", yscale="log", xlim=(left, right), xlabel="flops per byte", ylabel="TFLOP/s")
+    axes.set_title(f"{points[0].device_name} ({points[0].policy})", fontsize=9)
+    axes.grid(True, which="major", lw=0.3)
+    axes.legend(fontsize=8, loc="lower right")
+    return finish(figure, path)
+
+
+def label_roof(axes: Axes, left: float, ridge: float, right: float, roof: Any) -> None:
+    """Writes beside both roofs what they are."""
+    middle = (left * ridge) ** 0.5
+    for text, place, shift in (
+        (f"{roof.gb_s:.4g} GB/s ({roof.gb_s_source})", (middle, middle * roof.gb_s * 1e-3), (-8, 4)),
+        (f"{roof.tflop_s * 1e3:.4g} GFLOP/s ({roof.tflop_s_source})", (right, roof.tflop_s), (-4, 4)),
+    ):
+        axes.annotate(text, place, xytext=shift, textcoords="offset points", ha="right", va="bottom", fontsize=8)
+
+
+def main() -> None:
+    """``tuning INPUT.json OUTPUT.png``: what the kiln command starts."""
+    kind, source, image = sys.argv[1:]
+    with open(source, encoding="utf-8") as file:
+        reports = json.load(file)
+    {"tuning": draw_tuning}[kind](reports, image)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""What the documentation of kernels shows runs as it is printed."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import runpy
+import subprocess
+import sys
+
+import kiln
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def test_the_fused_kernel_is_right_and_gets_tuned() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(kiln.__file__).parents[1])}
+    command = [sys.executable, str(ROOT / "examples/fused_kernel.py")]
+    ran = subprocess.run(
+        [*command, "--cpu", "--rows", "37", "--columns", "1001", "--budget", "2"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"against NumPy: largest error \S+, (9|10)\.\d% dropped: right", ran.stdout)
+    assert "BLOCK_SIZE=256" in ran.stdout
+    assert "times as fast" in ran.stdout
+
+
+def test_the_manual_runs_as_printed(tmp_path: pathlib.Path) -> None:
+    text = (ROOT / "docs/python-kernels.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 2
+    tuning = 'kiln.autotune("scaled", x, alpha=3.0)'
+    assert tuning in blocks[1]
+    program = tmp_path / "manual.py"
+    program.write_text("".join(blocks).replace(tuning, tuning[:-1] + ", budget_s=2, progress=False)"))
+    names = runpy.run_path(str(program))
+    np.testing.assert_array_equal(names["out"], 2 * names["x"])
+    np.testing.assert_array_equal(names["y"], 3 * names["x"])
+    assert kiln.check("scaled").ok

@@ -1,0 +1,53 @@
+#include "registry/benchmarked_call.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/errors.hpp"
+#include "tests/registry/device_tensors.hpp"
+
+namespace kiln {
+namespace {
+
+using testing::make_f32;
+using testing::read_f32;
+using BenchmarkedCallTest = testing::DevicesTest;
+
+TEST_F(BenchmarkedCallTest, TimesAnOpAndSaysWhatRan) {
+  for (const Device device : devices_) {
+    const Tensor x = make_f32({1000}, std::vector<float>(1000, 1.0f), device);
+    const std::vector<TensorView> inputs{x, x};
+    const BenchmarkedCall call("add", inputs, {}, {}, default_measuring_policy(device));
+    EXPECT_EQ(call.report().variant, "contiguous");
+    const std::vector<double> samples_us = call.samples_us(7);
+    EXPECT_EQ(samples_us.size(), 7U);
+    for (const double sample_us : samples_us) EXPECT_GT(sample_us, 0);
+  }
+}
+
+TEST_F(BenchmarkedCallTest, LeavesInputsAloneThatTheOpChanges) {
+  for (const Device device : devices_) {
+    const Tensor key = make_f32({1, 1, 2}, {10, 20}, device);
+    const Tensor cache = make_f32({1, 2, 1, 2}, {1, 2, 3, 4}, device);
+    const Tensor other_cache = make_f32({1, 2, 1, 2}, {1, 2, 3, 4}, device);
+    std::int64_t slot = 1;
+    const Tensor slots = to_device(dense_view(&slot, DType::i64, {1}), device);
+    const std::vector<TensorView> inputs{key, key, cache, other_cache, slots};
+    BenchmarkedCall("kv_append", inputs, {}, {}, default_measuring_policy(device)).samples_us(3);
+    BenchmarkedReference("kv_append", inputs, {}).samples_us(2);
+    EXPECT_THAT(read_f32(cache), ::testing::ElementsAre(1, 2, 3, 4));
+    dispatch_gpu_op("kv_append", {key, key, cache, other_cache, slots});
+    EXPECT_THAT(read_f32(cache), ::testing::ElementsAre(1, 2, 10, 20));
+  }
+}
+
+TEST_F(BenchmarkedCallTest, ReferencesRunOnTheCpu) {
+  const Tensor x = make_f32({100}, std::vector<float>(100, 1.0f), devices_.front());
+  const std::vector<TensorView> inputs{x};
+  EXPECT_EQ(BenchmarkedReference("neg", inputs, {}).samples_us(3).size(), 3U);
+  const std::vector<TensorView> none;
+  EXPECT_THROW(BenchmarkedReference("neg", none, {}), UsageError);
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,76 @@
+// What a call would run, without running it.
+
+#include "registry/inspection.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compiler/compiler.hpp"
+#include "core/errors.hpp"
+
+namespace kiln {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TensorView f32(const Dims& shape) {
+  return dense_view(reinterpret_cast<void*>(std::uintptr_t{1} << 20), DType::f32, shape);
+}
+
+template <typename Body>
+std::string problem_with(const Body& body) {
+  try {
+    body();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+TEST(Inspection, SaysWhatACallWouldRunOnAnyTarget) {
+  const std::vector<TensorView> inputs{f32({64, 32}), f32({64, 32})};
+  const Target sm90 = parse_cuda_target("sm_90a");
+  const InspectedCall call = inspect_call("add", inputs, {}, sm90);
+  EXPECT_EQ(call.variant, "contiguous");
+  EXPECT_EQ(call.config_source, "default");
+  ASSERT_EQ(call.kernels.size(), 1U);
+  EXPECT_EQ(call.kernels[0].request.target, sm90);
+  EXPECT_GE(call.kernels[0].geometry.grid[0], 1);
+  EXPECT_EQ(call.cost.bytes, 3 * 4 * 64 * 32);
+
+  Config config = call.config;
+  config.set("BLOCK_SIZE", 256);
+  const InspectedCall given = inspect_call("add", inputs, {}, sm90, &config);
+  EXPECT_EQ(given.config_source, "given");
+  EXPECT_EQ(given.kernels[0].geometry.grid[0], 64 * 32 / 256);
+}
+
+TEST(Inspection, WrongCallsAreRefused) {
+  const Target sm90 = parse_cuda_target("sm_90a");
+  EXPECT_THAT(problem_with([&] { inspect_call("ad", {}, {}, sm90); }), HasSubstr("'add'"));
+  const std::vector<TensorView> unequal{f32({3}), f32({4})};
+  EXPECT_THAT(problem_with([&] { inspect_call("add", unequal, {}, sm90); }), AllOf(HasSubstr("(3)"), HasSubstr("(4)")));
+}
+
+TEST(Inspection, FormsBelongToTargets) {
+  const Target sm90 = parse_cuda_target("sm_90a");
+  const Target cpu{DeviceType::cpu, "znver5", ""};
+  for (const char* form : {"source", "ptx", "sass", "resources"}) EXPECT_NO_THROW(check_kernel_form(form, sm90));
+  for (const char* form : {"source", "llvm-ir", "asm"}) EXPECT_NO_THROW(check_kernel_form(form, cpu));
+  EXPECT_THAT(problem_with([&] { check_kernel_form("ptx", cpu); }), AllOf(HasSubstr("cpu:znver5"), HasSubstr("asm")));
+  EXPECT_THAT(problem_with([&] { check_kernel_form("asm", sm90); }), AllOf(HasSubstr("sm_90a"), HasSubstr("ptx")));
+  EXPECT_THAT(problem_with([&] { check_kernel_form("poem", cpu); }), AllOf(HasSubstr("poem"), HasSubstr("llvm-ir")));
+}
+
+TEST(Inspection, TextsOfTheCpu) {
+  if (const std::string problem = compiler_problem(DeviceType::cpu); !problem.empty()) GTEST_SKIP() << problem;
+  const std::vector<TensorView> inputs{f32({64}), f32({64})};
+  const CompileRequest request = inspect_call("add", inputs, {}, host_cpu_target()).kernels.at(0).request;
+  EXPECT_THAT(kernel_text(request, "source"), AllOf(HasSubstr("kiln_entry"), HasSubstr("KILN_KERNEL")));
+  EXPECT_THAT(kernel_text(request, "llvm-ir"), HasSubstr("define"));
+  EXPECT_THAT(kernel_text(request, "asm"), HasSubstr("kiln_entry:"));
+}
+
+}  // namespace
+}  // namespace kiln

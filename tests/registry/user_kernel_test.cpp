@@ -1,0 +1,299 @@
+#include "registry/user_kernel.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "core/errors.hpp"
+#include "registry/dispatch.hpp"
+#include "registry/registry.hpp"
+#include "registry/tuning.hpp"
+#include "tests/registry/device_tensors.hpp"
+
+namespace kiln {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::make_f32;
+using testing::read_f32;
+using UserKernelTest = testing::DevicesTest;
+
+constexpr const char* kScale = R"(#include <kiln/tl.hpp>
+template <typename T, int BLOCK_SIZE, bool NEGATE = false>
+KILN_KERNEL void scale(const T* x, T* out, tl::int64_t n, float alpha, T beta = 0) {
+  auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
+  auto mask = offsets < n;
+  auto y = tl::load(x + offsets, mask) * alpha + beta;
+  tl::store(out + offsets, tl::cast<T>(NEGATE ? -y : y), mask);
+}
+)";
+
+std::int64_t blocks(std::int64_t n, std::int64_t size) {
+  return (n + size - 1) / size;
+}
+
+UserKernel scale(const std::string& name) {
+  UserKernel kernel;
+  kernel.name = name;
+  kernel.doc = "x * alpha + beta";
+  kernel.source = {"scale.hpp", kScale, {}};
+  kernel.tunables = {{"BLOCK_SIZE", {256, 128, 512}}, {"num_warps", {4, 8}}};
+  kernel.constraints = {{"BLOCK_SIZE >= 32 * num_warps",
+                         [](const Config& config) { return config.at("BLOCK_SIZE") >= 32 * config.at("num_warps"); }}};
+  kernel.grid = [](const OpCall& call, const Config& config) {
+    return std::array{blocks(call.attributes.get_int("n"), config.at("BLOCK_SIZE")), std::int64_t{1}, std::int64_t{1}};
+  };
+  return kernel;
+}
+
+UserKernel with_text(const std::string& name, const std::string& declaration) {
+  UserKernel kernel = scale(name);
+  kernel.source.text = "#include <kiln/tl.hpp>\n" + declaration + " {}\n";
+  kernel.tunables.clear();
+  kernel.constraints.clear();
+  kernel.grid = {};
+  return kernel;
+}
+
+/// The message of the UsageError that `call` throws, "kind: " before it.
+template <typename Call>
+std::string usage_message(const Call& call) {
+  try {
+    call();
+  } catch (const UsageError& error) {
+    constexpr const char* kKinds[] = {"value: ", "type: ", "not_implemented: "};
+    return kKinds[static_cast<int>(error.kind())] + std::string(error.what());
+  }
+  return "no UsageError was thrown";
+}
+
+TEST(UserKernelSpec, FollowsTheKernelsDeclaration) {
+  const OpSpec spec = kernel_op(scale("spec_scale"));
+  ASSERT_EQ(spec.inputs.size(), 2u);
+  EXPECT_EQ(spec.inputs[0].name, "x");
+  EXPECT_FALSE(spec.inputs[0].mutated);
+  EXPECT_EQ(spec.inputs[1].name, "out");
+  EXPECT_TRUE(spec.inputs[1].mutated);
+  EXPECT_TRUE(spec.outputs.empty());
+  std::vector<std::string> attributes;
+  for (const AttributeSpec& attribute : spec.attributes)
+    attributes.push_back(attribute.name + (attribute.required ? "!" : "") + (attribute.decides_speed ? "" : "~"));
+  EXPECT_EQ(attributes, (std::vector<std::string>{"T~", "NEGATE", "n!", "alpha!~", "beta~", "grid"}));
+  EXPECT_EQ(spec.variants[0].default_config({{}, {}, {}}, {DeviceType::cpu, "", ""}),
+            (Config{{"BLOCK_SIZE", 256}, {"num_warps", 4}}));
+}
+
+TEST_F(UserKernelTest, RunsWithItsOwnParameters) {
+  Registry::process().register_op(kernel_op(scale("user_scale")));
+  for (const Device device : devices_) {
+    const Tensor x = make_f32({1, 2, 3}, device), out = make_f32({-7, -7, -7, -7}, device);
+    EXPECT_EQ(dispatch_gpu_op("user_scale", {x, out}, {{"n", 3}, {"alpha", 2.0}}).data(), out.data());
+    EXPECT_EQ(read_f32(out), (std::vector<float>{2, 4, 6, -7}));
+    const Config config{{"BLOCK_SIZE", 128}};
+    dispatch_gpu_op("user_scale", {x, out}, {{"n", 2}, {"alpha", 3}, {"beta", 0.5}, {"NEGATE", true}},
+                    {.config = &config});
+    EXPECT_EQ(read_f32(out), (std::vector<float>{-3.5, -6.5, 6, -7}));
+    dispatch_gpu_op("user_scale", {out, out}, {{"n", 4}, {"alpha", 2.0}});  // the author answers for overlap
+    EXPECT_EQ(read_f32(out), (std::vector<float>{-7, -13, 12, -14}));
+    dispatch_gpu_op("user_scale", {x, out}, {{"n", 0}, {"alpha", 2.0}});  // an empty grid
+    dispatch_gpu_op("user_scale", {x, out}, {{"n", 3}, {"alpha", 2.0}, {"grid", std::vector<std::int64_t>{0}}});
+    EXPECT_EQ(read_f32(out), (std::vector<float>{-7, -13, 12, -14}));
+    dispatch_gpu_op("user_scale", {x, out}, {{"n", 3}, {"alpha", 1.0}, {"T", std::string("float32")}});
+    EXPECT_EQ(read_f32(out), (std::vector<float>{1, 2, 3, -14}));
+  }
+}
+
+TEST_F(UserKernelTest, PassesNumbersOfEveryDtype) {
+  for (const DType dtype : kAllDTypes) {
+    if (is_fp8(dtype)) continue;
+    const std::string type(info(dtype).tl_name);
+    const std::string op = "user_fill_" + std::string(name(dtype));
+    UserKernel kernel = scale(op);
+    kernel.source.text = "#include <kiln/tl.hpp>\ntemplate <int BLOCK_SIZE> KILN_KERNEL void fill(" + type + "* out, " +
+                         type + " value, short small, bool twice) {\n  auto offsets = tl::arange<BLOCK_SIZE>();\n" +
+                         "  tl::store(out + offsets, tl::full<" + type +
+                         ", BLOCK_SIZE>(value), offsets < small * (twice ? 2 : 1));\n}\n";
+    kernel.grid = [](const OpCall&, const Config&) { return std::array<std::int64_t, 3>{1, 1, 1}; };
+    Registry::process().register_op(kernel_op(kernel));
+    for (const Device device : devices_) {
+      const Tensor out = empty({4}, dtype, device);
+      Attributes attributes{{"value", 1}, {"small", 1}, {"twice", true}};
+      if (dtype == DType::bool_) attributes.set("value", true);
+      memset_bytes(out, 0, Stream::default_of(device));
+      dispatch_gpu_op(op, {out}, attributes);
+      synchronize(Stream::default_of(device));
+      const Tensor as_float = dispatch_gpu_op("cast", {out}, {{"dtype", DType::f32}});
+      EXPECT_EQ(read_f32(as_float), (std::vector<float>{1, 1, 0, 0})) << name(dtype);
+    }
+  }
+}
+
+TEST_F(UserKernelTest, RefusesCallsThatDoNotFitBeforeAnythingRuns) {
+  Registry::process().register_op(kernel_op(scale("user_strict")));
+  const Tensor x = make_f32({1, 2}), out = make_f32({0, 0});
+  const auto call = [](const Tensor& a, const Tensor& b, const Attributes& attributes) {
+    return usage_message([&] { dispatch_gpu_op("user_strict", {a, b}, attributes); });
+  };
+  const Attributes good{{"n", 2}, {"alpha", 1.0}};
+  EXPECT_THAT(call(x, empty({2}, DType::f64, Device::cpu()), good),
+              AllOf(HasSubstr("type: "), HasSubstr("T is f32 by tensor 'x', but tensor 'out' is f64")));
+  EXPECT_THAT(call(x, out, {{"n", 2}, {"alpha", 1.0}, {"T", DType::f64}}),
+              AllOf(HasSubstr("type: "), HasSubstr("T is f64 as given, but tensor 'x' is f32")));
+  EXPECT_THAT(call(x, out, {{"n", 2}, {"alpha", 1.0}, {"T", std::string("flaot32")}}),
+              AllOf(HasSubstr("value: "), HasSubstr("flaot32"), HasSubstr("float32")));
+  EXPECT_THAT(call(x, out, {{"alpha", 1.0}}), AllOf(HasSubstr("value: "), HasSubstr("'n'")));
+  EXPECT_THAT(call(x, out, {{"n", 2}, {"alpha", 1.0}, {"nn", 2}}), AllOf(HasSubstr("'nn'"), HasSubstr("'n'")));
+  EXPECT_THAT(call(x, out, {{"n", 2.5}, {"alpha", 1.0}}), AllOf(HasSubstr("type: "), HasSubstr("'n'")));
+  EXPECT_THAT(call(x, out, {{"n", 2}, {"alpha", 1.0}, {"beta", std::string("x")}}),
+              AllOf(HasSubstr("type: "), HasSubstr("'beta' is a f32, and 'x' is no number")));
+  EXPECT_THAT(call(x, out, {{"n", 2}, {"alpha", 1.0}, {"grid", std::vector<std::int64_t>{1, 1, 1, 1}}}),
+              HasSubstr("1 to 3"));
+  EXPECT_THAT(call(x, out, {{"n", 2}, {"alpha", 1.0}, {"grid", std::vector<std::int64_t>{-1}}}),
+              HasSubstr("(-1, 1, 1)"));
+  const Config config{{"BLOCK_SIZE", 96}};
+  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_strict", {x, out}, good, {.config = &config}); }),
+              HasSubstr("legal values are 256, 128, 512"));
+  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_strict", {x}, good); }), HasSubstr("takes 2 inputs (x, out)"));
+  EXPECT_EQ(read_f32(out), (std::vector<float>{0, 0}));
+
+  Registry::process().register_op(kernel_op(
+      with_text("user_narrow", "template <int N> KILN_KERNEL void k(float* out, tl::uint8_t small, double wide)")));
+  EXPECT_THAT(usage_message([&] {
+                dispatch_gpu_op("user_narrow", {out},
+                                {{"N", 1}, {"small", 256}, {"wide", 1}, {"grid", std::vector<std::int64_t>{1}}});
+              }),
+              AllOf(HasSubstr("value: "), HasSubstr("'small' is a u8, and 256 does not fit"), HasSubstr("0 to 255")));
+  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_narrow", {out}, {{"N", 1}, {"small", 1}, {"wide", 1}}); }),
+              AllOf(HasSubstr("value: "), HasSubstr("'grid'")));
+}
+
+TEST(UserKernelSpec, RefusesKernelsThatNoCallFits) {
+  const auto refusal = [](const UserKernel& kernel) { return usage_message([&] { kernel_op(kernel); }); };
+  EXPECT_THAT(refusal(with_text("k", "template <int N> KILN_KERNEL void k(const float* x)")),
+              AllOf(HasSubstr("value: "), HasSubstr("writes nothing")));
+  EXPECT_THAT(refusal(with_text("k", "template <typename... T> KILN_KERNEL void k(float* x)")),
+              HasSubstr("not_implemented: "));
+  EXPECT_THAT(refusal(with_text("k", "template <int N> KILN_KERNEL void k(float* x, index_t n)")),
+              AllOf(HasSubstr("not_implemented: "), HasSubstr("'n' has type 'index_t'")));
+  EXPECT_THAT(refusal(with_text("k", "template <int N> KILN_KERNEL void k(float** x)")), HasSubstr("float*"));
+  EXPECT_THAT(refusal(with_text("k", "template <int N> KILN_KERNEL void k(float* x, int grid)")),
+              HasSubstr("named 'grid'"));
+  std::string many = "template <int N> KILN_KERNEL void k(float* x";
+  for (int i = 0; i < kMaxArguments; ++i) many.append(", int n").append(std::to_string(i));
+  EXPECT_THAT(refusal(with_text("k", many.append(")"))),
+              AllOf(HasSubstr("not_implemented: "), HasSubstr("25 parameters; at most 24")));
+  UserKernel kernel = scale("k");
+  kernel.tunables[0].name = "BLOCKSIZE";
+  EXPECT_THAT(refusal(kernel), AllOf(HasSubstr("'BLOCKSIZE'"), HasSubstr("did you mean 'BLOCK_SIZE'")));
+  kernel = scale("k");
+  kernel.tunables[0].values = {32};
+  EXPECT_THAT(refusal(kernel), HasSubstr("no config meets all constraints"));
+  kernel = scale("k");
+  kernel.defaults = [](const Target&) { return Config{{"BLOCK_SIZE", 64}}; };
+  EXPECT_THAT(refusal(kernel), AllOf(HasSubstr("BLOCK_SIZE=64"), HasSubstr("BLOCK_SIZE >= 32 * num_warps")));
+  kernel.defaults = [](const Target&) { return Config{{"BLOCK", 64}}; };
+  EXPECT_THAT(refusal(kernel), HasSubstr("of no tunable"));
+  kernel = scale("k");
+  kernel.kernel = "scael";
+  EXPECT_THAT(refusal(kernel), AllOf(HasSubstr("scale.hpp"), HasSubstr("did you mean 'scale'")));
+}
+
+TEST_F(UserKernelTest, AWrongGuessIsACompileError) {
+  // Text says float and the compiler half of that: a launch by the text would read past the ends.
+  UserKernel kernel =
+      with_text("user_guessed",
+                "namespace mine {\nusing float16 = float;\ntemplate <int N> KILN_KERNEL void k(float16* "
+                "out) { out[0] = 0; }\n}\nnamespace unused");
+  kernel.grid = [](const OpCall&, const Config&) { return std::array<std::int64_t, 3>{1, 1, 1}; };
+  Registry::process().register_op(kernel_op(kernel));
+  for (const Device device : devices_) {
+    const Tensor out = empty({4}, DType::f16, device);
+    try {
+      dispatch_gpu_op("user_guessed", {out}, {{"N", 1}});
+      ADD_FAILURE() << "no error on " << to_string(device);
+    } catch (const CompileError& error) {
+      EXPECT_THAT(error.log(), HasSubstr("parameter 1 of the kernel is passed as kiln::tl::float16*"));
+    }
+  }
+}
+
+TEST_F(UserKernelTest, IsTuned) {
+  Registry::process().register_op(kernel_op(scale("user_tuned_scale")));
+  for (const Device device : devices_) {
+    const Tensor x = make_f32(std::vector<float>(1000, 2.0f), device);
+    const Tensor out = make_f32(std::vector<float>(1000, -1.0f), device);
+    TuneOptions options;
+    options.budget_s = 5;
+    options.record = false;
+    const std::array<TensorView, 2> tensors{x, out};
+    const TuneReport report = tune_op("user_tuned_scale", tensors, {{"n", 1000}, {"alpha", 2.0}}, options);
+    EXPECT_EQ(report.result.candidates.size(), 5u) << "128 elements are too few for 8 warps";
+    for (const CandidateEvidence& candidate : report.result.candidates)
+      EXPECT_FALSE(is_failure(candidate.outcome)) << to_string(candidate.config) << ": " << candidate.reason;
+    EXPECT_EQ(read_f32(out), std::vector<float>(1000, -1.0f)) << "tuning works on copies";
+  }
+}
+
+OpSpec outer_spec(const std::string& name) {
+  OpSpec spec;
+  spec.name = name;
+  spec.inputs = {{"x", ""}};
+  spec.outputs = {{"out", ""}};
+  spec.attributes = {{"alpha", 1.0, false, ""}};
+  spec.dtypes = {DType::f32};
+  spec.infer = [](std::span<const TensorView> inputs, const Attributes&) {
+    return std::vector<TensorMeta>{{inputs[0].dtype, inputs[0].shape}};
+  };
+  return spec;
+}
+
+TEST_F(UserKernelTest, ServesAnOpWithOutputsByName) {
+  UserKernel kernel = scale("user_outer");
+  kernel.grid = [](const OpCall& call, const Config& config) {
+    return std::array<std::int64_t, 3>{blocks(call.outputs[0].numel(), config.at("BLOCK_SIZE")), 1, 1};
+  };
+  OpSpec spec = outer_spec("user_outer");
+  spec.variants.push_back(kernel_variant(spec, kernel));
+  Registry::process().register_op(std::move(spec));
+  OpSpec renamed = outer_spec("user_renamed");
+  renamed.inputs[0].name = "input";
+  renamed.variants.push_back(
+      kernel_variant(renamed, kernel, [](const OpCall& call, const Config& config, const Target&) {
+        LaunchValues launch;
+        launch.grid[0] = blocks(call.inputs[0].numel(), config.at("BLOCK_SIZE"));
+        launch.values = {{"NEGATE", true}};
+        launch.tensors = {{"x", "input"}};
+        return launch;
+      }));
+  Registry::process().register_op(std::move(renamed));
+  for (const Device device : devices_) {
+    const Tensor x = make_f32({1, 2, 3}, device);
+    EXPECT_EQ(read_f32(dispatch_gpu_op("user_outer", {x}, {{"alpha", 3.0}})), (std::vector<float>{3, 6, 9}));
+    EXPECT_EQ(read_f32(dispatch_gpu_op("user_renamed", {x})), (std::vector<float>{-1, -2, -3}));
+  }
+}
+
+TEST(UserKernelSpec, RefusesVariantsThatNoCallCanBind) {
+  const UserKernel kernel = scale("k");
+  const auto refusal = [&](const OpSpec& spec, const UserKernel& with) {
+    return usage_message([&] { kernel_variant(spec, with); });
+  };
+  OpSpec spec = outer_spec("k");
+  spec.inputs[0].name = "y";
+  EXPECT_THAT(refusal(spec, kernel), AllOf(HasSubstr("'x'"), HasSubstr("(out, y)")));
+  spec = outer_spec("k");
+  spec.attributes.clear();
+  EXPECT_THAT(refusal(spec, kernel), AllOf(HasSubstr("'alpha'"), HasSubstr("neither an attribute nor a tunable")));
+  spec = outer_spec("k");
+  spec.inputs = {{"out", ""}};
+  spec.outputs = {{"x", ""}};
+  EXPECT_THAT(refusal(spec, kernel), AllOf(HasSubstr("'out'"), HasSubstr("may write it")));
+  UserKernel without_grid = scale("k");
+  without_grid.grid = {};
+  EXPECT_THAT(refusal(outer_spec("k"), without_grid), HasSubstr("neither a grid nor 'launch'"));
+}
+
+}  // namespace
+}  // namespace kiln
