@@ -13,7 +13,7 @@ find_program(KILN_LLD NAMES ld.lld PATHS ${LLVM_TOOLS_BINARY_DIR} NO_DEFAULT_PAT
 function(kiln_add_llvm_library target)
   cmake_parse_arguments(arg "" "OUTPUT_NAME" "SOURCES;CLANG;COMPONENTS" ${ARGN})
   add_library(${target} SHARED ${arg_SOURCES})
-  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_OUTPUT_NAME} CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF OUTPUT_NAME ${arg_OUTPUT_NAME} CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   target_include_directories(${target} SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
   target_compile_definitions(${target} PRIVATE ${LLVM_DEFINITIONS_LIST})

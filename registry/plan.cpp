@@ -13,9 +13,11 @@
 #include "compiler/compiler.hpp"
 #include "core/errors.hpp"
 #include "registry/kernel_cache.hpp"
+#include "registry/observed_launch.hpp"
 #include "registry/validation.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/host_memory.hpp"
+#include "runtime/observers.hpp"
 #ifdef KILN_HAS_CUDA
 #include "compiler/nvrtc_compiler.hpp"
 #endif
@@ -239,6 +241,14 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
 }
 
 void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
+  if (is_observed()) [[unlikely]] {
+    observed_launch(plan, tensors, stream);
+    return;
+  }
+  enqueue(plan, tensors, stream);
+}
+
+void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
   if (plan.steps.empty()) return;
   CallPointers data;
   std::array<void*, kMaxArguments> parameters;

@@ -74,5 +74,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
 /// at the device: UsageError(value) for host memory that is not pinned, for a failed LaunchCheck, and for one during
 /// stream capture.
 void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
+/// The same for nobody but the stream: recordings and profilers are told by launch.
+void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
 
 }  // namespace kiln
