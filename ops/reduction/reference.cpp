@@ -85,7 +85,8 @@ double variance_of(const std::vector<double>& values, double divisor) {
 }
 
 double norm_of(const std::vector<double>& values, double p) {
-  long double result = p == -std::numeric_limits<double>::infinity() ? std::numeric_limits<double>::infinity() : 0;
+  constexpr auto kInfinity = std::numeric_limits<long double>::infinity();
+  long double result = p == -kInfinity ? kInfinity : 0;
   for (const double value : values) {
     const long double size = std::abs(value);
     if (std::isinf(p))
