@@ -7,7 +7,7 @@
 namespace kiln {
 
 void observed_launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
-  if (const auto recording = Recording::of_work(stream, "op '" + plan.spec->name + "'")) {
+  if (const auto recording = Recording::of_work(stream, plan.spec->name)) {
     record_launch(*recording, plan, tensors, stream);
     return;
   }

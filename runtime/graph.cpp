@@ -192,7 +192,7 @@ void Graph::launch(Stream stream) const {
                                   to_string(stream.device)));
   std::shared_ptr<Recording> recording;
   if (is_observed()) [[unlikely]]
-    recording = Recording::of_work(stream, "the launch of a graph");
+    recording = Recording::of_work(stream, "Graph::launch");
 #if KILN_HAS_CUDA
   if (state.device.is_cuda()) {
     const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);

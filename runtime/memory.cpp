@@ -194,7 +194,7 @@ void copy(const TensorView& destination, const TensorView& source, Stream stream
   require_dense(destination, "destination");
   require_dense(source, "source");
   if (is_observed()) [[unlikely]]
-    if (const auto recording = Recording::of_work(stream, "a copy"))
+    if (const auto recording = Recording::of_work(stream, "copy"))
       return record_copy(*recording, destination, source, stream);
   copy_bytes(destination.data, destination.device, source.data, source.device, size_bytes(source), stream);
 }
@@ -225,7 +225,7 @@ void memset_bytes(const TensorView& destination, std::uint8_t value, [[maybe_unu
   require_dense(destination, "destination");
   std::shared_ptr<Recording> recording;
   if (is_observed()) [[unlikely]]
-    recording = Recording::of_work(stream, "a fill");
+    recording = Recording::of_work(stream, "memset_bytes");
   const std::size_t bytes = size_bytes(destination);
   if (!destination.device.is_cuda()) {
     if (recording != nullptr) {

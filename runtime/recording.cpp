@@ -72,7 +72,7 @@ std::shared_ptr<Recording> Recording::of(Stream stream) {
 std::shared_ptr<Recording> Recording::of_work(Stream stream, std::string_view what) {
   if (stream.device.is_cuda() && stream.handle == nullptr && is_on_this_thread(stream.device))
     throw_value_error(
-        fmt::format("{} was enqueued on the default stream of {} by a graph's body, where it would run now and be in "
+        fmt::format("'{}' was enqueued on the default stream of {} by a graph's body, where it would run now and be in "
                     "no graph: give it the stream that is being captured, or one that was forked off it",
                     what, to_string(stream.device)));
   return of(stream);

@@ -513,6 +513,31 @@ TEST_F(GraphTest, LaunchesOfGraphsAreRecorded) {
   }
 }
 
+TEST_F(GraphTest, ForkedStreamsBelongToTheRecording) {
+  for (const Device device : devices_) {
+    const OwnedStream stream(device), side(device);
+    const Tensor x = random_tensor({50}, device), one = make_f32(std::vector<float>(50, 1), device);
+    add(x, one, stream);
+    std::optional<Tensor> left, right, result;
+    const Graph graph = capture(stream, [&] {
+      Event fork(device), join(device);
+      fork.record(stream);
+      fork.wait(side);
+      EXPECT_TRUE(is_capturing(side));
+      left = add(x, one, stream);
+      right = add(x, x, side);
+      join.record(side);
+      join.wait(stream);
+      result = add(*left, *right, stream);
+    });
+    EXPECT_EQ(graph.num_calls(), 3u);
+    refill(x, stream);
+    EXPECT_EQ(replay(graph, *result, stream), read(add(add(x, one, stream), add(x, x, stream), stream), stream))
+        << to_string(device);
+    synchronize(side);
+  }
+}
+
 TEST_F(GraphTest, RecordingsOfThreadsAreTheirOwn) {
   constexpr int kThreads = 4, kRounds = 25;
   for (const Device device : devices_) {
