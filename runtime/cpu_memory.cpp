@@ -10,14 +10,14 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kAlignmentBytes = 64;
-constexpr std::int64_t kHugePageBytes = std::int64_t{2} << 20;
+constexpr std::int64_t kCpuAlignmentBytes = 64;
+constexpr std::int64_t kCpuHugePageBytes = std::int64_t{2} << 20;
 
 }  // namespace
 
 std::shared_ptr<void> allocate_cpu(std::int64_t size_bytes) {
-  const bool is_large = size_bytes >= 2 * kHugePageBytes;
-  const std::int64_t alignment = is_large ? kHugePageBytes : kAlignmentBytes;
+  const bool is_large = size_bytes >= 2 * kCpuHugePageBytes;
+  const std::int64_t alignment = is_large ? kCpuHugePageBytes : kCpuAlignmentBytes;
   // aligned_alloc wants a multiple of the alignment.
   const std::int64_t rounded_bytes = (size_bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(rounded_bytes));

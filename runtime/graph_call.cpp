@@ -3,7 +3,7 @@
 namespace kiln {
 namespace {
 
-std::string list(const std::vector<TensorView>& views) {
+std::string joined(const std::vector<TensorView>& views) {
   std::string text;
   for (const TensorView& view : views) text += (text.empty() ? "" : ", ") + describe(view);
   return text;
@@ -12,8 +12,8 @@ std::string list(const std::vector<TensorView>& views) {
 }  // namespace
 
 std::string to_string(const GraphCall& call) {
-  std::string text = call.op + "(" + list(call.inputs) + ")";
-  if (!call.outputs.empty()) text += " -> " + list(call.outputs);
+  std::string text = call.op + "(" + joined(call.inputs) + ")";
+  if (!call.outputs.empty()) text += " -> " + joined(call.outputs);
   if (!call.config.empty()) text += " [" + call.config + "]";
   return text;
 }

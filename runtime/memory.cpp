@@ -83,7 +83,7 @@ void copy_bytes(void* destination, Device destination_device, const void* source
 
 /// The driver would make the host wait for a copy of pageable memory, which spoils a capture, or record where the
 /// memory is staged.
-void refuse_pageable(const TensorView& view, Stream stream) {
+void require_page_locked(const TensorView& view, Stream stream) {
   if (view.device.is_cuda()) return;
   try {
     device_pointer(view, stream.device);
@@ -95,8 +95,8 @@ void refuse_pageable(const TensorView& view, Stream stream) {
 void record_copy(Recording& recording, const TensorView& destination, const TensorView& source, Stream stream) {
   if (stream.device.is_cuda()) {
     if (!destination.device.is_cuda() && !source.device.is_cuda()) refuse_cpu_work("a copy", stream);
-    refuse_pageable(destination, stream);
-    refuse_pageable(source, stream);
+    require_page_locked(destination, stream);
+    require_page_locked(source, stream);
   }
   if (stream.device.is_cuda() || destination.device.is_cuda() || source.device.is_cuda())
     copy_bytes(destination.data, destination.device, source.data, source.device, size_bytes(source), stream);

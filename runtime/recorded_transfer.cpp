@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-std::size_t size_bytes(const TensorView& view) {
+std::size_t bytes_of(const TensorView& view) {
   return static_cast<std::size_t>(view.numel() * itemsize_bytes(view.dtype));
 }
 
@@ -17,7 +17,7 @@ class RecordedCopy final : public RecordedCall {
 
   GraphCall describe() const override { return {"copy", "", {source_}, {destination_}}; }
   void run() const override {
-    if (size_bytes(source_) > 0) std::memmove(destination_.data, source_.data, size_bytes(source_));
+    if (bytes_of(source_) > 0) std::memmove(destination_.data, source_.data, bytes_of(source_));
   }
   std::string difference(const RecordedCall& other) const override {
     const auto* copy = dynamic_cast<const RecordedCopy*>(&other);
@@ -36,7 +36,7 @@ class RecordedFill final : public RecordedCall {
 
   GraphCall describe() const override { return {"memset_bytes", fmt::format("value={}", value_), {}, {destination_}}; }
   void run() const override {
-    if (size_bytes(destination_) > 0) std::memset(destination_.data, value_, size_bytes(destination_));
+    if (bytes_of(destination_) > 0) std::memset(destination_.data, value_, bytes_of(destination_));
   }
   std::string difference(const RecordedCall& other) const override {
     if (dynamic_cast<const RecordedFill*>(&other) != nullptr) return "";
