@@ -193,6 +193,25 @@ bool matches(const Plan::TensorSlot& slot, const TensorView& view) noexcept {
   return true;
 }
 
+/// matching_tensors, for this file to inline.
+inline std::span<const TensorView* const> require_matching(const Plan& plan, std::span<const TensorView> inputs,
+                                                           std::span<const TensorView> outputs, const char* bound,
+                                                           PlanTensors& storage) {
+  const std::size_t num_outputs = plan.outputs.size();
+  if (outputs.size() != num_outputs || inputs.size() != plan.tensors.size() - num_outputs)
+    throw_value_error("op '" + plan.spec->name + "' was " + bound + " for " +
+                      std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
+                      " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
+    if (!matches(plan.tensors[i], view)) throw_other_tensor(plan, i, view, bound);
+    storage[i] = &view;
+  }
+  const std::span<const TensorView* const> tensors(storage.data(), plan.tensors.size());
+  check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
+  return tensors;
+}
+
 /// What a call of an op returns that makes no outputs.
 std::vector<Tensor> changed_inputs(std::string_view name, std::span<const Tensor> inputs) {
   const OpSpec& spec = Registry::process().get(name);
@@ -242,25 +261,13 @@ ResolvedOp resolve(std::string_view name, std::span<const TensorView> inputs, co
 std::span<const TensorView* const> matching_tensors(const Plan& plan, std::span<const TensorView> inputs,
                                                     std::span<const TensorView> outputs, const char* bound,
                                                     PlanTensors& storage) {
-  const std::size_t num_outputs = plan.outputs.size();
-  if (outputs.size() != num_outputs || inputs.size() != plan.tensors.size() - num_outputs)
-    throw_value_error("op '" + plan.spec->name + "' was " + bound + " for " +
-                      std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
-                      " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
-  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
-    const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
-    if (!matches(plan.tensors[i], view)) throw_other_tensor(plan, i, view, bound);
-    storage[i] = &view;
-  }
-  const std::span<const TensorView* const> tensors(storage.data(), plan.tensors.size());
-  check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
-  return tensors;
+  return require_matching(plan, inputs, outputs, bound, storage);
 }
 
 void ResolvedOp::operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                             Stream stream) const {
   PlanTensors storage;
-  const auto tensors = matching_tensors(*plan_, inputs, outputs, "resolved", storage);
+  const auto tensors = require_matching(*plan_, inputs, outputs, "resolved", storage);
   check_stream(plan_->spec->name, stream, plan_->device);
   launch(*plan_, tensors, stream);
 }
