@@ -13,6 +13,7 @@
 #include "cli/npy.hpp"
 #include "cli/run_report.hpp"
 #include "core/errors.hpp"
+#include "core/output_file.hpp"
 #include "registry/dispatch.hpp"
 #include "registry/random_input.hpp"
 #include "registry/registry.hpp"
@@ -130,7 +131,7 @@ void check_outputs_writable(const OpSpec& spec, const RunOptions& options, const
           "'{}' would hold {}, which NumPy has no dtype for; cast it (kiln run cast --attr dtype=f32), or give "
           "--output-bits to write its bits as {}",
           options.output_files[i], name(outputs[i].dtype), name(stored)));
-    check_npy_destination(options.output_files[i]);
+    check_output_path(options.output_files[i]);
   }
 }
 

@@ -8,12 +8,15 @@
 
 #include "core/errors.hpp"
 #include "registry/call_trace.hpp"
+#include "registry/observed_launch.hpp"
 #include "registry/plan.hpp"
 #include "registry/plan_cache.hpp"
 #include "registry/plan_key.hpp"
+#include "registry/profiled_call.hpp"
 #include "registry/registry.hpp"
 #include "registry/tuning.hpp"
 #include "registry/validation.hpp"
+#include "runtime/observers.hpp"
 
 namespace kiln {
 namespace {
@@ -87,6 +90,7 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
                                       const Attributes& attributes, const DispatchOptions& options, TuningPolicy tuning,
                                       Stream stream, Addresses addresses) {
   const OpSpec& spec = Registry::process().get(name);
+  const ProfiledPhase phase(ProfilePhase::plan, spec.name);
   check_inputs(spec, tensors.inputs());
   check_one_device(spec, tensors.inputs(), tensors.outputs());
   const Attributes complete = complete_attributes(spec, attributes);
@@ -136,10 +140,11 @@ std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& 
   return plan;
 }
 
-/// Runs a call; `allocate(meta)` makes each output that was not given and returns its view.
-template <typename Allocate>
+/// Runs a call; `allocate(meta)` makes each output that was not given and returns its view, `launch` is enqueue or
+/// observed_launch.
+template <typename Allocate, typename Launch>
 void run(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
-         const DispatchOptions& options, const Allocate& allocate) {
+         const DispatchOptions& options, const Allocate& allocate, const Launch& launch) {
   CallTensors tensors(name, options.outputs, inputs);
   const Device device = device_of(tensors, options.stream, name);
   const Stream stream = options.stream.value_or(Stream::default_of(device));
@@ -157,6 +162,23 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
   tensors.num_outputs = num_outputs;
   for (std::size_t i = 0; i < num_outputs; ++i) tensors.views[i] = allocate(plan->outputs[i], stream);
   launch(*plan, tensors.all(), stream);
+}
+
+/// Apart from what is not observed, and chosen with one look at the flag.
+template <typename Allocate>
+[[gnu::noinline]] void run_observed(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
+                                    const DispatchOptions& options, const Allocate& allocate) {
+  const ProfiledCall call(name);
+  run(name, inputs, attributes, options, allocate, observed_launch);
+}
+
+template <typename Allocate>
+void run(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
+         const DispatchOptions& options, const Allocate& allocate) {
+  if (is_observed()) [[unlikely]]
+    run_observed(name, inputs, attributes, options, allocate);
+  else
+    run(name, inputs, attributes, options, allocate, enqueue);
 }
 
 Tensor make_output(const TensorMeta& meta, Stream stream, const DispatchOptions& options) {
@@ -178,6 +200,33 @@ bool matches(const Plan::TensorSlot& slot, const TensorView& view) noexcept {
   for (int axis = 0; axis < slot.shape.size(); ++axis)
     if (view.strides[axis] != slot.strides[axis] && slot.shape[axis] > 1) return false;
   return true;
+}
+
+/// Checks a resolved call and hands it to `launch`, which is enqueue or observed_launch.
+template <typename Launch>
+void run_resolved(const Plan& plan, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
+                  Stream stream, const Launch& launch) {
+  const std::size_t num_outputs = plan.outputs.size();
+  if (outputs.size() != num_outputs || inputs.size() != plan.tensors.size() - num_outputs)
+    throw_value_error("op '" + plan.spec->name + "' was resolved for " +
+                      std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
+                      " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+  std::array<const TensorView*, kMaxTensors> views;
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
+    if (!matches(plan.tensors[i], view)) throw_other_tensor(plan, i, view);
+    views[i] = &view;
+  }
+  check_stream(plan.spec->name, stream, plan.device);
+  const std::span<const TensorView* const> tensors(views.data(), plan.tensors.size());
+  check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
+  launch(plan, tensors, stream);
+}
+
+[[gnu::noinline]] void run_resolved_observed(const Plan& plan, std::span<const TensorView> inputs,
+                                             std::span<const TensorView> outputs, Stream stream) {
+  const ProfiledCall call(plan.spec->name);
+  run_resolved(plan, inputs, outputs, stream, observed_launch);
 }
 
 /// What a call of an op returns that makes no outputs.
@@ -228,22 +277,10 @@ ResolvedOp resolve(std::string_view name, std::span<const TensorView> inputs, co
 
 void ResolvedOp::operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                             Stream stream) const {
-  const Plan& plan = *plan_;
-  const std::size_t num_outputs = plan.outputs.size();
-  if (outputs.size() != num_outputs || inputs.size() != plan.tensors.size() - num_outputs)
-    throw_value_error("op '" + plan.spec->name + "' was resolved for " +
-                      std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
-                      " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
-  std::array<const TensorView*, kMaxTensors> views;
-  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
-    const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
-    if (!matches(plan.tensors[i], view)) throw_other_tensor(plan, i, view);
-    views[i] = &view;
-  }
-  check_stream(plan.spec->name, stream, plan.device);
-  const std::span<const TensorView* const> tensors(views.data(), plan.tensors.size());
-  check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
-  launch(plan, tensors, stream);
+  if (is_observed()) [[unlikely]]
+    run_resolved_observed(*plan_, inputs, outputs, stream);
+  else
+    run_resolved(*plan_, inputs, outputs, stream, enqueue);
 }
 
 const PlanReport& ResolvedOp::report() const noexcept {

@@ -19,7 +19,7 @@ namespace kiln {
 /// One call with everything decided but the addresses. Immutable and shared among threads. A plan serves every set of
 /// pointers, since kernels look at alignment themselves, but for tensors with a tensor map: their data is aligned to
 /// kTensorMapAlignmentBytes, as `extents` says.
-struct Plan {
+struct Plan : std::enable_shared_from_this<Plan> {
   struct TensorSlot {
     DType dtype = DType::f32;
     Device device;
@@ -72,9 +72,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
 
 /// Enqueues the plan's kernels over `tensors`, outputs first. Everything was checked before, but for what takes a look
 /// at the device: UsageError(value) for host memory that is not pinned, for a failed LaunchCheck, and for one during
-/// stream capture.
-void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
-/// The same for nobody but the stream: recordings and profilers are told by launch.
+/// stream capture. Recordings and profilers are told by observed_launch.
 void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
 
 }  // namespace kiln

@@ -6,6 +6,7 @@
 
 #include "core/errors.hpp"
 #include "runtime/device_access.hpp"
+#include "runtime/observers.hpp"
 
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
@@ -53,6 +54,16 @@ void Graph::launch(Stream stream) const {
   if (stream.device != device_)
     throw_value_error(fmt::format("a graph recorded on {} was launched on a stream of {}", to_string(device_),
                                   to_string(stream.device)));
+  if (is_observed()) [[unlikely]] {
+    if (const GraphLaunchObserver observer = graph_launch_observer.load(); observer != nullptr) {
+      observer(stream, [&] { replay(stream); });
+      return;
+    }
+  }
+  replay(stream);
+}
+
+void Graph::replay([[maybe_unused]] Stream stream) const {
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
   cuda::launch_graph(executable_, stream.handle);

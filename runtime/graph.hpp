@@ -24,6 +24,8 @@ class Graph {
 
  private:
   Graph(Device device, void* executable) noexcept : device_(device), executable_(executable) {}
+  void replay(Stream stream) const;
+
   Device device_;
   void* executable_;
 };
