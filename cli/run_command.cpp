@@ -9,6 +9,7 @@
 
 #include "cli/attribute_text.hpp"
 #include "cli/cache_warning.hpp"
+#include "cli/command_profile.hpp"
 #include "cli/input_file_error.hpp"
 #include "cli/npy.hpp"
 #include "cli/run_report.hpp"
@@ -170,6 +171,7 @@ int run_command(const RunOptions& options) {
   if (options.check && !spec.reference)
     throw_value_error(fmt::format("op '{}' has no reference, so --check has nothing to compare with", spec.name));
 
+  CommandProfile profile(options.profile);
   const std::vector<Tensor> host_inputs =
       options.input_files.empty() ? random_inputs(spec, options, attributes) : inputs_from_files(spec, options);
   std::vector<Tensor> inputs = host_inputs;
@@ -196,6 +198,7 @@ int run_command(const RunOptions& options) {
   timing.samples = options.repeat;
   timing.warmup = std::min(2, options.repeat - 1);
   const TimingSummary summary = summarize(time_us(stream, [&] { op(input_views, output_views, stream); }, timing));
+  profile.stop();
 
   std::vector<Tensor> host_outputs = outputs;
   if (device.is_cuda() && (options.check || !options.output_files.empty()))
@@ -211,6 +214,7 @@ int run_command(const RunOptions& options) {
   report.total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   const std::string text = options.json ? to_json_text(report) : to_text(report);
   std::fputs(text.c_str(), stdout);
+  profile.finish(options.json);
   // A kernel that came from the disk says nothing is amiss: a shared cache may well be read-only.
   const auto& kernels = op.report().kernels;
   if (std::any_of(kernels.begin(), kernels.end(), [](const PlanReport::Kernel& kernel) {
