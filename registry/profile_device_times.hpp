@@ -13,25 +13,33 @@
 
 namespace kiln {
 
-/// The clocks of the devices that a profile met, for all its threads.
-class ProfileClocks {
+/// What all threads of a profile share of the GPUs it met.
+class ProfileDevices {
  public:
-  /// Set at the first use. DeviceError.
-  const DeviceClock& of(Device device);
+  /// Set at the device's first use. DeviceError.
+  const DeviceClock& clock_of(Device device);
+  /// Timed events, of many that are made at a time, the first of them with the device's clock. DeviceError.
+  std::vector<Event> take_events(Device device);
 
  private:
+  struct Entry {
+    explicit Entry(Device device) : clock(device) {}
+    DeviceClock clock;
+    std::vector<Event> events;
+  };
+  Entry& entry_of(Device device) { return entries_.try_emplace(device, device).first->second; }
+
   std::mutex mutex_;
-  std::map<Device, DeviceClock> clocks_;
+  std::map<Device, Entry> entries_;
 };
 
 /// One thread's events around launches on GPUs. They are read long after, many at a time: to ask the driver for a time
 /// costs as much as to record an event.
 class ProfileDeviceTimes {
  public:
-  explicit ProfileDeviceTimes(ProfileClocks& clocks) : clocks_(&clocks) {}
+  explicit ProfileDeviceTimes(ProfileDevices& devices) : devices_(&devices) {}
 
-  /// A timed event of many that are made at a time. Where very many wait to be read, those of `calls` that are done are
-  /// read first. DeviceError.
+  /// A timed event. Where very many wait to be read, those of `calls` that are done are read first. DeviceError.
   Event take(Device device, std::vector<CallRecord>& calls);
   /// The events around the launch of `calls[call]`, as they will be given to `take` and `read`.
   void add(std::size_t call, Event start, Event stop);
@@ -51,7 +59,7 @@ class ProfileDeviceTimes {
   };
   void read_one(Pending& pending, CallRecord& call);
 
-  ProfileClocks* clocks_;
+  ProfileDevices* devices_;
   std::vector<Pending> pending_;
   std::map<Device, std::vector<Event>> free_;
   std::map<std::pair<Device, void*>, Anchor> anchors_;  ///< by stream

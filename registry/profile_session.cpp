@@ -40,7 +40,7 @@ std::string name_of_this_thread() {
 }  // namespace
 
 ThreadRecorder::ThreadRecorder(ProfileSession& of, std::uint64_t number)
-    : session_number(number), options(of.options), session(&of), device_times(of.clocks) {
+    : session_number(number), options(of.options), session(&of), device_times(of.devices) {
   records.thread_id = ::gettid();
   records.thread_name = name_of_this_thread();
 }
@@ -98,7 +98,7 @@ void ProfileSession::stop() {
   std::exception_ptr failure;
   for (const auto& recorder : recorders_) {
     // The thread may go on for long, and keeps its recorder: what is left there must be small, and know no session.
-    ProfileDeviceTimes device_times(clocks);
+    ProfileDeviceTimes device_times(devices);
     {
       const std::lock_guard lock(recorder->mutex);
       recorder->session = nullptr;

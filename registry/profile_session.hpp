@@ -59,7 +59,7 @@ class ProfileSession {
   const ProfilerOptions options;
   ProfileTime start_time, stop_time;   ///< the second one after `stop`
   std::vector<ThreadRecords> threads;  ///< after `stop`, in order of their first record
-  ProfileClocks clocks;
+  ProfileDevices devices;
 
  private:
   std::vector<std::shared_ptr<ThreadRecorder>> recorders_;  ///< while recording
