@@ -85,7 +85,8 @@ bool is_left_out(const OpSpec& spec, const CallTensors& tensors, std::size_t ten
 
 enum class Addresses { checked, ignored };
 
-/// The plan of a call that no cache knows: validate, refuse during capture, build, publish.
+/// The plan of a call that no cache knows: validate, build, publish. During a capture it is built only of kernels that
+/// are loaded.
 std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key, const CallTensors& tensors,
                                       const Attributes& attributes, const DispatchOptions& options, TuningPolicy tuning,
                                       Stream stream, Addresses addresses) {
@@ -108,11 +109,7 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
 
   if (auto plan = PlanCache::process().find(key)) return plan;
   const Target target = target_of(stream.device);  // UsageError for a device that is not there
-  if (stream.device.is_cuda() && is_capturing(stream))
-    throw_value_error(
-        "op '" + spec.name +
-        "' is not compiled and loaded yet for this call, and that cannot happen while the stream is being captured: " +
-        "make the same call (or kiln::resolve) once before the capture");
+  const Loading loading = is_capturing(stream) ? Loading::refused : Loading::allowed;
   const std::vector<TensorView> outputs =
       tensors.num_outputs > 0 ? copy_views(tensors.outputs()) : dense_outputs(metas, stream.device);
   const OpCall call{inputs, outputs, complete};
@@ -120,7 +117,7 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
     detail::tune_at_first_use(spec, call, stream, target);
   if (tuning != TuningPolicy::off && options.config == nullptr) trace_call(spec, inputs, attributes, stream.device);
   return PlanCache::process().insert(key, build_plan(spec, call, metas, target, stream.device, options.config,
-                                                     tuned_lookup(spec, call, stream.device, target, tuning)));
+                                                     tuned_lookup(spec, call, stream.device, target, tuning), loading));
 }
 
 std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& tensors, const Attributes& attributes,
@@ -135,6 +132,12 @@ std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& 
   RecentPlans& recent = RecentPlans::of_this_thread();
   if (const auto* plan = recent.find(key)) return *plan;
   std::shared_ptr<const Plan> plan = PlanCache::process().find(key);
+  if (plan == nullptr && tuning == TuningPolicy::first_use && is_capturing(stream)) {
+    // Nothing can be measured during a capture, and the plan must not pass for a tuned one.
+    DispatchOptions untuned = options;
+    untuned.tuning = TuningPolicy::use;
+    return find_plan(name, tensors, attributes, untuned, stream, addresses);
+  }
   if (plan == nullptr) plan = make_plan(name, key, tensors, attributes, options, tuning, stream, addresses);
   recent.put(key, plan);
   return plan;
@@ -169,7 +172,12 @@ template <typename Allocate>
 [[gnu::noinline]] void run_observed(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
                                     const DispatchOptions& options, const Allocate& allocate) {
   const ProfiledCall call(name);
-  run(name, inputs, attributes, options, allocate, observed_launch);
+  run(name, inputs, attributes, options, allocate,
+      [&](const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
+        keep_while_recording(inputs, stream);
+        keep_while_recording(options.outputs, stream);
+        observed_launch(plan, tensors, stream);
+      });
 }
 
 template <typename Allocate>
@@ -182,15 +190,19 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
 }
 
 Tensor make_output(const TensorMeta& meta, Stream stream, const DispatchOptions& options) {
-  return options.allocate != nullptr ? (*options.allocate)(meta, stream) : empty(meta.shape, meta.dtype, stream);
+  if (options.allocate == nullptr) return empty(meta.shape, meta.dtype, stream);
+  Tensor output = (*options.allocate)(meta, stream);
+  if (is_observed()) [[unlikely]]
+    keep_while_recording({&output, 1}, stream);
+  return output;
 }
 
-[[noreturn]] void throw_other_tensor(const Plan& plan, std::size_t tensor, const TensorView& view) {
+[[noreturn]] void throw_other_tensor(const Plan& plan, std::size_t tensor, const TensorView& view, const char* bound) {
   const Plan::TensorSlot& slot = plan.tensors[tensor];
   const TensorView expected{nullptr, slot.dtype, slot.device, slot.shape, slot.strides};
-  throw_value_error("op '" + plan.spec->name + "' was resolved for " +
+  throw_value_error("op '" + plan.spec->name + "' was " + bound + " for " +
                     tensor_label(*plan.spec, tensor, plan.outputs.size()) + " = " + describe(expected) + ", got " +
-                    describe(view) + "; resolve it for these tensors");
+                    describe(view) + "; it has to be " + bound + " for these tensors");
 }
 
 bool matches(const Plan::TensorSlot& slot, const TensorView& view) noexcept {
@@ -206,20 +218,9 @@ bool matches(const Plan::TensorSlot& slot, const TensorView& view) noexcept {
 template <typename Launch>
 void run_resolved(const Plan& plan, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                   Stream stream, const Launch& launch) {
-  const std::size_t num_outputs = plan.outputs.size();
-  if (outputs.size() != num_outputs || inputs.size() != plan.tensors.size() - num_outputs)
-    throw_value_error("op '" + plan.spec->name + "' was resolved for " +
-                      std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
-                      " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
-  std::array<const TensorView*, kMaxTensors> views;
-  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
-    const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
-    if (!matches(plan.tensors[i], view)) throw_other_tensor(plan, i, view);
-    views[i] = &view;
-  }
+  PlanTensors storage;
+  const auto tensors = matching_tensors(plan, inputs, outputs, "resolved", storage);
   check_stream(plan.spec->name, stream, plan.device);
-  const std::span<const TensorView* const> tensors(views.data(), plan.tensors.size());
-  check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
   launch(plan, tensors, stream);
 }
 
@@ -273,6 +274,24 @@ ResolvedOp resolve(std::string_view name, std::span<const TensorView> inputs, co
   const Stream stream = options.stream.value_or(Stream::default_of(device));
   check_stream(name, stream, device);
   return ResolvedOp(find_plan(name, tensors, attributes, options, stream, Addresses::ignored));
+}
+
+std::span<const TensorView* const> matching_tensors(const Plan& plan, std::span<const TensorView> inputs,
+                                                    std::span<const TensorView> outputs, const char* bound,
+                                                    PlanTensors& storage) {
+  const std::size_t num_outputs = plan.outputs.size();
+  if (outputs.size() != num_outputs || inputs.size() != plan.tensors.size() - num_outputs)
+    throw_value_error("op '" + plan.spec->name + "' was " + bound + " for " +
+                      std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
+                      " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
+    if (!matches(plan.tensors[i], view)) throw_other_tensor(plan, i, view, bound);
+    storage[i] = &view;
+  }
+  const std::span<const TensorView* const> tensors(storage.data(), plan.tensors.size());
+  check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
+  return tensors;
 }
 
 void ResolvedOp::operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs,

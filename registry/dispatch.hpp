@@ -52,7 +52,8 @@ struct Plan;
 class ResolvedOp {
  public:
   /// Launches on `stream`. Tensors must have the metadata the op was resolved with (UsageError(value) naming the tensor
-  /// otherwise); their addresses may differ, and are checked as dispatch_gpu_op checks them.
+  /// otherwise); their addresses may differ, and are checked as dispatch_gpu_op checks them. While the stream is being
+  /// captured their memory becomes the graph's to use, and the caller's to keep.
   void operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs, Stream stream) const;
   void operator()(std::initializer_list<TensorView> inputs, std::initializer_list<TensorView> outputs,
                   Stream stream) const {
@@ -72,7 +73,8 @@ class ResolvedOp {
 /// Runs op `name` on the inputs' device (CPU tensors on the CPU target) and returns its first output, or the first
 /// input that the op changes in place; all of them with dispatch_gpu_op_all. Order: validate -> plan cache -> (on a
 /// miss) config -> artifact -> load -> launch. UsageError, CompileError or DeviceError; nothing has run then. During
-/// stream capture a warm call is captured and a cold one refused with UsageError(value).
+/// stream capture a call whose kernels are loaded is captured and any other refused with UsageError(value); the graph
+/// that kiln::capture makes holds the tensors' owners.
 Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes = {},
                        const DispatchOptions& options = {});
 inline Tensor dispatch_gpu_op(std::string_view name, std::initializer_list<Tensor> inputs,

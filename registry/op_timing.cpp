@@ -30,7 +30,7 @@ CallTiming::CallTiming(std::function<void(Stream)> call, Stream stream, Measurin
   }
   if (policy_.launch == MeasuringPolicy::Launch::graph) {
     if (stream_.handle == nullptr) stream_ = capture_stream_.emplace(stream_.device).get();
-    graph_ = Graph::capture(stream_, [&] {
+    graph_ = capture(stream_, [&] {
       for (int repeat = 0; repeat < calls_per_sample_; ++repeat) call_(stream_);
     });
   }

@@ -13,6 +13,7 @@
 #include "compiler/compiler.hpp"
 #include "core/errors.hpp"
 #include "registry/kernel_cache.hpp"
+#include "registry/plan_steps.hpp"
 #include "registry/profiled_call.hpp"
 #include "registry/validation.hpp"
 #include "runtime/device_info.hpp"
@@ -57,16 +58,20 @@ bool writes_nothing(const Plan& plan) {
   return true;
 }
 
-/// Pointers of a call as ArgumentTemplate::bind takes them, outputs first.
-using CallPointers = std::array<void*, kMaxArguments>;
+[[noreturn]] void refuse_loading(const std::string& op) {
+  throw_value_error("op '" + op +
+                    "' is not compiled and loaded yet for this call, and that cannot happen while the stream is being "
+                    "captured: give the call to kiln::warm_up, or make it once, before the capture");
+}
 
 /// Compiles and loads one kernel, or finds it loaded. `data` are the pointers of the call the plan is made for.
 Plan::Step make_step(const Choice& choice, std::size_t index, Device device, const CallPointers& data,
-                     PlanReport::Kernel& report) {
+                     PlanReport::Kernel& report, Loading loading) {
   const CompileRequest& request = choice.requests[index];
   const KernelLaunch& launch = choice.plan.launches[index];
   report.name = instance_name(request);
   auto loaded = KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), [&] {
+    if (loading == Loading::refused) refuse_loading(request.op);
     std::optional<ProfiledPhase> phase(std::in_place, ProfilePhase::compile, request.op, report.name);
     const ArtifactCache::Found found = ArtifactCache::process().get(request, compiler_for(device.type));
     if (found.origin != ArtifactCache::Origin::compiled) phase->turned_out(ProfilePhase::load);
@@ -86,7 +91,7 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
 }
 
 /// Compiles and loads what `choice` launches, and adds it to a plan that has no steps yet.
-void add_steps(Plan& plan, const Choice& choice, const OpCall& call) {
+void add_steps(Plan& plan, const Choice& choice, const OpCall& call, Loading loading) {
   check_limits(*plan.spec, choice);
   plan.report.variant = choice.variant->name;
   plan.report.config = choice.config;
@@ -95,7 +100,7 @@ void add_steps(Plan& plan, const Choice& choice, const OpCall& call) {
   for (std::size_t i = 0; i < call.outputs.size(); ++i) data[i] = call.outputs[i].data;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) data[call.outputs.size() + i] = call.inputs[i].data;
   for (std::size_t i = 0; i < choice.plan.launches.size(); ++i) {
-    plan.steps.push_back(make_step(choice, i, plan.device, data, plan.report.kernels.emplace_back()));
+    plan.steps.push_back(make_step(choice, i, plan.device, data, plan.report.kernels.emplace_back(), loading));
     for (const auto& slot : choice.plan.launches[i].arguments.tensor_maps())
       if (slot.pointer_index < kMaxTensors)
         plan.extents.at(static_cast<std::size_t>(slot.pointer_index)).alignment_bytes = kTensorMapAlignmentBytes;
@@ -118,13 +123,6 @@ void* host_pointer(const Plan& plan, std::size_t tensor, const TensorView& view)
   }
 }
 
-void refuse_capture(const Plan& plan, Stream stream) {
-  if (stream.device.is_cuda() && is_capturing(stream))
-    throw_value_error("op '" + plan.spec->name +
-                      "' was asked to check its data, for which it waits, and that cannot happen while the stream is "
-                      "being captured: make the checked call before the capture, and capture it without the check");
-}
-
 /// Brings the check's workspace to the host and asks for the verdict.
 void run_check(const Plan& plan, const CallPointers& data, Stream stream) {
   const auto workspace = static_cast<std::size_t>(plan.check->workspace);
@@ -137,14 +135,6 @@ void run_check(const Plan& plan, const CallPointers& data, Stream stream) {
        dense_view(data[kMaxTensors + workspace], DType::u8, shape, plan.device), stream);
   synchronize(stream);
   plan.check->verdict(bytes);
-}
-
-/// Apart, so that the room for tensor maps is on the stack of those launches only that have them.
-[[gnu::noinline]] void launch_with_tensor_maps(const Plan::Step& step, void* const* data, void** parameters,
-                                               Stream stream) {
-  TensorMapSet::Storage storage;
-  step.tensor_maps.bind(data, storage, parameters);
-  step.loaded->kernel->launch(step.geometry, parameters, stream);
 }
 
 }  // namespace
@@ -203,7 +193,7 @@ Target target_of(Device device) {
 
 std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
                                        const Target& target, Device device, const Config* given,
-                                       const TunedLookup& tuned) {
+                                       const TunedLookup& tuned, Loading loading) {
   auto plan = std::make_shared<Plan>();
   plan->spec = &spec;
   plan->device = device;
@@ -224,12 +214,16 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
   }
 
   if (given != nullptr || !tuned) {
-    add_steps(*plan, choose(spec, call, target, given), call);
+    add_steps(*plan, choose(spec, call, target, given), call, loading);
+    return plan;
+  }
+  if (loading == Loading::refused) {  // the default would not be what the call gets at other times
+    add_steps(*plan, choose(spec, call, target, nullptr, tuned), call, loading);
     return plan;
   }
   const Plan without_steps = *plan;
   try {
-    add_steps(*plan, choose(spec, call, target, nullptr, tuned), call);
+    add_steps(*plan, choose(spec, call, target, nullptr, tuned), call, loading);
     const PlanReport& report = plan->report;
     if (report.config_source.starts_with("tuned for "))  // other shapes
       detail::log_tuning(fmt::format("op '{}': {}, {}", spec.name, to_string(report.config), report.config_source));
@@ -237,7 +231,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
     // A file of tuned choices must never be what a call fails of. Where the default fails too, that error is the news.
     const std::string reason = error.what();
     *plan = without_steps;
-    add_steps(*plan, choose(spec, call, target, nullptr), call);
+    add_steps(*plan, choose(spec, call, target, nullptr), call, loading);
     detail::log_tuning("op '" + spec.name + "': the tuned config is not used, it failed: " + reason);
   }
   return plan;
@@ -246,28 +240,36 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
 void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
   if (plan.steps.empty()) return;
   CallPointers data;
-  std::array<void*, kMaxArguments> parameters;
-  for (std::size_t i = 0; i < tensors.size(); ++i) data[i] = tensors[i]->data;
-  for (const std::size_t i : plan.host_tensors) data[i] = host_pointer(plan, i, *tensors[i]);
-  if (plan.check.has_value()) [[unlikely]]
-    refuse_capture(plan, stream);
+  point_to_tensors(plan, tensors, data);
+  if (plan.check.has_value() && is_capturing(stream)) [[unlikely]]
+    refuse_check(plan);
   std::optional<Tensor> workspace;  // freed on the stream, after the last step
   if (plan.workspace_bytes > 0) {
-    auto* const bytes =
-        static_cast<std::byte*>(workspace.emplace(empty({plan.workspace_bytes}, DType::u8, stream)).view().data);
-    for (std::size_t i = 0; i < plan.workspace_offsets_bytes.size(); ++i)
-      data[kMaxTensors + i] = bytes + plan.workspace_offsets_bytes[i];
+    workspace.emplace(empty({plan.workspace_bytes}, DType::u8, stream));
+    point_to_workspaces(plan, workspace->data(), data);
   }
-  for (const Plan::Step& step : plan.steps) {
+  visit_steps(plan, data, [&](const Plan::Step& step, void** parameters) {
     if (plan.check.has_value() && &step == &plan.steps[plan.check->after_launches]) [[unlikely]]
       run_check(plan, data, stream);
-    step.arguments.bind(data.data(), parameters.data());
-    if (!step.tensor_maps.empty()) [[unlikely]] {
-      launch_with_tensor_maps(step, data.data(), parameters.data(), stream);
-      continue;
-    }
-    step.loaded->kernel->launch(step.geometry, parameters.data(), stream);
-  }
+    step.loaded->kernel->launch(step.geometry, parameters, stream);
+  });
+}
+
+void point_to_tensors(const Plan& plan, std::span<const TensorView* const> tensors, CallPointers& data) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) data[i] = tensors[i]->data;
+  for (const std::size_t i : plan.host_tensors) data[i] = host_pointer(plan, i, *tensors[i]);
+}
+
+void point_to_workspaces(const Plan& plan, void* memory, CallPointers& data) noexcept {
+  for (std::size_t i = 0; i < plan.workspace_offsets_bytes.size(); ++i)
+    data[kMaxTensors + i] = static_cast<std::byte*>(memory) + plan.workspace_offsets_bytes[i];
+}
+
+void refuse_check(const Plan& plan) {
+  if (plan.check.has_value())
+    throw_value_error("op '" + plan.spec->name +
+                      "' was asked to check its data, for which it waits, and that cannot happen while the stream is "
+                      "being captured: make the checked call before the capture, and capture it without the check");
 }
 
 }  // namespace kiln

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -64,11 +65,28 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
 /// What to compile for on `device`: its architecture, as PTX where its driver is older than NVRTC's machine code.
 Target target_of(Device device);
 
+/// Whether a plan may be made of kernels that are not loaded yet.
+enum class Loading {
+  allowed,
+  refused,  ///< UsageError(value): the stream is being captured
+};
+
 /// Chooses, compiles for `target` and loads on `device` what a validated call needs. `call.outputs` are the given
 /// outputs, or dense views without data. A tuned config that does not compile or load gives way to the default.
 std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
                                        const Target& target, Device device, const Config* given,
-                                       const TunedLookup& tuned = {});
+                                       const TunedLookup& tuned = {}, Loading loading = Loading::allowed);
+
+/// The tensors of a call as enqueue takes them, outputs first.
+using PlanTensors = std::array<const TensorView*, kMaxTensors>;
+/// Pointers to the tensors of a call, in `storage`, once they are found to be what the plan was made for. UsageError
+/// (value) naming the tensor that is not, with `bound` ("resolved") as what was done with the plan, and for addresses
+/// that the op does not allow.
+std::span<const TensorView* const> matching_tensors(const Plan& plan, std::span<const TensorView> inputs,
+                                                    std::span<const TensorView> outputs, const char* bound,
+                                                    PlanTensors& storage);
+/// UsageError(value) for a plan with a LaunchCheck, during a capture.
+void refuse_check(const Plan& plan);
 
 /// Enqueues the plan's kernels over `tensors`, outputs first. Everything was checked before, but for what takes a look
 /// at the device: UsageError(value) for host memory that is not pinned, for a failed LaunchCheck, and for one during

@@ -399,10 +399,10 @@ TuneReport tune_locked(const OpSpec& spec, std::span<const TensorView> inputs, c
 }
 
 void refuse_capture(const OpSpec& spec, Stream stream) {
-  if (stream.device.is_cuda() && is_capturing(stream))
+  if (is_capturing(stream))
     throw_value_error(fmt::format(
         "op '{}' cannot be tuned while the stream is being captured, which would lose its measurements: tune the call "
-        "before the capture",
+        "before the capture, and kiln::warm_up then loads what it found",
         spec.name));
 }
 

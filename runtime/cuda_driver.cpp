@@ -109,7 +109,7 @@ Driver load_driver() {
   if (driver.name == nullptr && missing == nullptr) missing = #name;
   KILN_DRIVER_FUNCTIONS(KILN_RESOLVE)
 #undef KILN_RESOLVE
-  for (const auto resolve : {resolve_memory_functions, resolve_stream_functions})
+  for (const auto resolve : {resolve_memory_functions, resolve_stream_functions, resolve_graph_functions})
     if (const char* name = resolve(library); name != nullptr && missing == nullptr) missing = name;
   driver.func_load = reinterpret_cast<decltype(driver.func_load)>(dlsym(library, "cuFuncLoad"));
   if (missing != nullptr) {

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,6 +73,8 @@ double elapsed_us(void* start, void* stop);
 // Memory.
 /// The device's default pool, told to keep what is freed instead of handing it back at every synchronisation.
 void prepare_memory_pool(int ordinal);
+/// Gives back what the pool keeps and nobody uses.
+void trim_memory_pool(int ordinal);
 /// Null when memory is short; DeviceError for anything else.
 void* try_allocate_async(std::int64_t size_bytes, void* stream);
 void* try_allocate(std::int64_t size_bytes);
@@ -131,11 +135,34 @@ void replace_address(void* encoded, void* address);
 
 // Graphs.
 void begin_capture(void* stream);
-/// The captured graph, instantiated so that memory which it allocates and leaves is freed at the next launch.
+/// Goes on with a graph of the caller's, after `dependencies`. DeviceError where the driver is older than CUDA 12.3.
+void begin_capture_to_graph(void* stream, void* graph, std::span<void* const> dependencies);
+/// The captured graph, or the caller's. DeviceError, after which the stream is captured no more.
 void* end_capture(void* stream);
-/// Ends a capture whose work is not wanted.
-void abandon_capture(void* stream) noexcept;
-void launch_graph(void* executable_graph, void* stream);
-void destroy_graph(void* executable_graph) noexcept;
+/// Ends a capture whose work is not wanted. Destroys the graph unless it is the caller's.
+void abandon_capture(void* stream, bool is_callers_graph = false) noexcept;
+/// The number by which the driver tells captures apart; 0 while `stream` is in none that still goes well.
+std::uint64_t capture_id(void* stream);
+/// The nodes of the captured graph that the next work of `stream` will depend on.
+std::vector<void*> capture_dependencies(void* stream);
+std::vector<void*> graph_nodes(void* graph);
+void destroy_node(void* node) noexcept;
+void destroy_graph(void* graph) noexcept;
+
+/// An executable graph. It holds `holdings` until it is destroyed and its last launch is done; memory that the graph
+/// itself allocates and leaves is freed at the next launch.
+void* instantiate_graph(void* graph, std::shared_ptr<void> holdings);
+/// Keeps `holdings` as long as a graph of the caller's and all that is instantiated of it.
+void hold_with_graph(void* graph, std::shared_ptr<void> holdings);
+/// Changes `executable` to what `graph` holds, with `holdings` in place of its own. Why that cannot be, or empty.
+std::string update_executable(void* executable, void* graph, std::shared_ptr<void> holdings);
+/// Gives a kernel node of `executable` the kernel and geometry of `source`, a node of a graph that is not instantiated,
+/// with `parameters`. `node` is of the graph that `executable` was instantiated from.
+void set_kernel_parameters(void* executable, void* node, void* source, void* const* parameters);
+void launch_graph(void* executable, void* stream);
+void destroy_executable(void* executable) noexcept;
+/// Drops the holdings of executables that are gone. The driver says so on a thread where none of its functions may be
+/// called, so somebody else has to.
+void drop_released_holdings() noexcept;
 
 }  // namespace kiln::cuda

@@ -18,6 +18,7 @@ namespace {
   FUNCTION(cuDeviceGet)                 \
   FUNCTION(cuDeviceGetDefaultMemPool)   \
   FUNCTION(cuMemPoolSetAttribute)       \
+  FUNCTION(cuMemPoolTrimTo)             \
   FUNCTION(cuMemAllocAsync)             \
   FUNCTION(cuMemFreeAsync)              \
   FUNCTION(cuMemAlloc_v2)               \
@@ -78,6 +79,13 @@ void prepare_memory_pool(int ordinal) {
   cuuint64_t threshold_bytes = UINT64_MAX;
   check(functions.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold_bytes),
         "cuMemPoolSetAttribute");
+}
+
+void trim_memory_pool(int ordinal) {
+  require_driver();
+  CUmemoryPool pool = nullptr;
+  check(functions.cuDeviceGetDefaultMemPool(&pool, device_of(ordinal)), "cuDeviceGetDefaultMemPool");
+  check(functions.cuMemPoolTrimTo(pool, 0), "cuMemPoolTrimTo");
 }
 
 void* try_allocate_async(std::int64_t size_bytes, void* stream) {

@@ -16,12 +16,6 @@ namespace {
   FUNCTION(cuStreamSynchronize)         \
   FUNCTION(cuStreamWaitEvent)           \
   FUNCTION(cuStreamIsCapturing)         \
-  FUNCTION(cuStreamBeginCapture_v2)     \
-  FUNCTION(cuStreamEndCapture)          \
-  FUNCTION(cuGraphInstantiateWithFlags) \
-  FUNCTION(cuGraphLaunch)               \
-  FUNCTION(cuGraphDestroy)              \
-  FUNCTION(cuGraphExecDestroy)          \
   FUNCTION(cuEventCreate)               \
   FUNCTION(cuEventDestroy_v2)           \
   FUNCTION(cuEventRecord)               \
@@ -133,42 +127,6 @@ double elapsed_us(void* start, void* stop) {
   float elapsed_ms = 0;
   check(functions.event_elapsed_time(&elapsed_ms, event_of(start), event_of(stop)), "cuEventElapsedTime");
   return static_cast<double>(elapsed_ms) * 1000.0;
-}
-
-void begin_capture(void* stream) {
-  require_driver();
-  // Thread-local: other threads may go on allocating and loading.
-  check(functions.cuStreamBeginCapture_v2(stream_of(stream), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-        "cuStreamBeginCapture");
-}
-
-void* end_capture(void* stream) {
-  require_driver();
-  CUgraph graph = nullptr;
-  check(functions.cuStreamEndCapture(stream_of(stream), &graph), "cuStreamEndCapture");
-  CUgraphExec executable = nullptr;
-  const CUresult result =
-      functions.cuGraphInstantiateWithFlags(&executable, graph, CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH);
-  functions.cuGraphDestroy(graph);
-  check(result, "cuGraphInstantiateWithFlags");
-  return executable;
-}
-
-void abandon_capture(void* stream) noexcept {
-  if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
-  CUgraph graph = nullptr;
-  if (functions.cuStreamEndCapture(stream_of(stream), &graph) == CUDA_SUCCESS && graph != nullptr)
-    functions.cuGraphDestroy(graph);
-}
-
-void launch_graph(void* executable_graph, void* stream) {
-  require_driver();
-  check(functions.cuGraphLaunch(static_cast<CUgraphExec>(executable_graph), stream_of(stream)), "cuGraphLaunch");
-}
-
-void destroy_graph(void* executable_graph) noexcept {
-  if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
-  functions.cuGraphExecDestroy(static_cast<CUgraphExec>(executable_graph));
 }
 
 }  // namespace kiln::cuda

@@ -13,5 +13,6 @@ void require_driver();
 /// Fill a file's table from the open library. The name of the first function that it lacks, or null.
 const char* resolve_memory_functions(void* library) noexcept;
 const char* resolve_stream_functions(void* library) noexcept;
+const char* resolve_graph_functions(void* library) noexcept;
 
 }  // namespace kiln::cuda

@@ -98,6 +98,17 @@ bool has_pool(int ordinal) {
   return pool.is_usable;
 }
 
+/// The owner of what was allocated. DeviceError when that failed.
+std::shared_ptr<void> own(const Allocation& allocation, std::int64_t size_bytes) {
+  const Device device = Device::cuda(allocation.ordinal);
+  if (allocation.memory == nullptr)
+    throw DeviceError(allocation.is_pooled ? "cuMemAllocAsync" : "cuMemAlloc", kOutOfMemory,
+                      fmt::format("out of memory: {} bytes asked for on {}, {} of {} free", size_bytes,
+                                  to_string(device), free_memory_bytes(), device_info(device).memory_bytes));
+  // If the control block cannot be allocated the deleter runs at once, so nothing leaks.
+  return std::shared_ptr<void>(allocation.memory, [allocation](void*) noexcept { free_or_defer(allocation); });
+}
+
 }  // namespace
 
 std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream) {
@@ -105,6 +116,7 @@ std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream) {
   Allocation allocation{nullptr, stream.handle, primary_context(ordinal), ordinal, has_pool(ordinal), false};
   const CurrentContext current(allocation.context, ordinal);
   free_deferred();
+  drop_released_holdings();
   if (allocation.is_pooled) {
     allocation.is_graph_node = stream_is_capturing(stream.handle);
     allocation.memory = try_allocate_async(size_bytes, stream.handle);
@@ -112,13 +124,19 @@ std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream) {
     const RelaxedCapture relaxed;
     allocation.memory = try_allocate(size_bytes);
   }
-  if (allocation.memory == nullptr)
-    throw DeviceError(
-        allocation.is_pooled ? "cuMemAllocAsync" : "cuMemAlloc", kOutOfMemory,
-        fmt::format("out of memory: {} bytes asked for on {}, {} of {} free", size_bytes, to_string(stream.device),
-                    free_memory_bytes(), device_info(stream.device).memory_bytes));
-  // If the control block cannot be allocated the deleter runs at once, so nothing leaks.
-  return std::shared_ptr<void>(allocation.memory, [allocation](void*) noexcept { free_or_defer(allocation); });
+  return own(allocation, size_bytes);
+}
+
+std::shared_ptr<void> allocate_outside_streams(std::int64_t size_bytes, Device device) {
+  Allocation allocation{nullptr, nullptr, primary_context(device.index), device.index, false, false};
+  const CurrentContext current(allocation.context, device.index);
+  const RelaxedCapture relaxed;
+  allocation.memory = try_allocate(size_bytes);
+  if (allocation.memory == nullptr && has_pool(device.index)) {
+    trim_memory_pool(device.index);  // it keeps what was freed
+    allocation.memory = try_allocate(size_bytes);
+  }
+  return own(allocation, size_bytes);
 }
 
 }  // namespace kiln::cuda

@@ -6,6 +6,7 @@
 
 #include "core/errors.hpp"
 #include "runtime/device_access.hpp"
+#include "runtime/observers.hpp"
 
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
@@ -32,12 +33,14 @@ Event::~Event() {
 Event::Event(Event&& other) noexcept
     : device_(other.device_),
       is_timed_(other.is_timed_),
+      is_captured_(other.is_captured_),
       handle_(std::exchange(other.handle_, nullptr)),
       recorded_at_(other.recorded_at_) {}
 
 Event& Event::operator=(Event&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(is_timed_, other.is_timed_);
+  std::swap(is_captured_, other.is_captured_);
   std::swap(handle_, other.handle_);
   std::swap(recorded_at_, other.recorded_at_);
   return *this;
@@ -47,6 +50,7 @@ void Event::record(Stream stream) {
   if (stream.device != device_)
     throw_value_error(fmt::format("an event of {} cannot be recorded on a stream of {}", to_string(device_),
                                   to_string(stream.device)));
+  is_captured_ = is_observed() && is_capturing(stream);
 #if KILN_HAS_CUDA
   if (handle_ != nullptr) {
     const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
@@ -61,6 +65,9 @@ void Event::wait([[maybe_unused]] Stream stream) const {
 #if KILN_HAS_CUDA
   if (handle_ == nullptr) return;
   if (!stream.device.is_cuda()) {
+    if (is_capturing(stream))
+      throw_value_error(
+          fmt::format("a graph of the CPU cannot hold a wait for {}: wait before each launch", to_string(device_)));
     synchronize();
     return;
   }
@@ -70,7 +77,16 @@ void Event::wait([[maybe_unused]] Stream stream) const {
 #endif
 }
 
+/// Asking the driver would spoil the capture.
+void Event::refuse_captured() const {
+  if (is_captured_) [[unlikely]]
+    throw_value_error(
+        "this event was last recorded while its stream was being captured: it is a place in the graph, which the host "
+        "cannot wait for; record it again after a launch of the graph");
+}
+
 bool Event::is_done() const {
+  refuse_captured();
 #if KILN_HAS_CUDA
   if (handle_ != nullptr) {
     const cuda::RelaxedCapture relaxed;  // asking is forbidden while some other stream is captured in global mode
@@ -81,6 +97,7 @@ bool Event::is_done() const {
 }
 
 void Event::synchronize() const {
+  refuse_captured();
 #if KILN_HAS_CUDA
   if (handle_ == nullptr) return;
   const cuda::RelaxedCapture relaxed;  // as in is_done
@@ -89,6 +106,8 @@ void Event::synchronize() const {
 }
 
 double elapsed_us(const Event& start, const Event& stop) {
+  start.refuse_captured();
+  stop.refuse_captured();
   if (start.device_ != stop.device_ || !start.is_timed_ || !stop.is_timed_)
     throw_value_error(
         fmt::format("the time between two events of {} and {} was asked for; both must be of one device and timed, as "

@@ -19,7 +19,8 @@ class Event {
   Event& operator=(Event&& other) noexcept;
 
   /// Moves the mark behind all work enqueued on `stream` so far; waits that were enqueued before keep the old one.
-  /// UsageError(value) for a stream of another device.
+  /// UsageError(value) for a stream of another device. Recorded while kiln::capture records the stream, the mark is a
+  /// place in the graph: streams may wait for it within the recording, the host may not (UsageError(value)).
   void record(Stream stream);
   /// Work enqueued on `stream` from now on starts after the mark is reached; the host goes on. `stream` may be of
   /// another device; one of the CPU makes the host wait, as its work runs on the host.
@@ -33,8 +34,10 @@ class Event {
 
  private:
   friend double elapsed_us(const Event& start, const Event& stop);
+  void refuse_captured() const;
   Device device_;
   bool is_timed_;
+  bool is_captured_ = false;                             ///< last recorded on a stream while it was captured
   void* handle_ = nullptr;                               ///< CUevent; null on the CPU
   std::chrono::steady_clock::time_point recorded_at_{};  ///< on the CPU
 };

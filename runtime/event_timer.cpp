@@ -72,11 +72,9 @@ std::vector<double> time_us(Stream stream, const std::function<void()>& body, co
     throw_value_error(
         fmt::format("timing with samples={} and warmup={}; expected 1 or more samples and 0 or more warm-up calls",
                     options.samples, options.warmup));
-  if (stream.device.is_cuda()) {
-    require_cuda_device(stream.device);
-    if (is_capturing(stream))
-      throw_value_error("a stream that is being captured cannot be timed; time the launches of the graph");
-  }
+  if (stream.device.is_cuda()) require_cuda_device(stream.device);
+  if (is_capturing(stream))
+    throw_value_error("a stream that is being captured cannot be timed; time the launches of the graph");
   for (int i = 0; i < options.warmup; ++i) body();
   synchronize(stream);
 #if KILN_HAS_CUDA

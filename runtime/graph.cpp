@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/errors.hpp"
 #include "runtime/device_access.hpp"
 #include "runtime/observers.hpp"
+#include "runtime/recording.hpp"
 
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
@@ -14,59 +16,311 @@
 #endif
 
 namespace kiln {
+namespace {
 
-Graph Graph::capture(Stream stream, [[maybe_unused]] const std::function<void()>& body) {
-  if (!stream.device.is_cuda())
-    throw_not_implemented("graphs record CUDA streams only; on the CPU call the work itself");
+using Calls = std::vector<std::shared_ptr<const RecordedCall>>;
+
+/// A graph of the driver's that is not instantiated.
+class DriverGraph {
+ public:
+  explicit DriverGraph(void* handle = nullptr) noexcept : handle_(handle) {}
+  ~DriverGraph() {
+#if KILN_HAS_CUDA
+    if (handle_ != nullptr) cuda::destroy_graph(handle_);
+#endif
+  }
+  DriverGraph(DriverGraph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  DriverGraph& operator=(DriverGraph&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  void* get() const noexcept { return handle_; }
+
+ private:
+  void* handle_;
+};
+
+struct Recorded {
+  Calls calls;
+  std::shared_ptr<GraphHoldings> holdings;
+  DriverGraph graph;
+};
+
+[[noreturn]] void refuse_nested(Stream stream) {
+  throw_value_error(
+      fmt::format("the stream of {} is being captured already; a capture within a capture would be two graphs of one "
+                  "stream: record "
+                  "the inner one before, and launch it in the body of the outer one",
+                  to_string(stream.device)));
+}
+
+Recorded record_on_cpu(Stream stream, const std::function<void()>& body) {
+  if (Recording::is_on_this_thread(stream.device)) refuse_nested(stream);
+  const auto recording = std::make_shared<Recording>(stream, 0);
+  {
+    const RecordingScope scope(recording);
+    body();
+  }
+  return {recording->take_calls(), recording->holdings(), DriverGraph()};
+}
+
+void require_capturable(Stream stream) {
   require_cuda_device(stream.device);
   if (stream.handle == nullptr)
     throw_value_error("CUDA cannot record the default stream; give a stream of your own (OwnedStream)");
+  if (is_capturing(stream)) refuse_nested(stream);
+}
+
 #if KILN_HAS_CUDA
+/// Runs `body` while `stream`, whose capture has begun, is recorded.
+std::shared_ptr<Recording> run_body(Stream stream, const std::function<void()>& body) {
+  const auto recording = std::make_shared<Recording>(stream, cuda::capture_id(stream.handle));
+  const RecordingScope scope(recording);
+  body();
+  return recording;
+}
+
+Recorded record_on_cuda(Stream stream, const std::function<void()>& body) {
+  require_capturable(stream);
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  cuda::drop_released_holdings();
   cuda::begin_capture(stream.handle);
+  std::shared_ptr<Recording> recording;
   try {
-    body();
+    recording = run_body(stream, body);
   } catch (...) {
     cuda::abandon_capture(stream.handle);
     throw;
   }
-  return Graph(stream.device, cuda::end_capture(stream.handle));
+  DriverGraph graph(cuda::end_capture(stream.handle));
+  return {recording->take_calls(), recording->holdings(), std::move(graph)};
+}
 #else
+Recorded record_on_cuda(Stream stream, const std::function<void()>& /*body*/) {
+  require_capturable(stream);
   throw InternalError("a build without the NVIDIA target got as far as recording a CUDA stream");
+}
 #endif
+
+Recorded record(Stream stream, const std::function<void()>& body) {
+  return stream.device.is_cuda() ? record_on_cuda(stream, body) : record_on_cpu(stream, body);
 }
 
-Graph::~Graph() {
+/// What differs between two recordings so that one cannot take the other's place, or empty.
+std::string difference(const Calls& before, const Calls& now) {
+  for (std::size_t i = 0; i < std::min(before.size(), now.size()); ++i)
+    if (const std::string differs = before[i]->difference(*now[i]); !differs.empty())
+      return fmt::format("call {} is {}", i, differs);
+  if (before.size() == now.size()) return "";
+  return fmt::format("it makes {} calls where there were {}", now.size(), before.size());
+}
+
+/// The launch of a graph while another one is recorded: what it was at that time.
+class RecordedGraph final : public RecordedCall {
+ public:
+  RecordedGraph(Calls calls, Device device) : calls_(std::move(calls)), device_(device) {}
+
+  GraphCall describe() const override { return {"graph", fmt::format("{} calls", calls_.size()), {}, {}}; }
+  void run() const override {
+    for (const auto& call : calls_) call->run();
+  }
+  std::string difference(const RecordedCall& other) const override {
+    const auto* graph = dynamic_cast<const RecordedGraph*>(&other);
+    if (graph == nullptr || graph->device_ != device_)
+      return fmt::format("{} where it was {}", to_string(other.describe()), to_string(describe()));
+    const std::string differs = kiln::difference(calls_, graph->calls_);
+    return differs.empty() ? "" : "a graph with a difference: " + differs;
+  }
+
+ private:
+  Calls calls_;
+  Device device_;
+};
+
+}  // namespace
+
+struct Graph::State {
+  State(Device of_device, Recorded recorded)
+      : device(of_device),
+        calls(std::move(recorded.calls)),
+        holdings(std::move(recorded.holdings)),
+        graph(std::move(recorded.graph)) {}
+  ~State() {
 #if KILN_HAS_CUDA
-  if (executable_ != nullptr) cuda::destroy_graph(executable_);
+    if (executable != nullptr) cuda::destroy_executable(executable);
+    if (device.is_cuda()) cuda::drop_released_holdings();
 #endif
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  Device device;
+  Calls calls;
+  std::shared_ptr<GraphHoldings> holdings;
+  DriverGraph graph;           ///< what `executable` was instantiated from: its nodes' handles are this one's
+  DriverGraph latest;          ///< of the last update by a body, whose nodes hold what the executable's hold now
+  void* executable = nullptr;  ///< CUgraphExec
+  std::vector<std::vector<void*>> nodes;  ///< in `graph`, of each call
+};
+
+Graph::Graph(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Graph::~Graph() = default;
+Graph::Graph(Graph&& other) noexcept = default;
+Graph& Graph::operator=(Graph&& other) noexcept = default;
+
+Graph::State& Graph::state() const {
+  if (state_ == nullptr)
+    throw_value_error("this graph was moved from and holds nothing; use the graph that it was moved to");
+  return *state_;
 }
 
-Graph::Graph(Graph&& other) noexcept : device_(other.device_), executable_(std::exchange(other.executable_, nullptr)) {}
-
-Graph& Graph::operator=(Graph&& other) noexcept {
-  std::swap(device_, other.device_);
-  std::swap(executable_, other.executable_);
-  return *this;
+Graph capture(Stream stream, const std::function<void()>& body) {
+  auto state = std::make_unique<Graph::State>(stream.device, record(stream, body));
+#if KILN_HAS_CUDA
+  if (stream.device.is_cuda()) {
+    const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+    for (const auto& call : state->calls) state->nodes.emplace_back(call->nodes().begin(), call->nodes().end());
+    state->executable = cuda::instantiate_graph(state->graph.get(), state->holdings);
+  }
+#endif
+  return Graph(std::move(state));
 }
 
 void Graph::launch(Stream stream) const {
-  if (stream.device != device_)
-    throw_value_error(fmt::format("a graph recorded on {} was launched on a stream of {}", to_string(device_),
+  const State& state = this->state();
+  if (stream.device != state.device)
+    throw_value_error(fmt::format("a graph recorded on {} was launched on a stream of {}", to_string(state.device),
                                   to_string(stream.device)));
   if (is_observed()) [[unlikely]] {
-    if (const GraphLaunchObserver observer = graph_launch_observer.load(); observer != nullptr) {
-      observer(stream, [&] { replay(stream); });
-      return;
-    }
+    const std::shared_ptr<Recording> recording = Recording::of_work(stream, "Graph::launch");
+    if (const GraphLaunchObserver observer = graph_launch_observer.load(); observer != nullptr)
+      observer(stream, [&] { launch_state(state, stream, recording.get()); });
+    else
+      launch_state(state, stream, recording.get());
+    return;
   }
-  replay(stream);
+  launch_state(state, stream, nullptr);
 }
 
-void Graph::replay([[maybe_unused]] Stream stream) const {
+void Graph::launch_state(const State& state, [[maybe_unused]] Stream stream, Recording* recording) {
 #if KILN_HAS_CUDA
-  const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
-  cuda::launch_graph(executable_, stream.handle);
+  if (state.device.is_cuda()) {
+    const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);
+    cuda::launch_graph(state.executable, stream.handle);
+  }
+#endif
+  if (recording != nullptr) {
+    recording->keep(state.holdings, nullptr);
+    recording->add(std::make_shared<RecordedGraph>(state.calls, state.device));
+  } else if (!state.device.is_cuda()) {
+    for (const auto& call : state.calls) call->run();
+  }
+}
+
+std::size_t Graph::num_calls() const {
+  return state().calls.size();
+}
+
+GraphCall Graph::call(std::size_t index) const {
+  const Calls& calls = state().calls;
+  if (index >= calls.size())
+    throw_value_error(fmt::format("call {} of a graph was asked for, which holds {} calls", index, calls.size()));
+  return calls[index]->describe();
+}
+
+Device Graph::device() const {
+  return state().device;
+}
+
+std::int64_t Graph::memory_bytes() const {
+  return state().holdings->memory->size_bytes();
+}
+
+void Graph::update(std::size_t call, std::span<const TensorView> inputs, std::span<const TensorView> outputs) {
+  State& state = this->state();
+  if (call >= state.calls.size())
+    throw_value_error(
+        fmt::format("call {} of a graph was to be updated, which holds {} calls", call, state.calls.size()));
+  std::shared_ptr<const RecordedCall> changed;
+  try {
+    changed = state.calls[call]->with_tensors(inputs, outputs);
+  } catch (const UsageError& error) {
+    throw UsageError(error.kind(), fmt::format("call {} of the graph cannot be updated: {}", call, error.what()));
+  }
+#if KILN_HAS_CUDA
+  if (state.device.is_cuda()) {
+    const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);
+    changed->write_to(state.executable, state.nodes[call]);
+  }
+#endif
+  state.calls[call] = std::move(changed);
+}
+
+void Graph::update(Stream stream, const std::function<void()>& body) {
+  State& state = this->state();
+  if (stream.device != state.device)
+    throw_value_error(fmt::format("a graph recorded on {} was to be updated on a stream of {}", to_string(state.device),
+                                  to_string(stream.device)));
+  Recorded recorded = record(stream, body);
+  std::string differs = difference(state.calls, recorded.calls);
+#if KILN_HAS_CUDA
+  if (differs.empty() && state.device.is_cuda()) {
+    const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);
+    differs = cuda::update_executable(state.executable, recorded.graph.get(), recorded.holdings);
+  }
+#endif
+  if (!differs.empty())
+    throw_value_error(
+        fmt::format("the graph cannot be updated to this body: {}; make a new graph with kiln::capture", differs));
+  state.calls = std::move(recorded.calls);
+  state.holdings = std::move(recorded.holdings);
+  state.latest = std::move(recorded.graph);
+}
+
+#if KILN_HAS_CUDA
+namespace {
+
+/// Takes away what a failed recording added to a graph of the caller's; later nodes first, since they depend on
+/// earlier ones.
+void destroy_added_nodes(void* graph, const std::vector<void*>& before) noexcept {
+  try {
+    const std::vector<void*> now = cuda::graph_nodes(graph);
+    for (auto node = now.rbegin(); node != now.rend(); ++node)
+      if (std::find(before.begin(), before.end(), *node) == before.end()) cuda::destroy_node(*node);
+  } catch (const Error&) {
+    return;  // the error on its way is the news
+  }
+}
+
+}  // namespace
+#endif
+
+std::vector<void*> capture_into([[maybe_unused]] void* cuda_graph, [[maybe_unused]] std::span<void* const> dependencies,
+                                Stream stream, [[maybe_unused]] const std::function<void()>& body) {
+  if (!stream.device.is_cuda())
+    throw_not_implemented("only work of a CUDA stream can be captured into a CUDA graph; on the CPU use kiln::capture");
+  require_capturable(stream);
+#if KILN_HAS_CUDA
+  if (cuda_graph == nullptr) throw_value_error("capture_into was given no graph: expected a CUgraph");
+  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  cuda::drop_released_holdings();
+  const std::vector<void*> before = cuda::graph_nodes(cuda_graph);
+  cuda::begin_capture_to_graph(stream.handle, cuda_graph, dependencies);
+  bool is_ended = false;
+  try {
+    const std::shared_ptr<Recording> recording = run_body(stream, body);
+    std::vector<void*> last = cuda::capture_dependencies(stream.handle);
+    is_ended = true;
+    cuda::end_capture(stream.handle);
+    cuda::hold_with_graph(cuda_graph, recording->holdings());
+    return last;
+  } catch (...) {
+    if (!is_ended) cuda::abandon_capture(stream.handle, true);
+    destroy_added_nodes(cuda_graph, before);
+    throw;
+  }
+#else
+  throw InternalError("a build without the NVIDIA target got as far as recording a CUDA stream");
 #endif
 }
 

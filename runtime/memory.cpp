@@ -1,15 +1,20 @@
 #include "runtime/memory.hpp"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <string_view>
 #include <vector>
 
 #include "core/errors.hpp"
+#include "runtime/cpu_memory.hpp"
 #include "runtime/device_access.hpp"
+#include "runtime/host_memory.hpp"
+#include "runtime/observers.hpp"
+#include "runtime/recorded_transfer.hpp"
+#include "runtime/recording.hpp"
 
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
@@ -20,31 +25,18 @@
 namespace kiln {
 namespace {
 
-constexpr std::int64_t kCpuAlignmentBytes = 64;
-constexpr std::int64_t kHugePageBytes = std::int64_t{2} << 20;
+/// What an allocation may add to round its size up.
+constexpr std::int64_t kMostPaddingBytes = std::int64_t{2} << 20;
 
 std::int64_t dense_size_bytes(const Dims& shape, DType dtype) {
   const std::int64_t elements = num_elements(shape);
-  if (elements > (std::numeric_limits<std::int64_t>::max() - kHugePageBytes) / itemsize_bytes(dtype))
+  if (elements > (std::numeric_limits<std::int64_t>::max() - kMostPaddingBytes) / itemsize_bytes(dtype))
     throw_value_error(fmt::format("a tensor of {} elements of {} is larger than any memory", elements, name(dtype)));
   return elements * itemsize_bytes(dtype);
 }
 
 std::size_t size_bytes(const TensorView& view) {
   return static_cast<std::size_t>(view.numel() * itemsize_bytes(view.dtype));
-}
-
-std::shared_ptr<void> allocate_cpu(std::int64_t wanted_bytes) {
-  const bool is_large = wanted_bytes >= 2 * kHugePageBytes;
-  const std::int64_t alignment = is_large ? kHugePageBytes : kCpuAlignmentBytes;
-  // aligned_alloc wants a multiple of the alignment.
-  const std::int64_t rounded_bytes = (wanted_bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(rounded_bytes));
-  if (memory == nullptr)
-    throw DeviceError("aligned_alloc", 0, fmt::format("out of memory: {} bytes asked for on cpu", wanted_bytes));
-  // A hint that may fail without harm; where Linux gives huge pages on request only, they are worth 2% of bandwidth.
-  if (is_large) madvise(memory, static_cast<std::size_t>(rounded_bytes), MADV_HUGEPAGE);
-  return std::shared_ptr<void>(memory, [](void* block) { std::free(block); });
 }
 
 void require_dense(const TensorView& view, const char* role) {
@@ -79,6 +71,46 @@ void copy_bytes(void* destination, Device destination_device, const void* source
     cuda::copy_between_devices(destination, cuda::primary_context(destination_device.index), source,
                                cuda::primary_context(source_device.index), bytes, stream.handle);
 #endif
+}
+
+/// Work on the CPU runs at once, so a GPU's graph would not hold it.
+[[noreturn]] void refuse_cpu_work(std::string_view what, Stream stream) {
+  throw_value_error(fmt::format(
+      "{} between tensors on the CPU was given a stream of {} that is being captured, and no graph of a GPU "
+      "can hold it: do it before the capture, or after each launch",
+      what, to_string(stream.device)));
+}
+
+/// The driver would make the host wait for a copy of pageable memory, which spoils a capture, or record where the
+/// memory is staged.
+void require_page_locked(const TensorView& view, Stream stream) {
+  if (view.device.is_cuda()) return;
+  try {
+    device_pointer(view, stream.device);
+  } catch (const UsageError& error) {
+    throw UsageError(error.kind(), fmt::format("a copy cannot be captured: {}", error.what()));
+  }
+}
+
+void record_copy(Recording& recording, const TensorView& destination, const TensorView& source, Stream stream) {
+  if (stream.device.is_cuda()) {
+    if (!destination.device.is_cuda() && !source.device.is_cuda()) refuse_cpu_work("a copy", stream);
+    require_page_locked(destination, stream);
+    require_page_locked(source, stream);
+  }
+  if (stream.device.is_cuda() || destination.device.is_cuda() || source.device.is_cuda())
+    copy_bytes(destination.data, destination.device, source.data, source.device, size_bytes(source), stream);
+  recording.add(recorded_copy(destination, source));
+}
+
+/// Neither waiting nor reading makes sense where nothing runs.
+void refuse_while_recording(Device device, const TensorView& source) {
+  if (!is_observed() || !Recording::is_on_this_thread(device)) return;
+  throw_value_error(
+      fmt::format("to_device of {} cannot be part of a graph, and waits for the device, which nothing may while {} is "
+                  "being captured: copy before the capture or after a launch, or record kiln::copy from and to "
+                  "page-locked memory (PinnedPool)",
+                  describe(source), to_string(device)));
 }
 
 /// Writes the elements of `source`, whose memory the CPU can read, to dense memory, axis by axis.
@@ -139,7 +171,10 @@ Tensor empty(const Dims& shape, DType dtype, Stream stream) {
   const std::int64_t wanted_bytes = dense_size_bytes(shape, dtype);
   if (stream.device.is_cuda()) require_cuda_device(stream.device);
   std::shared_ptr<void> owner;
-  if (wanted_bytes > 0) {
+  std::shared_ptr<Recording> recording;
+  if (wanted_bytes > 0 && is_observed() && (recording = Recording::of(stream)) != nullptr) [[unlikely]] {
+    owner = recording->memory().allocate(wanted_bytes, stream);
+  } else if (wanted_bytes > 0) {
 #if KILN_HAS_CUDA
     // In whole words: an atomic operation on the last of an odd number of bytes is one on the word that holds it.
     owner =
@@ -158,6 +193,9 @@ void copy(const TensorView& destination, const TensorView& source, Stream stream
                     describe(destination), describe(source)));
   require_dense(destination, "destination");
   require_dense(source, "source");
+  if (is_observed()) [[unlikely]]
+    if (const auto recording = Recording::of_work(stream, "copy"))
+      return record_copy(*recording, destination, source, stream);
   copy_bytes(destination.data, destination.device, source.data, source.device, size_bytes(source), stream);
 }
 
@@ -169,6 +207,8 @@ Event copy_async(const TensorView& destination, const TensorView& source, Stream
 }
 
 Tensor to_device(const TensorView& source, Device device) {
+  refuse_while_recording(source.device, source);
+  refuse_while_recording(device, source);
   wait_for(source.device);
   if (!source.is_contiguous()) {
     const Tensor dense = gather_to_cpu(source);
@@ -183,10 +223,16 @@ Tensor to_device(const TensorView& source, Device device) {
 
 void memset_bytes(const TensorView& destination, std::uint8_t value, [[maybe_unused]] Stream stream) {
   require_dense(destination, "destination");
+  std::shared_ptr<Recording> recording;
+  if (is_observed()) [[unlikely]]
+    recording = Recording::of_work(stream, "memset_bytes");
   const std::size_t bytes = size_bytes(destination);
-  if (bytes == 0) return;
   if (!destination.device.is_cuda()) {
-    std::memset(destination.data, value, bytes);
+    if (recording != nullptr) {
+      if (stream.device.is_cuda()) refuse_cpu_work("a fill", stream);
+      return recording->add(recorded_fill(destination, value));
+    }
+    if (bytes > 0) std::memset(destination.data, value, bytes);
     return;
   }
   require_cuda_device(destination.device);
@@ -195,8 +241,9 @@ void memset_bytes(const TensorView& destination, std::uint8_t value, [[maybe_unu
         fmt::format("a fill on {} was given a stream of {}", to_string(destination.device), to_string(stream.device)));
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
-  cuda::fill_bytes(destination.data, value, bytes, stream.handle);
+  if (bytes > 0) cuda::fill_bytes(destination.data, value, bytes, stream.handle);
 #endif
+  if (recording != nullptr) recording->add(recorded_fill(destination, value));
 }
 
 }  // namespace kiln

@@ -1,6 +1,8 @@
 #include "runtime/stream.hpp"
 
+#include "core/errors.hpp"
 #include "runtime/device_access.hpp"
+#include "runtime/recording.hpp"
 
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
@@ -25,6 +27,12 @@ OwnedStream::~OwnedStream() {
 }
 
 void synchronize(Stream stream) {
+  // The driver would refuse too, and spoil the capture.
+  if (is_capturing(stream))
+    throw_value_error(
+        "a stream that is being captured cannot be waited for, as nothing runs: synchronize after the capture, or "
+        "after "
+        "a launch of the graph");
   if (!stream.device.is_cuda()) return;
   require_cuda_device(stream.device);
 #if KILN_HAS_CUDA
@@ -34,7 +42,7 @@ void synchronize(Stream stream) {
 }
 
 bool is_capturing(Stream stream) {
-  if (!stream.device.is_cuda()) return false;
+  if (!stream.device.is_cuda()) return is_observed() && Recording::is_on_this_thread(stream.device);
   require_cuda_device(stream.device);
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);

@@ -27,9 +27,10 @@ class OwnedStream {
   Stream stream_;
 };
 
-/// Blocks until the stream's work is done; asynchronous kernel faults surface here as DeviceError.
+/// Blocks until the stream's work is done; asynchronous kernel faults surface here as DeviceError. UsageError(value)
+/// while `stream` is being captured, which goes on.
 void synchronize(Stream stream);
-/// True while `stream` is being captured into a graph.
+/// True while `stream` is being captured into a graph; on the CPU, while the calling thread records one.
 bool is_capturing(Stream stream);
 
 }  // namespace kiln

@@ -138,7 +138,7 @@ TEST_F(SwapBlocks, ACaptureKeepsTheCopies) {
     for (const Sides& sides : all_sides({4, 50}, {4, 50}, device)) {
       const std::vector<BlockPair> pairs = {{3, 0}, {1, 2}};
       const std::vector<std::int64_t> before = read_bits(sides.dst);
-      const Graph graph = Graph::capture(stream, [&] { swap_blocks(sides.dst, sides.src, pairs, stream); });
+      const Graph graph = capture(stream, [&] { swap_blocks(sides.dst, sides.src, pairs, stream); });
       synchronize(stream);
       EXPECT_EQ(read_bits(sides.dst), before) << "a capture ran";
       graph.launch(stream);
@@ -148,7 +148,7 @@ TEST_F(SwapBlocks, ACaptureKeepsTheCopies) {
       EXPECT_EQ(got[149], 9099) << sides.name;
       EXPECT_THAT(message_of(UsageError::Kind::value,
                              [&] {
-                               Graph::capture(stream, [&] {
+                               capture(stream, [&] {
                                  swap_blocks(sides.dst, sides.src, pairs, stream, SwapMethod::kernel);
                                });
                              }),

@@ -178,7 +178,7 @@ TEST_F(ChangedInputsTest, AFailedCheckStopsThePlan) {
     const OwnedStream stream(device);
     const Tensor ones = make_f32({1, 1, 1}, device);
     EXPECT_THAT(message_of([&] {
-                  Graph::capture(
+                  capture(
                       stream, [&] { dispatch_gpu_op("accumulate", {total, ones}, checked, {.stream = stream.get()}); });
                 }),
                 HasSubstr("without the check"));

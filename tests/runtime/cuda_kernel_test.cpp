@@ -333,7 +333,7 @@ TEST_F(CudaKernel, IsCapturedIntoAGraph) {
   const auto kernel = load_kernel(compile("vector_add", kVectorAdd, target()), device_);
   const VectorAdd add(device_);
   const OwnedStream stream(device_);
-  const Graph graph = Graph::capture(stream, [&] { add.launch(*kernel, stream); });
+  const Graph graph = capture(stream, [&] { add.launch(*kernel, stream); });
   synchronize(stream);
   EXPECT_FALSE(add.is_right()) << "the launch ran while it was being recorded";
   for (int replay = 0; replay < 3; ++replay) {
@@ -348,7 +348,7 @@ TEST_F(CudaKernel, OutlivesItsLastOwnerInAGraph) {
   auto kernel = load_kernel(compile("vector_add", kVectorAdd, target()), device_);
   const VectorAdd add(device_);
   const OwnedStream stream(device_);
-  const Graph graph = Graph::capture(stream, [&] { add.launch(*kernel, stream); });
+  const Graph graph = capture(stream, [&] { add.launch(*kernel, stream); });
   kernel.reset();
   graph.launch(stream);
   synchronize(stream);
@@ -359,7 +359,7 @@ TEST_F(CudaKernel, IsLoadedWhileAnotherStreamIsCaptured) {
   const Artifact artifact = compile("vector_add", kVectorAdd, target());
   const VectorAdd add(device_);
   const OwnedStream captured(device_), other(device_);
-  const Graph graph = Graph::capture(captured, [&] {
+  const Graph graph = capture(captured, [&] {
     const auto kernel = load_kernel(artifact, device_);
     add.launch(*kernel, other);
   });

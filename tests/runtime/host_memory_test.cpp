@@ -211,7 +211,7 @@ TEST_F(CudaHostMemory, AddressesAreToBeHadDuringACapture) {
   const Tensor host = pool.empty({64}, DType::u8);
   const Tensor target = empty({64}, DType::u8, stream);
   std::memset(host.data(), 9, 64);
-  const Graph graph = Graph::capture(stream, [&] {
+  const Graph graph = capture(stream, [&] {
     EXPECT_EQ(device_pointer(host, kDevice), device_pointer(host, kDevice));
     const Tensor more = pool.empty({4096}, DType::u8);  // so is memory
     copy(target, dense_view(device_pointer(host, kDevice), DType::u8, {64}, kDevice), stream);

@@ -205,7 +205,7 @@ TEST_F(CudaMemory, MemoryThatDiesDuringACaptureIsFreedAfterIt) {
   const OwnedStream stream(kDevice);
   const Tensor target = empty({1024}, DType::i32, stream);
   std::optional<Tensor> outsider = empty({1 << 20}, DType::u8, stream);
-  const Graph graph = Graph::capture(stream, [&] {
+  const Graph graph = capture(stream, [&] {
     outsider.reset();
     memset_bytes(target, 0xFF, stream);
   });
@@ -218,7 +218,7 @@ TEST_F(CudaMemory, MemoryThatDiesDuringACaptureIsFreedAfterIt) {
 TEST_F(CudaMemory, MemoryAllocatedInACaptureBelongsToTheGraph) {
   const OwnedStream stream(kDevice);
   const Tensor result = empty({1024}, DType::i32, stream);
-  const Graph graph = Graph::capture(stream, [&] {
+  const Graph graph = capture(stream, [&] {
     const Tensor temporary = empty({1024}, DType::i32, stream);
     memset_bytes(temporary, 0xFF, stream);
     copy(result, temporary, stream);

@@ -419,7 +419,7 @@ TEST_F(CudaPinnedPool, ACapturedUseIsRefusedWithAdvice) {
   PinnedPool pool(kDevice);
   const OwnedStream stream(kDevice);
   const Tensor host = pool.empty({8}, DType::u8);
-  const Graph graph = Graph::capture(stream, [&] { EXPECT_THROW(pool.record(host, stream), UsageError); });
+  const Graph graph = capture(stream, [&] { EXPECT_THROW(pool.record(host, stream), UsageError); });
 }
 
 TEST_F(CudaPinnedPool, MemoryGoesBackToTheSystem) {

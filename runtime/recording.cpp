@@ -1,0 +1,116 @@
+#include "runtime/recording.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "core/errors.hpp"
+
+#if KILN_HAS_CUDA
+#include "runtime/cuda_driver.hpp"
+#endif
+
+namespace kiln {
+namespace {
+
+/// Recordings whose body this thread is in, innermost last.
+thread_local std::vector<std::shared_ptr<Recording>> of_this_thread;
+
+/// Recordings on GPUs, of every thread: streams that fork off may be another thread's.
+struct CudaRecordings {
+  std::atomic<int> count{0};
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Recording>> all;
+};
+
+CudaRecordings& cuda_recordings() {
+  static auto* const recordings = new CudaRecordings;
+  return *recordings;
+}
+
+std::shared_ptr<Recording> find_on_this_thread(Device device) noexcept {
+  const auto found = std::find_if(of_this_thread.begin(), of_this_thread.end(),
+                                  [&](const auto& recording) { return recording->stream().device == device; });
+  return found == of_this_thread.end() ? nullptr : *found;
+}
+
+}  // namespace
+
+std::shared_ptr<const RecordedCall> RecordedCall::with_tensors(std::span<const TensorView> /*inputs*/,
+                                                               std::span<const TensorView> /*outputs*/) const {
+  throw_not_implemented(
+      fmt::format("it is {}, and only the tensors of ops can be exchanged: record the graph's body anew with "
+                  "Graph::update(stream, body)",
+                  to_string(describe())));
+}
+
+void RecordedCall::write_to(void* /*executable*/, std::span<void* const> /*nodes*/) const {}
+
+Recording::Recording(Stream stream, std::uint64_t capture_id)
+    : stream_(stream), capture_id_(capture_id), holdings_(std::make_shared<GraphHoldings>()) {
+  holdings_->memory = std::make_shared<GraphMemory>(stream.device);
+}
+
+std::shared_ptr<Recording> Recording::of(Stream stream) {
+  if (!stream.device.is_cuda()) return find_on_this_thread(stream.device);
+#if KILN_HAS_CUDA
+  CudaRecordings& recordings = cuda_recordings();
+  if (stream.handle == nullptr || recordings.count.load(std::memory_order_acquire) == 0) return nullptr;
+  const std::uint64_t id = cuda::capture_id(stream.handle);
+  if (id == 0) return nullptr;
+  const std::lock_guard lock(recordings.mutex);
+  const auto found = std::find_if(recordings.all.begin(), recordings.all.end(),
+                                  [&](const auto& recording) { return recording->capture_id() == id; });
+  return found == recordings.all.end() ? nullptr : *found;
+#else
+  return nullptr;
+#endif
+}
+
+std::shared_ptr<Recording> Recording::of_work(Stream stream, std::string_view what) {
+  if (stream.device.is_cuda() && stream.handle == nullptr && is_on_this_thread(stream.device))
+    throw_value_error(
+        fmt::format("'{}' was enqueued on the default stream of {} by a graph's body, where it would run now and be in "
+                    "no graph: give it the stream that is being captured, or one that was forked off it",
+                    what, to_string(stream.device)));
+  return of(stream);
+}
+
+bool Recording::is_on_this_thread(Device device) noexcept {
+  return find_on_this_thread(device) != nullptr;
+}
+
+void Recording::add(std::shared_ptr<const RecordedCall> call) {
+  const std::lock_guard lock(mutex_);
+  calls_.push_back(std::move(call));
+}
+
+void Recording::keep(const std::shared_ptr<void>& owner, const void* memory) {
+  // A block of the graph's own memory must be free to serve again.
+  if (owner == nullptr || holdings_->memory->contains(memory)) return;
+  const std::lock_guard lock(mutex_);
+  holdings_->owners.push_back(owner);
+}
+
+RecordingScope::RecordingScope(std::shared_ptr<Recording> recording) : recording_(std::move(recording)) {
+  of_this_thread.push_back(recording_);
+  if (!recording_->stream().device.is_cuda()) return;
+  CudaRecordings& recordings = cuda_recordings();
+  const std::lock_guard lock(recordings.mutex);
+  recordings.all.push_back(recording_);
+  recordings.count.store(static_cast<int>(recordings.all.size()), std::memory_order_release);
+}
+
+RecordingScope::~RecordingScope() {
+  recording_->memory().close();
+  std::erase(of_this_thread, recording_);
+  if (!recording_->stream().device.is_cuda()) return;
+  CudaRecordings& recordings = cuda_recordings();
+  const std::lock_guard lock(recordings.mutex);
+  std::erase(recordings.all, recording_);
+  recordings.count.store(static_cast<int>(recordings.all.size()), std::memory_order_release);
+}
+
+}  // namespace kiln
