@@ -214,20 +214,33 @@ bool matches(const Plan::TensorSlot& slot, const TensorView& view) noexcept {
   return true;
 }
 
-/// Checks a resolved call and hands it to `launch`, which is enqueue or observed_launch.
-template <typename Launch>
-void run_resolved(const Plan& plan, std::span<const TensorView> inputs, std::span<const TensorView> outputs,
-                  Stream stream, const Launch& launch) {
-  PlanTensors storage;
-  const auto tensors = matching_tensors(plan, inputs, outputs, "resolved", storage);
-  check_stream(plan.spec->name, stream, plan.device);
-  launch(plan, tensors, stream);
+/// matching_tensors, for this file to inline.
+inline std::span<const TensorView* const> require_matching(const Plan& plan, std::span<const TensorView> inputs,
+                                                           std::span<const TensorView> outputs, const char* bound,
+                                                           PlanTensors& storage) {
+  const std::size_t num_outputs = plan.outputs.size();
+  if (outputs.size() != num_outputs || inputs.size() != plan.tensors.size() - num_outputs)
+    throw_value_error("op '" + plan.spec->name + "' was " + bound + " for " +
+                      std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
+                      " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
+  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
+    const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
+    if (!matches(plan.tensors[i], view)) throw_other_tensor(plan, i, view, bound);
+    storage[i] = &view;
+  }
+  const std::span<const TensorView* const> tensors(storage.data(), plan.tensors.size());
+  check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
+  return tensors;
 }
 
+/// ResolvedOp's call while somebody looks on.
 [[gnu::noinline]] void run_resolved_observed(const Plan& plan, std::span<const TensorView> inputs,
                                              std::span<const TensorView> outputs, Stream stream) {
   const ProfiledCall call(plan.spec->name);
-  run_resolved(plan, inputs, outputs, stream, observed_launch);
+  PlanTensors storage;
+  const auto tensors = matching_tensors(plan, inputs, outputs, "resolved", storage);
+  check_stream(plan.spec->name, stream, plan.device);
+  observed_launch(plan, tensors, stream);
 }
 
 /// What a call of an op returns that makes no outputs.
@@ -279,27 +292,19 @@ ResolvedOp resolve(std::string_view name, std::span<const TensorView> inputs, co
 std::span<const TensorView* const> matching_tensors(const Plan& plan, std::span<const TensorView> inputs,
                                                     std::span<const TensorView> outputs, const char* bound,
                                                     PlanTensors& storage) {
-  const std::size_t num_outputs = plan.outputs.size();
-  if (outputs.size() != num_outputs || inputs.size() != plan.tensors.size() - num_outputs)
-    throw_value_error("op '" + plan.spec->name + "' was " + bound + " for " +
-                      std::to_string(plan.tensors.size() - num_outputs) + " inputs and " + std::to_string(num_outputs) +
-                      " outputs, got " + std::to_string(inputs.size()) + " and " + std::to_string(outputs.size()));
-  for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
-    const TensorView& view = i < num_outputs ? outputs[i] : inputs[i - num_outputs];
-    if (!matches(plan.tensors[i], view)) throw_other_tensor(plan, i, view, bound);
-    storage[i] = &view;
-  }
-  const std::span<const TensorView* const> tensors(storage.data(), plan.tensors.size());
-  check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
-  return tensors;
+  return require_matching(plan, inputs, outputs, bound, storage);
 }
 
 void ResolvedOp::operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                             Stream stream) const {
-  if (is_observed()) [[unlikely]]
+  if (is_observed()) [[unlikely]] {
     run_resolved_observed(*plan_, inputs, outputs, stream);
-  else
-    run_resolved(*plan_, inputs, outputs, stream, enqueue);
+    return;
+  }
+  PlanTensors storage;
+  const auto tensors = require_matching(*plan_, inputs, outputs, "resolved", storage);
+  check_stream(plan_->spec->name, stream, plan_->device);
+  enqueue(*plan_, tensors, stream);
 }
 
 const PlanReport& ResolvedOp::report() const noexcept {

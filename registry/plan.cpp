@@ -255,8 +255,7 @@ void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Strea
   });
 }
 
-void point_to_tensors(const Plan& plan, std::span<const TensorView* const> tensors, CallPointers& data) {
-  for (std::size_t i = 0; i < tensors.size(); ++i) data[i] = tensors[i]->data;
+void point_to_host_tensors(const Plan& plan, std::span<const TensorView* const> tensors, CallPointers& data) {
   for (const std::size_t i : plan.host_tensors) data[i] = host_pointer(plan, i, *tensors[i]);
 }
 

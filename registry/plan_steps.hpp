@@ -13,8 +13,14 @@ namespace kiln {
 /// workspaces.
 using CallPointers = std::array<void*, kMaxArguments>;
 
-/// Where the kernels of `plan` find `tensors`. UsageError(value) naming a tensor in host memory that is not pinned.
-void point_to_tensors(const Plan& plan, std::span<const TensorView* const> tensors, CallPointers& data);
+/// Where the GPU finds those of `tensors` that lie in host memory. UsageError(value) naming one that is not pinned.
+void point_to_host_tensors(const Plan& plan, std::span<const TensorView* const> tensors, CallPointers& data);
+/// Where the kernels of `plan` find `tensors`. UsageError as above.
+inline void point_to_tensors(const Plan& plan, std::span<const TensorView* const> tensors, CallPointers& data) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) data[i] = tensors[i]->data;
+  if (!plan.host_tensors.empty()) [[unlikely]]
+    point_to_host_tensors(plan, tensors, data);
+}
 /// Divides `memory`, of plan.workspace_bytes.
 void point_to_workspaces(const Plan& plan, void* memory, CallPointers& data) noexcept;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "runtime/capture_turn.hpp"
 #include "runtime/device_access.hpp"
 #include "runtime/observers.hpp"
 #include "runtime/recording.hpp"
@@ -84,6 +85,7 @@ Recorded record_on_cuda(Stream stream, const std::function<void()>& body) {
   require_capturable(stream);
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
   cuda::drop_released_holdings();
+  const CaptureTurn turn(stream.device);
   cuda::begin_capture(stream.handle);
   std::shared_ptr<Recording> recording;
   try {
@@ -305,6 +307,7 @@ std::vector<void*> capture_into([[maybe_unused]] void* cuda_graph, [[maybe_unuse
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
   cuda::drop_released_holdings();
   const std::vector<void*> before = cuda::graph_nodes(cuda_graph);
+  const CaptureTurn turn(stream.device);
   cuda::begin_capture_to_graph(stream.handle, cuda_graph, dependencies);
   bool is_ended = false;
   try {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/errors.hpp"
+#include "runtime/capture_turn.hpp"
 #include "runtime/cpu_memory.hpp"
 #include "runtime/device_access.hpp"
 #include "runtime/host_memory.hpp"
@@ -138,6 +139,7 @@ void wait_for(Device device) {
   require_cuda_device(device);
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
+  const DeviceWaitTurn turn(device);
   cuda::synchronize_context();
 #endif
 }

@@ -31,8 +31,7 @@ void synchronize(Stream stream) {
   if (is_capturing(stream))
     throw_value_error(
         "a stream that is being captured cannot be waited for, as nothing runs: synchronize after the capture, or "
-        "after "
-        "a launch of the graph");
+        "after a launch of the graph");
   if (!stream.device.is_cuda()) return;
   require_cuda_device(stream.device);
 #if KILN_HAS_CUDA

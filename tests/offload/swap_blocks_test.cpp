@@ -146,13 +146,11 @@ TEST_F(SwapBlocks, ACaptureKeepsTheCopies) {
       const std::vector<std::int64_t> got = read_bits(sides.dst);
       EXPECT_EQ(got[0], 9150) << sides.name;
       EXPECT_EQ(got[149], 9099) << sides.name;
-      EXPECT_THAT(message_of(UsageError::Kind::value,
-                             [&] {
-                               capture(stream, [&] {
-                                 swap_blocks(sides.dst, sides.src, pairs, stream, SwapMethod::kernel);
-                               });
-                             }),
-                  HasSubstr("copy engine"));
+      EXPECT_THAT(
+          message_of(
+              UsageError::Kind::value,
+              [&] { capture(stream, [&] { swap_blocks(sides.dst, sides.src, pairs, stream, SwapMethod::kernel); }); }),
+          HasSubstr("copy engine"));
     }
   }
 }

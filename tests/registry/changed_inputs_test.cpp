@@ -178,8 +178,8 @@ TEST_F(ChangedInputsTest, AFailedCheckStopsThePlan) {
     const OwnedStream stream(device);
     const Tensor ones = make_f32({1, 1, 1}, device);
     EXPECT_THAT(message_of([&] {
-                  capture(
-                      stream, [&] { dispatch_gpu_op("accumulate", {total, ones}, checked, {.stream = stream.get()}); });
+                  capture(stream,
+                          [&] { dispatch_gpu_op("accumulate", {total, ones}, checked, {.stream = stream.get()}); });
                 }),
                 HasSubstr("without the check"));
   }

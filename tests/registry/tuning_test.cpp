@@ -344,8 +344,7 @@ TEST_F(TuningTest, Errors) {
     TuneOptions options = quick();
     options.stream = stream.get();
     const Tensor on_gpu = ramp(1000, device);
-    EXPECT_THROW(capture(stream, [&] { tune_op("scaled", std::vector<TensorView>{on_gpu}, {}, options); }),
-                 UsageError);
+    EXPECT_THROW(capture(stream, [&] { tune_op("scaled", std::vector<TensorView>{on_gpu}, {}, options); }), UsageError);
   }
 }
 

@@ -154,7 +154,7 @@ TEST_F(CudaGraph, CopiesWithThePageLockedHostAreRecorded) {
     copy(back, target, stream);
   });
   EXPECT_EQ(graph.num_calls(), 2u);
-  for (const std::uint8_t value : {5, 6}) {
+  for (const std::uint8_t value : {std::uint8_t{5}, std::uint8_t{6}}) {
     std::memset(pinned.data(), value, 64);
     graph.launch(stream);
     synchronize(stream);

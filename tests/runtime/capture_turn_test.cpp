@@ -1,0 +1,45 @@
+#include "runtime/capture_turn.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace kiln {
+namespace {
+
+TEST(CaptureTurn, CapturesAndWaitsAreNeverAtOneTime) {
+  std::atomic<int> captures = 0, waits = 0, overlaps = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 6; ++t)
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 300; ++i) {
+          if (t % 2 == 0) {
+            const CaptureTurn turn(Device::cuda(0));
+            const CaptureTurn nested(Device::cuda(0));  // of another stream, by the same thread
+            ++captures;
+            if (waits > 0) ++overlaps;
+            std::this_thread::yield();
+            --captures;
+          } else {
+            const DeviceWaitTurn turn(Device::cuda(0));
+            ++waits;
+            if (captures > 0) ++overlaps;
+            std::this_thread::yield();
+            --waits;
+          }
+        }
+      });
+  }
+  EXPECT_EQ(overlaps, 0);
+}
+
+TEST(CaptureTurn, DevicesAreApart) {
+  const CaptureTurn capture(Device::cuda(0));
+  const DeviceWaitTurn wait(Device::cuda(1));
+}
+
+}  // namespace
+}  // namespace kiln
