@@ -12,6 +12,7 @@
 #include "offload/swap_blocks.hpp"
 #include "registry/dispatch.hpp"
 #include "registry/pack_weight.hpp"
+#include "registry/profiler.hpp"
 #include "registry/registry.hpp"
 #include "registry/tuning.hpp"
 #include "registry/user_kernel.hpp"

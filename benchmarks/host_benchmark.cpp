@@ -14,6 +14,7 @@
 #include "compiler/artifact_cache.hpp"
 #include "registry/dispatch.hpp"
 #include "registry/plan.hpp"
+#include "registry/profiler.hpp"
 #include "registry/registry.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/event_timer.hpp"
@@ -77,12 +78,26 @@ nlohmann::json launch_costs(kiln::Device device) {
     sample(dispatch_us, [&] { kiln::dispatch_gpu_op("add", inputs, {}, options); });
     sample(allocating_us, [&] { kiln::dispatch_gpu_op("add", inputs); });
   }
+  std::vector<double> resolved_again_us, profiled_us, profiled_dispatch_us;
+  for (int round = 0; round < kRounds; ++round)
+    sample(resolved_again_us, [&] { resolved(input_views, output_views, stream); });
+  {
+    const kiln::Profiler profiler;
+    resolved(input_views, output_views, stream);  // meets the profiler: its thread, on a GPU its events
+    for (int round = 0; round < kRounds; ++round)
+      sample(profiled_us, [&] { resolved(input_views, output_views, stream); });
+    for (int round = 0; round < kRounds; ++round)
+      sample(profiled_dispatch_us, [&] { kiln::dispatch_gpu_op("add", inputs, {}, options); });
+  }
   const double floor_us = kiln::summarize(raw_us).median_us;
   return {{"what", "add f32 of 1024 elements, per call"},
           {"raw", summary(raw_us)},
           {"resolved", summary(resolved_us)},
           {"dispatch_outputs_given", summary(dispatch_us)},
           {"dispatch_outputs_allocated", summary(allocating_us)},
+          {"resolved_profiled", summary(profiled_us)},
+          {"dispatch_profiled", summary(profiled_dispatch_us)},
+          {"profiler_us", kiln::summarize(profiled_us).median_us - kiln::summarize(resolved_again_us).median_us},
           {"resolved_over_raw_us", kiln::summarize(resolved_us).median_us - floor_us},
           {"dispatch_over_raw_us", kiln::summarize(dispatch_us).median_us - floor_us}};
 }

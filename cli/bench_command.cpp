@@ -11,6 +11,7 @@
 #include "autotune/sample_set.hpp"
 #include "autotune/turns.hpp"
 #include "cli/attribute_text.hpp"
+#include "cli/command_profile.hpp"
 #include "cli/measuring.hpp"
 #include "cli/random_call.hpp"
 #include "core/errors.hpp"
@@ -163,9 +164,12 @@ class Bench {
 }  // namespace
 
 int bench_command(const BenchOptions& options) {
+  CommandProfile profile(options.profile);
   Bench bench(options);
   bench.run();
+  profile.stop();
   std::fputs((options.json ? bench.json().dump(2) + '\n' : bench.text()).c_str(), stdout);
+  profile.finish(options.json);
   return 0;
 }
 

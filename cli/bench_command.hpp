@@ -15,6 +15,7 @@ struct BenchOptions {
   std::string budget = "3s";  ///< at most
   std::string measure;        ///< "eager", "graph"; empty: the default policy's
   std::string l2;             ///< "hot", "flushed"; empty: the default policy's
+  std::string profile;        ///< file for a trace; empty: none
   std::uint64_t seed = 0;
   bool json = false;
 };

@@ -192,6 +192,7 @@ class CommandLine {
         ->type_name("N")
         ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""));
     command.add_flag("--check", run_.check, "Compare with the op's reference on the CPU; exit status 1 when wrong");
+    add_profile(command, run_.profile);
     add_json(command, run_.json);
     command.footer(
         "bf16 and fp8 inputs come from .npy files of their bits: --input x.npy (u16) --dtype bf16.\n\nExamples:\n"
@@ -219,6 +220,7 @@ class CommandLine {
     command.add_option("--seed", bench_.seed, "Seed of the random inputs (default 0)")
         ->type_name("N")
         ->check(whole_number_problem);
+    add_profile(command, bench_.profile);
     add_json(command, bench_.json);
     command.footer(
         "Samples are taken until the 95% interval of the median is 1% or 0.5 us wide.\n\nExamples:\n"
@@ -226,6 +228,13 @@ class CommandLine {
         "  kiln bench sum --shape 4096x4096 --against default\n"
         "  kiln bench add --shape 1024 --measure graph --l2 hot --config \"BLOCK_SIZE=512 num_warps=2\"");
     command.final_callback([this] { action_ = [this] { return bench_command(bench_); }; });
+  }
+
+  static void add_profile(CLI::App& command, std::string& profile) {
+    command
+        .add_option("--profile", profile,
+                    "Write a trace for Perfetto and print what took how long; the profiler's own time is in the times")
+        ->type_name("FILE.json");
   }
 
   static void add_measuring(CLI::App& command, std::string& measure, std::string& l2) {

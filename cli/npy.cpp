@@ -9,12 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <system_error>
 
 #include "cli/input_file_error.hpp"
 #include "core/errors.hpp"
 #include "core/file_lock.hpp"
+#include "core/output_file.hpp"
 #include "runtime/memory.hpp"
 
 namespace kiln::cli {
@@ -39,18 +39,6 @@ std::size_t read_fully(int file, void* destination, std::size_t size_bytes, cons
     done += static_cast<std::size_t>(count);
   }
   return done;
-}
-
-/// False, with errno set, when the file system refuses.
-bool write_fully(int file, const void* source, std::size_t size_bytes) {
-  std::size_t done = 0;
-  while (done < size_bytes) {
-    const ssize_t count = ::write(file, static_cast<const char*>(source) + done, size_bytes - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    done += static_cast<std::size_t>(count);
-  }
-  return true;
 }
 
 NpyHeader read_header(int file, const std::string& path, std::size_t& header_bytes) {
@@ -95,13 +83,6 @@ std::string header_text(DType dtype, const Dims& shape) {
   return text;
 }
 
-std::filesystem::path resolved(const std::string& path) {
-  // Through symbolic links, so that the rename replaces the file a link names and not the link.
-  std::error_code error;
-  std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
-  return error ? std::filesystem::path(path) : target;
-}
-
 }  // namespace
 
 Tensor read_npy(const std::string& path) {
@@ -143,25 +124,10 @@ DType npy_storage_dtype(DType dtype) noexcept {
   return is_fp8(dtype) ? DType::u8 : dtype;
 }
 
-void check_npy_destination(const std::string& path) {
-  const std::filesystem::path target = resolved(path);
-  std::error_code error;
-  if (std::filesystem::is_directory(target, error))
-    throw SystemError(fmt::format("cannot write '{}': it is a folder", path));
-  const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
-  if (!std::filesystem::is_directory(folder, error))
-    throw SystemError(fmt::format("cannot write '{}': there is no folder '{}'", path, folder.string()));
-  const bool special = std::filesystem::exists(target, error) && !std::filesystem::is_regular_file(target, error);
-  const std::filesystem::path& written = special ? target : folder;
-  if (::access(written.c_str(), W_OK) != 0)
-    throw SystemError(
-        fmt::format("cannot write '{}': '{}' is not writable: {}", path, written.string(), reason(errno)));
-}
-
 void write_npy(const std::string& path, const TensorView& tensor) {
   if (tensor.device.is_cuda() || !tensor.is_contiguous())
     throw InternalError("write_npy takes a dense CPU tensor, not " + describe(tensor));
-  check_npy_destination(path);
+  OutputFile file(path);
   const std::string text = header_text(npy_storage_dtype(tensor.dtype), tensor.shape);
   std::string prefix(kMagic);
   prefix += '\x01';
@@ -170,24 +136,9 @@ void write_npy(const std::string& path, const TensorView& tensor) {
   prefix += static_cast<char>(text.size() >> 8);
   prefix += text;
 
-  const std::filesystem::path target = resolved(path);
-  std::error_code ignored;
-  // /dev/stdout and named pipes cannot be replaced by a rename.
-  const bool special = std::filesystem::exists(target, ignored) && !std::filesystem::is_regular_file(target, ignored);
-  const std::filesystem::path staging =
-      special ? target : target.parent_path() / fmt::format(".{}.{}.partial", target.filename().string(), ::getpid());
-  const int file = ::open(staging.c_str(),
-                          special ? O_WRONLY | O_CLOEXEC : O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
-  const auto data_bytes = static_cast<std::size_t>(tensor.numel() * itemsize_bytes(tensor.dtype));
-  const bool written =
-      file >= 0 && write_fully(file, prefix.data(), prefix.size()) && write_fully(file, tensor.data, data_bytes);
-  int error = written ? 0 : errno;
-  // Network file systems tell of a full disk as late as here.
-  if (file >= 0 && ::close(file) != 0 && error == 0) error = errno;
-  if (error == 0 && !special && ::rename(staging.c_str(), target.c_str()) != 0) error = errno;
-  if (error == 0) return;
-  if (!special) ::unlink(staging.c_str());
-  throw SystemError(fmt::format("cannot write '{}': {}", path, reason(error)));
+  file.write(prefix.data(), prefix.size());
+  file.write(tensor.data, static_cast<std::size_t>(tensor.numel() * itemsize_bytes(tensor.dtype)));
+  file.commit();
 }
 
 }  // namespace kiln::cli

@@ -27,10 +27,6 @@ Tensor read_npy(const std::string& path);
 /// The dtype an .npy file of `dtype` would hold: itself, or u16/u8 for bf16 and fp8, which NumPy has no dtype for.
 DType npy_storage_dtype(DType dtype) noexcept;
 
-/// Throws what write_npy would throw before it writes: SystemError when the folder of `path` is not there or not
-/// writable.
-void check_npy_destination(const std::string& path);
-
 /// Writes a dense CPU tensor, in format 1.0. A file is replaced as a whole or left as it was; bf16 and fp8 are written
 /// as npy_storage_dtype's bits. SystemError when the file system refuses.
 void write_npy(const std::string& path, const TensorView& tensor);

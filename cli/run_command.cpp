@@ -9,10 +9,12 @@
 
 #include "cli/attribute_text.hpp"
 #include "cli/cache_warning.hpp"
+#include "cli/command_profile.hpp"
 #include "cli/input_file_error.hpp"
 #include "cli/npy.hpp"
 #include "cli/run_report.hpp"
 #include "core/errors.hpp"
+#include "core/output_file.hpp"
 #include "registry/dispatch.hpp"
 #include "registry/random_input.hpp"
 #include "registry/registry.hpp"
@@ -130,7 +132,7 @@ void check_outputs_writable(const OpSpec& spec, const RunOptions& options, const
           "'{}' would hold {}, which NumPy has no dtype for; cast it (kiln run cast --attr dtype=f32), or give "
           "--output-bits to write its bits as {}",
           options.output_files[i], name(outputs[i].dtype), name(stored)));
-    check_npy_destination(options.output_files[i]);
+    check_output_path(options.output_files[i]);
   }
 }
 
@@ -169,6 +171,7 @@ int run_command(const RunOptions& options) {
   if (options.check && !spec.reference)
     throw_value_error(fmt::format("op '{}' has no reference, so --check has nothing to compare with", spec.name));
 
+  CommandProfile profile(options.profile);
   const std::vector<Tensor> host_inputs =
       options.input_files.empty() ? random_inputs(spec, options, attributes) : inputs_from_files(spec, options);
   std::vector<Tensor> inputs = host_inputs;
@@ -195,6 +198,7 @@ int run_command(const RunOptions& options) {
   timing.samples = options.repeat;
   timing.warmup = std::min(2, options.repeat - 1);
   const TimingSummary summary = summarize(time_us(stream, [&] { op(input_views, output_views, stream); }, timing));
+  profile.stop();
 
   std::vector<Tensor> host_outputs = outputs;
   if (device.is_cuda() && (options.check || !options.output_files.empty()))
@@ -210,6 +214,7 @@ int run_command(const RunOptions& options) {
   report.total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   const std::string text = options.json ? to_json_text(report) : to_text(report);
   std::fputs(text.c_str(), stdout);
+  profile.finish(options.json);
   // A kernel that came from the disk says nothing is amiss: a shared cache may well be read-only.
   const auto& kernels = op.report().kernels;
   if (std::any_of(kernels.begin(), kernels.end(), [](const PlanReport::Kernel& kernel) {

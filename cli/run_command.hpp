@@ -18,6 +18,7 @@ struct RunOptions {
   int repeat = 10;
   bool check = false;
   bool output_bits = false;  ///< write bf16 and fp8 outputs as their bits
+  std::string profile;       ///< file for a trace; empty: none
   bool json = false;
 };
 

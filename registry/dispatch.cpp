@@ -12,6 +12,7 @@
 #include "registry/plan.hpp"
 #include "registry/plan_cache.hpp"
 #include "registry/plan_key.hpp"
+#include "registry/profiled_call.hpp"
 #include "registry/registry.hpp"
 #include "registry/tuning.hpp"
 #include "registry/validation.hpp"
@@ -90,6 +91,7 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
                                       const Attributes& attributes, const DispatchOptions& options, TuningPolicy tuning,
                                       Stream stream, Addresses addresses) {
   const OpSpec& spec = Registry::process().get(name);
+  const ProfiledPhase phase(ProfilePhase::plan, spec.name);
   check_inputs(spec, tensors.inputs());
   check_one_device(spec, tensors.inputs(), tensors.outputs());
   const Attributes complete = complete_attributes(spec, attributes);
@@ -141,19 +143,16 @@ std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& 
   return plan;
 }
 
-/// Runs a call; `allocate(meta)` makes each output that was not given and returns its view.
-template <typename Allocate>
+/// Runs a call; `allocate(meta)` makes each output that was not given and returns its view, `launch` is enqueue or
+/// observed_launch.
+template <typename Allocate, typename Launch>
 void run(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
-         const DispatchOptions& options, const Allocate& allocate) {
+         const DispatchOptions& options, const Allocate& allocate, const Launch& launch) {
   CallTensors tensors(name, options.outputs, inputs);
   const Device device = device_of(tensors, options.stream, name);
   const Stream stream = options.stream.value_or(Stream::default_of(device));
   check_stream(name, stream, device);
   const std::shared_ptr<const Plan> plan = find_plan(name, tensors, attributes, options, stream, Addresses::checked);
-  if (is_observed()) [[unlikely]] {
-    keep_while_recording(inputs, stream);
-    keep_while_recording(options.outputs, stream);
-  }
   if (!options.outputs.empty() || plan->outputs.empty()) {
     check_memory(*plan->spec, tensors.all(), plan->num_outputs(), plan->extents);
     launch(*plan, tensors.all(), stream);
@@ -166,6 +165,28 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
   tensors.num_outputs = num_outputs;
   for (std::size_t i = 0; i < num_outputs; ++i) tensors.views[i] = allocate(plan->outputs[i], stream);
   launch(*plan, tensors.all(), stream);
+}
+
+/// Apart from what is not observed, and chosen with one look at the flag.
+template <typename Allocate>
+[[gnu::noinline]] void run_observed(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
+                                    const DispatchOptions& options, const Allocate& allocate) {
+  const ProfiledCall call(name);
+  run(name, inputs, attributes, options, allocate,
+      [&](const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
+        keep_while_recording(inputs, stream);
+        keep_while_recording(options.outputs, stream);
+        observed_launch(plan, tensors, stream);
+      });
+}
+
+template <typename Allocate>
+void run(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
+         const DispatchOptions& options, const Allocate& allocate) {
+  if (is_observed()) [[unlikely]]
+    run_observed(name, inputs, attributes, options, allocate);
+  else
+    run(name, inputs, attributes, options, allocate, enqueue);
 }
 
 Tensor make_output(const TensorMeta& meta, Stream stream, const DispatchOptions& options) {
@@ -210,6 +231,16 @@ inline std::span<const TensorView* const> require_matching(const Plan& plan, std
   const std::span<const TensorView* const> tensors(storage.data(), plan.tensors.size());
   check_memory(*plan.spec, tensors, plan.num_outputs(), plan.extents);
   return tensors;
+}
+
+/// ResolvedOp's call while somebody looks on.
+[[gnu::noinline]] void run_resolved_observed(const Plan& plan, std::span<const TensorView> inputs,
+                                             std::span<const TensorView> outputs, Stream stream) {
+  const ProfiledCall call(plan.spec->name);
+  PlanTensors storage;
+  const auto tensors = matching_tensors(plan, inputs, outputs, "resolved", storage);
+  check_stream(plan.spec->name, stream, plan.device);
+  observed_launch(plan, tensors, stream);
 }
 
 /// What a call of an op returns that makes no outputs.
@@ -266,10 +297,14 @@ std::span<const TensorView* const> matching_tensors(const Plan& plan, std::span<
 
 void ResolvedOp::operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
                             Stream stream) const {
+  if (is_observed()) [[unlikely]] {
+    run_resolved_observed(*plan_, inputs, outputs, stream);
+    return;
+  }
   PlanTensors storage;
   const auto tensors = require_matching(*plan_, inputs, outputs, "resolved", storage);
   check_stream(plan_->spec->name, stream, plan_->device);
-  launch(*plan_, tensors, stream);
+  enqueue(*plan_, tensors, stream);
 }
 
 const PlanReport& ResolvedOp::report() const noexcept {

@@ -1,17 +1,21 @@
 #include "registry/observed_launch.hpp"
 
 #include "registry/plan.hpp"
+#include "registry/profiled_call.hpp"
 #include "registry/recorded_plan.hpp"
 #include "runtime/recording.hpp"
 
 namespace kiln {
 
 void observed_launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
+  ProfiledCall* const call = ProfiledCall::current();
+  if (call != nullptr) call->before_launch(&plan, stream);
   if (const auto recording = Recording::of_work(stream, plan.spec->name)) {
     record_launch(*recording, plan, tensors, stream);
-    return;
+  } else {
+    enqueue(plan, tensors, stream);
   }
-  enqueue(plan, tensors, stream);
+  if (call != nullptr) call->after_launch();
 }
 
 void keep_while_recording(std::span<const Tensor> tensors, Stream stream) {

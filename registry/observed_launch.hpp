@@ -9,7 +9,7 @@ namespace kiln {
 
 struct Plan;
 
-/// launch() of registry/plan.hpp while a recording or a profiler is active anywhere in the process.
+/// enqueue() of registry/plan.hpp while a recording or a profiler is active anywhere in the process.
 void observed_launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
 
 /// Lets the recording that `stream` belongs to, if it does to one, keep the tensors' owners: their memory must outlive

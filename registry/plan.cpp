@@ -13,12 +13,11 @@
 #include "compiler/compiler.hpp"
 #include "core/errors.hpp"
 #include "registry/kernel_cache.hpp"
-#include "registry/observed_launch.hpp"
 #include "registry/plan_steps.hpp"
+#include "registry/profiled_call.hpp"
 #include "registry/validation.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/host_memory.hpp"
-#include "runtime/observers.hpp"
 #ifdef KILN_HAS_CUDA
 #include "compiler/nvrtc_compiler.hpp"
 #endif
@@ -73,9 +72,13 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
   report.name = instance_name(request);
   auto loaded = KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), [&] {
     if (loading == Loading::refused) refuse_loading(request.op);
+    std::optional<ProfiledPhase> phase(std::in_place, ProfilePhase::compile, request.op, report.name);
     const ArtifactCache::Found found = ArtifactCache::process().get(request, compiler_for(device.type));
+    if (found.origin != ArtifactCache::Origin::compiled) phase->turned_out(ProfilePhase::load);
     report.artifact_origin = found.origin;
     report.artifact_us = found.elapsed_us;
+    phase.reset();
+    phase.emplace(ProfilePhase::load, request.op, report.name);
     const auto start = std::chrono::steady_clock::now();
     LoadedKernel kernel{load_kernel(*found.artifact, device), found.key.hex()};
     report.load_us =
@@ -232,14 +235,6 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
     detail::log_tuning("op '" + spec.name + "': the tuned config is not used, it failed: " + reason);
   }
   return plan;
-}
-
-void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
-  if (is_observed()) [[unlikely]] {
-    observed_launch(plan, tensors, stream);
-    return;
-  }
-  enqueue(plan, tensors, stream);
 }
 
 void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {

@@ -77,7 +77,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
                                        const Target& target, Device device, const Config* given,
                                        const TunedLookup& tuned = {}, Loading loading = Loading::allowed);
 
-/// The tensors of a call as launch takes them, outputs first.
+/// The tensors of a call as enqueue takes them, outputs first.
 using PlanTensors = std::array<const TensorView*, kMaxTensors>;
 /// Pointers to the tensors of a call, in `storage`, once they are found to be what the plan was made for. UsageError
 /// (value) naming the tensor that is not, with `bound` ("resolved") as what was done with the plan, and for addresses
@@ -90,9 +90,7 @@ void refuse_check(const Plan& plan);
 
 /// Enqueues the plan's kernels over `tensors`, outputs first. Everything was checked before, but for what takes a look
 /// at the device: UsageError(value) for host memory that is not pinned, for a failed LaunchCheck, and for one during
-/// stream capture.
-void launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
-/// The same for nobody but the stream: recordings and profilers are told by launch.
+/// stream capture. Recordings and profilers are told by observed_launch.
 void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
 
 }  // namespace kiln

@@ -20,6 +20,7 @@
 #include "registry/op_timing.hpp"
 #include "registry/output_difference.hpp"
 #include "registry/plan.hpp"
+#include "registry/profiled_call.hpp"
 #include "registry/registry.hpp"
 #include "registry/tuned_config.hpp"
 #include "registry/validation.hpp"
@@ -379,6 +380,7 @@ class OpTuning {
 
 TuneReport tune_locked(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& complete,
                        Stream stream, const Target& target, const TuneOptions& options) {
+  const ProfiledPhase phase(ProfilePhase::tune, spec.name);
   const auto start = std::chrono::steady_clock::now();
   OpTuning tuning(spec, inputs, complete, stream, target, options);
   TuningResult result = tuning.run();

@@ -8,6 +8,7 @@
 #include "core/errors.hpp"
 #include "runtime/capture_turn.hpp"
 #include "runtime/device_access.hpp"
+#include "runtime/observers.hpp"
 #include "runtime/recording.hpp"
 
 #if KILN_HAS_CUDA
@@ -192,9 +193,18 @@ void Graph::launch(Stream stream) const {
   if (stream.device != state.device)
     throw_value_error(fmt::format("a graph recorded on {} was launched on a stream of {}", to_string(state.device),
                                   to_string(stream.device)));
-  std::shared_ptr<Recording> recording;
-  if (is_observed()) [[unlikely]]
-    recording = Recording::of_work(stream, "Graph::launch");
+  if (is_observed()) [[unlikely]] {
+    const std::shared_ptr<Recording> recording = Recording::of_work(stream, "Graph::launch");
+    if (const GraphLaunchObserver observer = graph_launch_observer.load(); observer != nullptr)
+      observer(stream, [&] { launch_state(state, stream, recording.get()); });
+    else
+      launch_state(state, stream, recording.get());
+    return;
+  }
+  launch_state(state, stream, nullptr);
+}
+
+void Graph::launch_state(const State& state, [[maybe_unused]] Stream stream, Recording* recording) {
 #if KILN_HAS_CUDA
   if (state.device.is_cuda()) {
     const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);

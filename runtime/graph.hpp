@@ -12,6 +12,8 @@
 
 namespace kiln {
 
+class Recording;
+
 /// Work of one stream and of those forked off it, recorded once by kiln::capture and replayed with one call. On the CPU
 /// it is the list of recorded calls, with the same meaning.
 ///
@@ -58,6 +60,7 @@ class Graph {
   struct State;
   explicit Graph(std::unique_ptr<State> state) noexcept;
   State& state() const;
+  static void launch_state(const State& state, Stream stream, Recording* recording);
   std::unique_ptr<State> state_;
 };
 

@@ -2,6 +2,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+
+#include "runtime/stream.hpp"
 
 namespace kiln {
 
@@ -22,5 +25,10 @@ class ObserverCount {
   ObserverCount(const ObserverCount&) = delete;
   ObserverCount& operator=(const ObserverCount&) = delete;
 };
+
+/// What a profiler does around each launch of a graph, whose ops it does not see: it calls `launch` once. Null while
+/// there is none; asked only where is_observed().
+using GraphLaunchObserver = void (*)(Stream stream, const std::function<void()>& launch);
+inline std::atomic<GraphLaunchObserver> graph_launch_observer{nullptr};
 
 }  // namespace kiln

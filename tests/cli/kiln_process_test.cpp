@@ -386,5 +386,34 @@ TEST_F(KilnProcessTest, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_THAT(result->standard_error, HasSubstr("standard output cannot be written"));
 }
 
+TEST_F(KilnCpuTest, ProfileWritesATraceAndPrintsTheTable) {
+  const std::string trace = directory_.file("trace.json");
+  for (const char* const command : {"run", "bench"}) {
+    const SubprocessResult result = kiln({command, "add", "--shape", "100x30", "--device", "cpu", "--profile", trace});
+    EXPECT_EQ(result.exit_status, 0) << result.standard_error;
+    EXPECT_THAT(result.standard_output,
+                AllOf(HasSubstr("profile of "), HasSubstr("100x30, 100x30 -> 100x30"), HasSubstr("trace: " + trace)));
+    std::size_t kernels = 0;
+    const json parsed = json::parse(std::ifstream(trace));
+    for (const json& event : parsed.at("traceEvents"))
+      kernels += event.at("ph") == "X" && event.at("cat") == "kernel" && event.at("name") == "add" ? 1 : 0;
+    EXPECT_GE(kernels, 10u);
+    std::filesystem::remove(trace);
+  }
+  json_of({"run", "add", "--shape", "8", "--device", "cpu", "--profile", trace});
+  EXPECT_TRUE(std::filesystem::exists(trace));
+}
+
+TEST_F(KilnCpuTest, ProfileIntoAFileThatCannotBeIsRefusedFirst) {
+  for (const char* const command : {"run", "bench"}) {
+    const std::string error =
+        error_of(2, {command, "add", "--shape", "8", "--device", "cpu", "--profile", directory_.file("no/trace.json")});
+    EXPECT_THAT(error, HasSubstr("--profile: cannot write '"));
+    EXPECT_THAT(error, HasSubstr("there is no folder"));
+    error_of(2, {command, "add", "--shape", "8", "--device", "cpu", "--profile", directory_.path().string()});
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory_.file("cache")));  // nothing was compiled
+}
+
 }  // namespace
 }  // namespace kiln::cli

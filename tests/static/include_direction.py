@@ -37,6 +37,7 @@ KERNEL = re.compile(r"ops/(.*/)?(kernel|functors)[^/]*\.(hpp|cuh)")
 CONFINED = [
     (r"cuda\.h|cuda_.*\.h", r"(runtime/cuda_.*|benchmarks/.*)\.cpp"),
     (r"nvrtc\.h", r"compiler/nvrtc_compiler\.cpp"),
+    (r"nvtx3/.*", r"runtime/nvtx\.cpp"),
     (r"clang/.*|lld/.*", r"compiler/llvm_compiler\.cpp"),
     (r"llvm/.*|llvm-c/.*", r"compiler/llvm_(compiler|pipeline|copies)\.cpp|runtime/orc_loader\.cpp"),
     (r"dlpack/.*", r"core/dlpack\.cpp|tests/core/dlpack_test\.cpp"),
@@ -44,7 +45,7 @@ CONFINED = [
     (r"CLI/.*", r"cli/.*"),
     (
         r"nlohmann/.*",
-        r"(cli|tests|benchmarks)/.*|autotune/database_document\.cpp|registry/(call_trace|tuning_report)\.cpp",
+        r"(cli|tests|benchmarks)/.*|autotune/database_document\.cpp|registry/(call_trace|profile_trace|tuning_report)\.cpp",
     ),
     (r"pybind11/.*|Python\.h|structmember\.h", r"python/bindings/.*"),
     (r"(oneapi/)?tbb/.*|tbb\.h", r"(runtime|benchmarks)/.*\.cpp"),

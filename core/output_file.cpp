@@ -1,0 +1,87 @@
+#include "core/output_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "core/errors.hpp"
+
+namespace kiln {
+namespace {
+
+std::string reason(int error) {
+  return std::error_code(error, std::generic_category()).message();
+}
+
+/// Through symbolic links, so that the rename replaces the file a link names and not the link.
+std::filesystem::path resolved(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  return error ? std::filesystem::path(path) : target;
+}
+
+/// /dev/stdout and named pipes cannot be replaced by a rename.
+bool is_special(const std::filesystem::path& target) {
+  std::error_code ignored;
+  return std::filesystem::exists(target, ignored) && !std::filesystem::is_regular_file(target, ignored);
+}
+
+}  // namespace
+
+void check_output_path(const std::string& path) {
+  const std::filesystem::path target = resolved(path);
+  std::error_code error;
+  if (std::filesystem::is_directory(target, error))
+    throw SystemError(fmt::format("cannot write '{}': it is a folder", path));
+  const std::filesystem::path folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+  if (!std::filesystem::is_directory(folder, error))
+    throw SystemError(fmt::format("cannot write '{}': there is no folder '{}'", path, folder.string()));
+  const std::filesystem::path& written = is_special(target) ? target : folder;
+  if (::access(written.c_str(), W_OK) != 0)
+    throw SystemError(
+        fmt::format("cannot write '{}': '{}' is not writable: {}", path, written.string(), reason(errno)));
+}
+
+OutputFile::OutputFile(std::string path) : path_(std::move(path)), target_(resolved(path_)) {
+  check_output_path(path_);
+  if (is_special(target_)) {
+    file_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    staging_ = target_.parent_path() / fmt::format(".{}.{}.partial", target_.filename().string(), ::getpid());
+    file_ = ::open(staging_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  }
+  if (file_ < 0) fail(errno);
+}
+
+OutputFile::~OutputFile() {
+  if (file_ >= 0) ::close(file_);
+  if (!staging_.empty()) ::unlink(staging_.c_str());
+}
+
+void OutputFile::write(const void* bytes, std::size_t size_bytes) {
+  std::size_t done = 0;
+  while (done < size_bytes) {
+    const ssize_t count = ::write(file_, static_cast<const char*>(bytes) + done, size_bytes - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(errno);
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+void OutputFile::commit() {
+  // Network file systems tell of a full disk as late as here.
+  if (::close(std::exchange(file_, -1)) != 0) fail(errno);
+  if (staging_.empty()) return;
+  if (::rename(staging_.c_str(), target_.c_str()) != 0) fail(errno);
+  staging_.clear();
+}
+
+void OutputFile::fail(int error) const {
+  throw SystemError(fmt::format("cannot write '{}': {}", path_, reason(error)));
+}
+
+}  // namespace kiln

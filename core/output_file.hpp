@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+namespace kiln {
+
+/// Throws what an OutputFile of `path` would throw before it writes: SystemError when the folder of `path` is not there
+/// or not writable.
+void check_output_path(const std::string& path);
+
+/// A file that takes its place as a whole at `commit`; before that, and when writing fails, whatever was there stays as
+/// it was. A symbolic link is followed; /dev/stdout and named pipes are written as they are.
+class OutputFile {
+ public:
+  /// SystemError as check_output_path.
+  explicit OutputFile(std::string path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  /// SystemError when the file system refuses.
+  void write(const void* bytes, std::size_t size_bytes);
+  /// Once, after the last write. SystemError when the file system refuses.
+  void commit();
+
+ private:
+  [[noreturn]] void fail(int error) const;
+
+  std::string path_;  ///< as given, for messages
+  std::filesystem::path target_;
+  std::filesystem::path staging_;  ///< empty: written in place, or done
+  int file_ = -1;
+};
+
+}  // namespace kiln

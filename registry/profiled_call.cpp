@@ -1,0 +1,147 @@
+#include "registry/profiled_call.hpp"
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "core/errors.hpp"
+#include "registry/plan.hpp"
+#include "registry/profile_session.hpp"
+#include "registry/tuning.hpp"
+#include "runtime/nvtx.hpp"
+
+namespace kiln {
+namespace {
+
+constinit thread_local ProfiledCall* current_call = nullptr;
+constinit thread_local ProfiledPhase* current_phase = nullptr;
+
+ProfileTime now() noexcept {
+  return std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+ProfiledCall* ProfiledCall::current() noexcept {
+  return current_call;
+}
+
+ProfiledCall::ProfiledCall(std::string_view op) : outer_(std::exchange(current_call, this)) {
+  if (detail::inside_tuning()) return;
+  const ThreadRecorder* const recorder = ProfileSession::recorder();
+  if (recorder == nullptr) return;
+  session_ = recorder->session_number;
+  record_.region = recorder->region;
+  is_nvtx_range_ = recorder->options.nvtx;
+  if (is_nvtx_range_) push_nvtx_range(std::string(op).c_str());
+  record_.start = now();
+}
+
+ProfiledCall::~ProfiledCall() {
+  record_.end = now();
+  current_call = outer_;
+  if (is_nvtx_range_) pop_nvtx_range();
+  if (session_ == 0) return;
+  ThreadRecorder* const recorder = ProfileSession::recorder(session_);
+  if (recorder == nullptr) return;
+  const std::lock_guard lock(recorder->mutex);
+  if (recorder->session != nullptr) add_to(*recorder);
+}
+
+void ProfiledCall::add_to(ThreadRecorder& recorder) {
+  ThreadRecords& records = recorder.records;
+  if (!is_done_) {
+    ++records.failed;
+    return;
+  }
+  if (!recorder.make_room()) return;
+  if (!record_.stream.device.is_cuda() && !record_.captured) {
+    record_.device_start = record_.launch_start;
+    record_.device_us = to_us(record_.launch_end - record_.launch_start);
+  }
+  try {
+    if (const Plan* const plan = record_.plan; plan != nullptr)
+      if (auto& kept = records.plans[plan]; kept == nullptr) kept = plan->shared_from_this();
+    records.calls.push_back(record_);
+    if (start_.has_value() && stop_.has_value())
+      recorder.device_times.add(records.calls.size() - 1, *std::move(start_), *std::move(stop_));
+  } catch (const std::bad_alloc&) {
+    ++records.dropped;
+  }
+}
+
+void ProfiledCall::before_launch(const Plan* plan, Stream stream) {
+  if (session_ == 0) return;
+  const ProfileTime start = now();
+  record_.plan = plan;
+  record_.stream = stream;
+  try {
+    record_.captured = is_capturing(stream);
+    if (stream.device.is_cuda() && !record_.captured) start_events(stream);
+  } catch (const DeviceError&) {
+    start_.reset();  // the launch itself will say what is wrong
+  }
+  record_.launch_start = now();
+  record_.own += record_.launch_start - start;
+}
+
+void ProfiledCall::start_events(Stream stream) {
+  ThreadRecorder* const recorder = ProfileSession::recorder(session_);
+  if (recorder == nullptr || !recorder->options.device_time) return;
+  {
+    const std::lock_guard lock(recorder->mutex);
+    if (recorder->session == nullptr) return;
+    stop_.emplace(recorder->device_times.take(stream.device, recorder->records.calls));
+    start_.emplace(recorder->device_times.take(stream.device, recorder->records.calls));
+  }
+  start_->record(stream);
+}
+
+void ProfiledCall::after_launch() {
+  if (session_ == 0) return;
+  record_.launch_end = now();
+  is_done_ = true;
+  if (!start_.has_value()) return;
+  try {
+    stop_->record(record_.stream);
+  } catch (const DeviceError&) {
+    stop_.reset();
+  }
+  record_.own += now() - record_.launch_end;
+}
+
+ProfiledPhase::ProfiledPhase(ProfilePhase phase, std::string_view op, std::string_view kernel)
+    : outer_(std::exchange(current_phase, this)), call_(current_call) {
+  // A tuning is one phase; what it does in order to measure is none.
+  if (detail::inside_tuning() && phase != ProfilePhase::tune) return;
+  const ThreadRecorder* const recorder = ProfileSession::recorder();
+  if (recorder == nullptr) return;
+  session_ = recorder->session_number;
+  record_ = {phase, std::string(op), std::string(kernel), now(), {}, 0, recorder->region};
+}
+
+ProfiledPhase::~ProfiledPhase() {
+  current_phase = outer_;
+  if (session_ == 0) return;
+  record_.end = now();
+  const ProfileDuration duration = record_.end - record_.start;
+  record_.self_us = to_us(duration) - inner_us_;
+  if (outer_ != nullptr) outer_->inner_us_ += to_us(duration);
+  if (call_ != nullptr && (outer_ == nullptr || outer_->call_ != call_)) call_->add_cold(duration);
+  ThreadRecorder* const recorder = ProfileSession::recorder(session_);
+  if (recorder == nullptr) return;
+  const std::lock_guard lock(recorder->mutex);
+  if (recorder->session != nullptr) recorder->records.phases.push_back(std::move(record_));
+}
+
+void profiled_graph_launch(Stream stream, const std::function<void()>& launch) {
+  ProfiledCall call("graph");
+  call.before_launch(nullptr, stream);
+  launch();
+  call.after_launch();
+}
+
+}  // namespace kiln
