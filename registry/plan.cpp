@@ -35,6 +35,7 @@ ContentHash kernel_key(const Variant& variant, const CompileRequest& request, co
       .field(instance)
       .field(request.num_warps)
       .field(request.vector_width)
+      .field(std::int64_t{request.overlaps_previous})
       .field(to_string(device))
       .digest();
 }
@@ -78,7 +79,10 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
     return kernel;
   });
   report.artifact_key = loaded->artifact_key;
-  return {std::move(loaded), launch.geometry, launch.arguments,
+  report.overlaps_previous = request.overlaps_previous;
+  LaunchGeometry geometry = launch.geometry;
+  geometry.overlaps_previous = request.overlaps_previous;
+  return {std::move(loaded), geometry, launch.arguments,
           TensorMapSet(launch.arguments.tensor_maps(), data.data(), device)};
 }
 
@@ -147,7 +151,7 @@ void run_check(const Plan& plan, const CallPointers& data, Stream stream) {
 }  // namespace
 
 Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
-              const TunedLookup& tuned) {
+              const TunedLookup& tuned, bool overlap_previous) {
   Choice choice;
   const auto serving = std::find_if(spec.variants.begin(), spec.variants.end(),
                                     [&](const Variant& variant) { return variant.serves(call, target); });
@@ -171,6 +175,7 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
     }
   }
   choice.plan = serving->plan(call, choice.config, target);
+  const bool overlaps = overlap_previous && serving->waits_for_previous && can_overlap_previous(target);
   for (const KernelLaunch& launch : choice.plan.launches)
     choice.requests.push_back({.op = spec.name,
                                .configuration = to_string(choice.config),
@@ -181,6 +186,7 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
                                .parameter_types = launch.parameter_types,
                                .num_warps = launch.geometry.num_warps,
                                .vector_width = launch.vector_width,
+                               .overlaps_previous = overlaps,
                                .target = target});
   return choice;
 }
@@ -200,7 +206,7 @@ Target target_of(Device device) {
 
 std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
                                        const Target& target, Device device, const Config* given,
-                                       const TunedLookup& tuned) {
+                                       const TunedLookup& tuned, bool overlap_previous) {
   auto plan = std::make_shared<Plan>();
   plan->spec = &spec;
   plan->device = device;
@@ -221,12 +227,12 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
   }
 
   if (given != nullptr || !tuned) {
-    add_steps(*plan, choose(spec, call, target, given), call);
+    add_steps(*plan, choose(spec, call, target, given, {}, overlap_previous), call);
     return plan;
   }
   const Plan without_steps = *plan;
   try {
-    add_steps(*plan, choose(spec, call, target, nullptr, tuned), call);
+    add_steps(*plan, choose(spec, call, target, nullptr, tuned, overlap_previous), call);
     const PlanReport& report = plan->report;
     if (report.config_source.starts_with("tuned for "))  // other shapes
       detail::log_tuning(fmt::format("op '{}': {}, {}", spec.name, to_string(report.config), report.config_source));
@@ -234,7 +240,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
     // A file of tuned choices must never be what a call fails of. Where the default fails too, that error is the news.
     const std::string reason = error.what();
     *plan = without_steps;
-    add_steps(*plan, choose(spec, call, target, nullptr), call);
+    add_steps(*plan, choose(spec, call, target, nullptr, {}, overlap_previous), call);
     detail::log_tuning("op '" + spec.name + "': the tuned config is not used, it failed: " + reason);
   }
   return plan;
@@ -256,7 +262,10 @@ void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Strea
   for (const std::size_t i : plan.host_tensors) data[i] = host_pointer(plan, i, *tensors[i]);
   if (plan.check.has_value()) [[unlikely]]
     refuse_capture(plan, stream);
-  std::optional<Tensor> workspace;  // freed on the stream, after the last step
+  // Freed on the stream, after the last step. So it is for launches that overlap: one that starts early touches no
+  // memory before the launch ahead of it has ended, and whoever is given the memory next, on this stream or by an event
+  // on another, comes behind the end of whole kernels, never behind the point where one let the next one in.
+  std::optional<Tensor> workspace;
   if (plan.workspace_bytes > 0) {
     auto* const bytes =
         static_cast<std::byte*>(workspace.emplace(empty({plan.workspace_bytes}, DType::u8, stream)).view().data);
