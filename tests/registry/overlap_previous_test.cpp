@@ -6,6 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
+#include <random>
+#include <regex>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,9 +18,10 @@
 #include "compiler/compiler.hpp"
 #include "core/errors.hpp"
 #include "registry/dispatch.hpp"
+#include "registry/plan.hpp"
 #include "registry/plan_cache.hpp"
 #include "registry/registry.hpp"
-#include "registry/user_kernel.hpp"
+#include "registry/validation.hpp"
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
 #ifdef KILN_HAS_CUDA
@@ -98,36 +104,105 @@ std::string_view text_before(std::string_view text, std::span<const std::string_
   return text.substr(0, end);
 }
 
-class OverlapOnNvrtc : public ::testing::TestWithParam<std::string> {};
-
-TEST_P(OverlapOnNvrtc, KernelsWaitBeforeAnythingElse) {
-  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+void expect_wait_first(Compiler& compiler, const CompileRequest& request) {
   // What touches memory, and what could end a program or lead around the wait.
   constexpr std::array<std::string_view, 14> kTooLate{
       "ld.global", "ld.volatile", "ld.relaxed", "ld.acquire", "st.global", "st.volatile", "st.release",
       "atom.",     "red.",        "cp.async",   "prefetch",   "bra",       "ret;",        "exit;"};
-  const OpSpec& spec = Registry::process().get(GetParam());
-  ASSERT_FALSE(spec.examples.empty());
-  const auto compiler = make_nvrtc_compiler();
-  for (const CompileRequest& request : requests_of(spec.name, spec.examples[0], "sm_90a", true)) {
-    SCOPED_TRACE(instance_name(request) + ", " + request.configuration);
-    ASSERT_TRUE(request.overlaps_previous);
-    const std::string ptx = compiler->emit(request, EmitKind::ptx);
-    const std::size_t entry = ptx.find(".entry");
-    ASSERT_NE(entry, std::string::npos);
-    const std::string_view body = std::string_view(ptx).substr(ptx.find('{', entry));
-    const std::string_view first = text_before(body, kTooLate);
-    EXPECT_NE(first.find("griddepcontrol.wait"), std::string_view::npos) << body.substr(0, first.size() + 80);
-    EXPECT_NE(body.find("griddepcontrol.launch_dependents"), std::string_view::npos);
-  }
+  SCOPED_TRACE(instance_name(request) + ", " + request.configuration);
+  ASSERT_TRUE(request.overlaps_previous);
+  const std::string ptx = compiler.emit(request, EmitKind::ptx);
+  const std::size_t entry = ptx.find(".entry");
+  ASSERT_NE(entry, std::string::npos);
+  const std::string_view body = std::string_view(ptx).substr(ptx.find('{', entry));
+  const std::string_view first = text_before(body, kTooLate);
+  EXPECT_NE(first.find("griddepcontrol.wait"), std::string_view::npos) << body.substr(0, first.size() + 80);
+  EXPECT_NE(body.find("griddepcontrol.launch_dependents"), std::string_view::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    AllOps, OverlapOnNvrtc, ::testing::ValuesIn(Registry::process().names()), [](const auto& test) {
-      std::string name = test.param;
-      std::replace_if(name.begin(), name.end(), [](char letter) { return letter == '.' || letter == ':'; }, '_');
-      return name;
-    });
+/// "matmul_kernel" of "kiln::ops::matmul_kernel".
+std::string kernel_name(const CompileRequest& request) {
+  return request.kernel.substr(request.kernel.rfind(':') + 1);
+}
+
+/// Kernels that the files of ops/ declare.
+std::set<std::string> declared_kernels() {
+  const std::regex declaration(R"(void\s+(\w+_kernel)\()");
+  std::set<std::string> kernels;
+  for (const std::string& path : embedded_paths()) {
+    if (!path.starts_with("ops/")) continue;
+    const std::string text = embedded_source(path).text;
+    for (std::sregex_iterator at(text.begin(), text.end(), declaration); at != std::sregex_iterator(); ++at)
+      kernels.insert((*at)[1]);
+  }
+  return kernels;
+}
+
+/// What each variant that serves the call would launch on sm_90a; nothing for an example that the op refuses.
+std::vector<CompileRequest> requests_of_all_variants(const OpSpec& spec, const Example& example) {
+  const Target target = parse_cuda_target("sm_90a");
+  const std::vector<TensorView> inputs = views_of(example);
+  std::vector<CompileRequest> requests;
+  try {
+    const Attributes attributes = complete_attributes(spec, example.attributes);
+    std::vector<TensorView> outputs;
+    for (const TensorMeta& meta : spec.infer(inputs, attributes))
+      outputs.push_back(dense_view(nullptr, meta.dtype, meta.shape, Device::cuda(0)));
+    const OpCall call{inputs, outputs, attributes};
+    OpSpec alone = spec;
+    for (const Variant& variant : spec.variants) {
+      if (!variant.serves(call, target)) continue;
+      alone.variants = {variant};
+      const Choice choice = choose(alone, call, target, nullptr, {}, true);
+      requests.insert(requests.end(), choice.requests.begin(), choice.requests.end());
+    }
+  } catch (const UsageError&) {
+    requests.clear();
+  }
+  return requests;
+}
+
+TEST(OverlapPreviousOnNvrtc, EveryKernelWaitsBeforeAnythingElse) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  constexpr int kRandomExamples = 60;
+  const auto compiler = make_nvrtc_compiler();
+  std::mt19937_64 random(1);
+  // The family of products compiles scales and splits into its kernels: one of each for each op.
+  std::set<std::string> forms, seen;
+  const auto look_at = [&](const std::string& op, const CompileRequest& request) {
+    const bool is_product = request.kernel.find("matmul") != std::string::npos;
+    if (!forms.insert(kernel_name(request) + (is_product ? op : std::string())).second) return;
+    seen.insert(kernel_name(request));
+    expect_wait_first(*compiler, request);
+  };
+  for (const std::string& name : Registry::process().names()) {
+    const OpSpec& spec = Registry::process().get(name);
+    std::vector<Example> examples = spec.examples;
+    for (int i = 0; spec.random_example && i < kRandomExamples; ++i) examples.push_back(spec.random_example(random));
+    for (const Example& example : examples)
+      for (const CompileRequest& request : requests_of_all_variants(spec, example)) look_at(name, request);
+  }
+  const Target target = parse_cuda_target("sm_90a");
+  const auto view = [](DType dtype, const Dims& shape, Device device) {
+    return dense_view(nullptr, dtype, shape, device);
+  };
+  const Device gpu = Device::cuda(0);
+  // So many rows in host memory that they are sorted first.
+  const std::vector<TensorView> rows{view(DType::u8, {65'536, 656}, gpu),
+                                     view(DType::u8, {39'000'000, 656}, Device::cpu()),
+                                     view(DType::i32, {128, 512, 2}, gpu)};
+  for (const CompileRequest& request : compile_requests("sparse_kv_gather", rows, {}, target, nullptr, true))
+    look_at("sparse_kv_gather", request);
+  TensorView transposed = view(DType::f32, {1024, 1024}, gpu);
+  transposed.strides = {1, 1024};
+  for (const CompileRequest& request :
+       compile_requests("copy", std::vector{transposed}, {{"dtype", DType::bf16}}, target, nullptr, true))
+    look_at("copy", request);
+
+  std::vector<std::string> unseen;
+  std::ranges::set_difference(declared_kernels(), seen, std::back_inserter(unseen));
+  EXPECT_EQ(unseen, std::vector<std::string>{"softmax_three_pass_kernel"}) << "all but that of the CPU alone";
+}
 
 TEST(OverlapPreviousOnNvrtc, WithoutTheOptionThereIsNothingOfIt) {
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
