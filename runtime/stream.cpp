@@ -1,5 +1,6 @@
 #include "runtime/stream.hpp"
 
+#include "core/errors.hpp"
 #include "runtime/device_access.hpp"
 #include "runtime/event.hpp"
 
@@ -54,6 +55,14 @@ void wait_stream(Stream stream, Stream other) {
   for (const Device device : {stream.device, other.device})
     if (device.is_cuda()) require_cuda_device(device);
   if (!other.device.is_cuda() || (stream.device == other.device && stream.handle == other.handle)) return;
+  // The driver would refuse both too, and spoil the capture.
+  if (!stream.device.is_cuda() && is_capturing(other))
+    throw_value_error("the host cannot wait for a stream that is being captured: nothing of it runs yet");
+  if (is_capturing(stream) && !is_capturing(other))
+    throw_value_error(
+        "a stream that is being captured cannot wait for one outside of the capture: let it wait before the capture, "
+        "or "
+        "let the other stream wait for it first, which makes that a part of the capture");
   Event mark(other.device);
   mark.record(other);
   mark.wait(stream);

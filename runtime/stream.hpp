@@ -46,7 +46,9 @@ class OwnedStream {
 int stream_priority(Stream stream);
 /// Work enqueued on `stream` from now on starts after all work that is on `other` now; the host goes on. The streams
 /// may be of two devices. Work of the CPU runs on the host: a CPU stream that waits is the host that waits, and there
-/// is never anything to wait for on one.
+/// is never anything to wait for on one. While `other` is captured, `stream` joins the capture. UsageError(value), and
+/// the capture goes on, for a captured stream that shall wait for one outside, and for the host that shall wait for a
+/// captured one.
 void wait_stream(Stream stream, Stream other);
 /// Blocks until the stream's work is done; asynchronous kernel faults surface here as DeviceError.
 void synchronize(Stream stream);

@@ -113,6 +113,24 @@ TEST_F(CudaStream, WaitStreamHoldsBackWhatComesAfter) {
 }
 #endif
 
+TEST_F(CudaStream, WaitsThatWouldSpoilACaptureAreRefused) {
+  const Device device = Device::cuda(0);
+  const OwnedStream stream(device), joined(device), outside(device);
+  const Tensor tensor = empty({64}, DType::u8, stream);
+  synchronize(stream);
+  const Graph graph = Graph::capture(stream, [&] {
+    EXPECT_THROW(wait_stream(stream, outside), UsageError);
+    EXPECT_THROW(wait_stream(Stream::default_of(Device::cpu()), stream), UsageError);
+    wait_stream(joined, stream);
+    EXPECT_TRUE(is_capturing(joined));
+    memset_bytes(tensor, 6, joined);
+    wait_stream(stream, joined);
+  });
+  graph.launch(stream);
+  synchronize(stream);
+  EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), 6);
+}
+
 TEST_F(CudaStream, KnowsWhenItIsCaptured) {
   const OwnedStream stream(Device::cuda(0));
   EXPECT_FALSE(is_capturing(stream));
