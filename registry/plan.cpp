@@ -262,9 +262,9 @@ void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Strea
   for (const std::size_t i : plan.host_tensors) data[i] = host_pointer(plan, i, *tensors[i]);
   if (plan.check.has_value()) [[unlikely]]
     refuse_capture(plan, stream);
-  // Freed on the stream, after the last step. So it is for launches that overlap: one that starts early touches no
-  // memory before the launch ahead of it has ended, and whoever is given the memory next, on this stream or by an event
-  // on another, comes behind the end of whole kernels, never behind the point where one let the next one in.
+  // Freed on the stream, after the last step, where launches overlap too: a kernel that starts early touches nothing
+  // before the one ahead of it has ended, and whoever is given the memory next, here or on another stream, comes behind
+  // the end of whole kernels, never behind the point where one let the next one in.
   std::optional<Tensor> workspace;
   if (plan.workspace_bytes > 0) {
     auto* const bytes =

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -94,8 +96,12 @@ class Worker {
  public:
   Worker(const Place& place, Progress& progress, std::uint64_t seed)
       : place_(place), progress_(progress), random_(seed), capture_stream_(place.device) {
-    bindings_.reserve(kKeptBindings);
+    while (bindings_.size() < kKeptBindings) {
+      const StressCase& one = any_of(place_.cases);
+      bindings_.push_back({&one, one.bind(capture_stream_)});
+    }
     for (int i = 0; i < kGraphs; ++i) record_graph();
+    synchronize(capture_stream_);  // other streams use its memory from here on
   }
 
   /// Some calls on random streams, then all their results.
@@ -156,11 +162,6 @@ class Worker {
   }
 
   void run_resolved(Stream stream) {
-    if (bindings_.size() < kKeptBindings) {
-      const StressCase& one = any_of(place_.cases);
-      bindings_.push_back({&one, one.bind(capture_stream_)});
-      synchronize(capture_stream_);  // its memory is used on other streams from here on
-    }
     BoundCase& bound = any_of(bindings_);
     if (!take(&bound)) return;
     expect(*bound.of, stream, [&](const StressCase& one) {
