@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <limits>
 
@@ -44,6 +45,14 @@ std::string spell(const TemplateArgument& argument) {
   return std::visit(Speller{}, argument);
 }
 
+bool can_overlap_previous(const Target& target) {
+  constexpr std::string_view kPrefix = "sm_";
+  if (target.type != DeviceType::cuda || !target.arch.starts_with(kPrefix)) return false;
+  int capability = 0;
+  std::from_chars(target.arch.data() + kPrefix.size(), target.arch.data() + target.arch.size(), capability);
+  return capability >= 90;
+}
+
 std::string instance_name(const CompileRequest& request) {
   std::string name = checked_name(request.kernel, "kernel name") + "<";
   for (std::size_t i = 0; i < request.template_arguments.size(); ++i)
@@ -72,6 +81,7 @@ ContentHash content_key(const CompileRequest& request, std::string_view compiler
   hasher.field(static_cast<std::int64_t>(request.line_info)).field(static_cast<std::int64_t>(request.debug));
   if (request.target.type == DeviceType::cuda)
     hasher.field(std::int64_t{request.num_warps}).field(std::int64_t{resolved_vector_width(request)});
+  if (request.overlaps_previous) hasher.field("overlaps previous");  // nothing without: keys stay what they were
   for (const KernelSource& source : transitive_sources(request.source)) {
     // Where a user keeps a kernel must not matter, or caches could not move between machines.
     const std::filesystem::path path(source.path);

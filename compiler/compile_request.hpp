@@ -43,9 +43,14 @@ struct CompileRequest {
       0;  ///< elements a GPU thread accesses at once; 0: 16 bytes over the widest dtype among the template arguments
   bool line_info = false;           ///< keep source lines in the machine code, for profilers
   bool debug = debug_by_default();  ///< device_assert is active
+  /// The kernel waits for the one before it on its stream by itself (tl::wait_for_previous), for launches with
+  /// LaunchGeometry::overlaps_previous. Only where can_overlap_previous(target).
+  bool overlaps_previous = false;
   Target target;
 };
 
+/// Whether kernels for `target` may start while the one before them still runs: on sm_90 or newer.
+bool can_overlap_previous(const Target& target);
 /// "kiln::ops::elementwise_kernel<kiln::ops::Add, float, 1024>".
 std::string instance_name(const CompileRequest& request);
 /// `vector_width`, with 0 resolved as documented there.

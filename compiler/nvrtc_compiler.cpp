@@ -246,6 +246,7 @@ class Program {
     options.push_back(fmt::format("--gpu-architecture={}_{}", wants_ptx(request.target) ? "compute" : "sm", number));
     options.push_back(fmt::format("-DKILN_NUM_WARPS={}", request.num_warps));
     options.push_back(fmt::format("-DKILN_VECTOR_WIDTH={}", resolved_vector_width(request)));
+    if (request.overlaps_previous) options.emplace_back("-DKILN_OVERLAPS_PREVIOUS=1");
     if (request.line_info) options.emplace_back("--generate-line-info");
     options.insert(options.end(), extra_options.begin(), extra_options.end());
     std::vector<const char*> option_pointers;

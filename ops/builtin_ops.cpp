@@ -23,6 +23,8 @@ std::vector<OpSpec> builtin_ops() {
         linear::linear_specs, matmul::matmul_specs, normalization::normalization_specs, random::random_specs,
         reduction::reduction_specs, scan::scan_specs}) {
     std::vector<OpSpec> family = specs();
+    for (OpSpec& spec : family)
+      for (Variant& variant : spec.variants) variant.waits_for_previous = true;  // kernels in this folder do
     std::move(family.begin(), family.end(), std::back_inserter(all));
   }
   return all;

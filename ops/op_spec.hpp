@@ -81,6 +81,9 @@ struct Variant {
   /// Whether a valid config could be the best one for a call, as far as the spec can tell: the tuner passes over the
   /// others (tiles of 64 rows where there is one). Empty: every config could.
   std::function<bool(const OpCall&, const Config&, const Target&)> worth_trying = {};
+  /// Every program of its kernels runs tl::wait_for_previous, as tl::program_id does, before it touches memory or
+  /// returns. Launches of a variant that does not promise this never overlap (DispatchOptions::overlap_previous).
+  bool waits_for_previous = false;
 };
 
 struct InputSpec {

@@ -16,6 +16,7 @@
 #include "registry/registry.hpp"
 #include "registry/tuning.hpp"
 #include "registry/validation.hpp"
+#include "runtime/device_info.hpp"
 #include "runtime/observers.hpp"
 
 namespace kiln {
@@ -83,6 +84,15 @@ bool is_left_out(const OpSpec& spec, const CallTensors& tensors, std::size_t ten
          is_absent(*tensors.views[tensor]);
 }
 
+/// Whether the call's launches may overlap what is before them. Drivers before CUDA 12.3 have no such edges in graphs,
+/// so that a capture would fail.
+bool overlaps_previous(const DispatchOptions& options, Device device) {
+  constexpr int kOldestDriver = 12030;
+  if (!options.overlap_previous || !device.is_cuda()) return false;
+  const DeviceInfo& info = device_info(device);
+  return can_overlap_previous(info.target) && info.driver_version >= kOldestDriver;
+}
+
 enum class Addresses { checked, ignored };
 
 /// The plan of a call that no cache knows: validate, build, publish. During a capture it is built only of kernels that
@@ -117,7 +127,8 @@ std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key,
     detail::tune_at_first_use(spec, call, stream, target);
   if (tuning != TuningPolicy::off && options.config == nullptr) trace_call(spec, inputs, attributes, stream.device);
   return PlanCache::process().insert(key, build_plan(spec, call, metas, target, stream.device, options.config,
-                                                     tuned_lookup(spec, call, stream.device, target, tuning), loading));
+                                                     tuned_lookup(spec, call, stream.device, target, tuning), loading,
+                                                     overlaps_previous(options, stream.device)));
 }
 
 std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& tensors, const Attributes& attributes,
@@ -128,7 +139,8 @@ std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& 
   // not pass for one of a call that was tuned.
   if (tuning == TuningPolicy::first_use && (addresses == Addresses::ignored || detail::inside_tuning()))
     tuning = TuningPolicy::use;
-  key.encode(name, tensors.inputs(), tensors.outputs(), attributes, options.config, tuning, stream.device);
+  key.encode(name, tensors.inputs(), tensors.outputs(), attributes, options.config, tuning, stream.device,
+             overlaps_previous(options, stream.device));
   RecentPlans& recent = RecentPlans::of_this_thread();
   if (const auto* plan = recent.find(key)) return *plan;
   std::shared_ptr<const Plan> plan = PlanCache::process().find(key);
@@ -324,14 +336,15 @@ std::vector<TensorMeta> infer_outputs(std::string_view name, std::span<const Ten
 }
 
 std::vector<CompileRequest> compile_requests(std::string_view name, std::span<const TensorView> inputs,
-                                             const Attributes& attributes, const Target& target, const Config* config) {
+                                             const Attributes& attributes, const Target& target, const Config* config,
+                                             bool overlap_previous) {
   const OpSpec& spec = Registry::process().get(name);
   const CallTensors tensors(name, {}, inputs);
   check_inputs(spec, tensors.inputs());
   const Attributes complete = complete_attributes(spec, attributes);
   const std::vector<TensorMeta> metas = spec.infer(inputs, complete);
   const std::vector<TensorView> outputs = dense_outputs(metas, {target.type, 0});
-  return choose(spec, {inputs, outputs, complete}, target, config).requests;
+  return choose(spec, {inputs, outputs, complete}, target, config, {}, overlap_previous).requests;
 }
 
 }  // namespace kiln

@@ -26,6 +26,10 @@ struct DispatchOptions {
   /// for work on the stream. Unset: `empty`. The outputs of a call live with whoever allocates for the caller (torch's
   /// caching allocator).
   const std::function<Tensor(const TensorMeta&, Stream)>* allocate = nullptr;
+  /// Lets the call's kernels start while the work before them on the stream still runs (programmatic dependent launch):
+  /// they wait for its end themselves, so results are those of any call. Takes a GPU of sm_90 or newer with a driver of
+  /// CUDA 12.3 or newer; elsewhere, and for kernels of users, it changes nothing.
+  bool overlap_previous = false;
 };
 
 /// Where a plan's parts came from, for `kiln run` and logs.
@@ -40,6 +44,7 @@ struct PlanReport {
     ArtifactCache::Origin artifact_origin = ArtifactCache::Origin::memory;
     std::int64_t artifact_us = 0;
     std::int64_t load_us = 0;
+    bool overlaps_previous = false;  ///< see DispatchOptions
   };
   std::vector<Kernel> kernels;  ///< none when every output is empty
   Cost cost;
@@ -102,6 +107,6 @@ std::vector<TensorMeta> infer_outputs(std::string_view name, std::span<const Ten
 /// inspect` and compile-only tests.
 std::vector<CompileRequest> compile_requests(std::string_view name, std::span<const TensorView> inputs,
                                              const Attributes& attributes, const Target& target,
-                                             const Config* config = nullptr);
+                                             const Config* config = nullptr, bool overlap_previous = false);
 
 }  // namespace kiln

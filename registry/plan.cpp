@@ -35,6 +35,7 @@ ContentHash kernel_key(const Variant& variant, const CompileRequest& request, co
       .field(instance)
       .field(request.num_warps)
       .field(request.vector_width)
+      .field(std::int64_t{request.overlaps_previous})
       .field(to_string(device))
       .digest();
 }
@@ -86,7 +87,10 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
     return kernel;
   });
   report.artifact_key = loaded->artifact_key;
-  return {std::move(loaded), launch.geometry, launch.arguments,
+  report.overlaps_previous = request.overlaps_previous;
+  LaunchGeometry geometry = launch.geometry;
+  geometry.overlaps_previous = request.overlaps_previous;
+  return {std::move(loaded), geometry, launch.arguments,
           TensorMapSet(launch.arguments.tensor_maps(), data.data(), device)};
 }
 
@@ -140,7 +144,7 @@ void run_check(const Plan& plan, const CallPointers& data, Stream stream) {
 }  // namespace
 
 Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
-              const TunedLookup& tuned) {
+              const TunedLookup& tuned, bool overlap_previous) {
   Choice choice;
   const auto serving = std::find_if(spec.variants.begin(), spec.variants.end(),
                                     [&](const Variant& variant) { return variant.serves(call, target); });
@@ -164,6 +168,7 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
     }
   }
   choice.plan = serving->plan(call, choice.config, target);
+  const bool overlaps = overlap_previous && serving->waits_for_previous && can_overlap_previous(target);
   for (const KernelLaunch& launch : choice.plan.launches)
     choice.requests.push_back({.op = spec.name,
                                .configuration = to_string(choice.config),
@@ -174,6 +179,7 @@ Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, cons
                                .parameter_types = launch.parameter_types,
                                .num_warps = launch.geometry.num_warps,
                                .vector_width = launch.vector_width,
+                               .overlaps_previous = overlaps,
                                .target = target});
   return choice;
 }
@@ -193,7 +199,7 @@ Target target_of(Device device) {
 
 std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
                                        const Target& target, Device device, const Config* given,
-                                       const TunedLookup& tuned, Loading loading) {
+                                       const TunedLookup& tuned, Loading loading, bool overlap_previous) {
   auto plan = std::make_shared<Plan>();
   plan->spec = &spec;
   plan->device = device;
@@ -214,16 +220,16 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
   }
 
   if (given != nullptr || !tuned) {
-    add_steps(*plan, choose(spec, call, target, given), call, loading);
+    add_steps(*plan, choose(spec, call, target, given, {}, overlap_previous), call, loading);
     return plan;
   }
   if (loading == Loading::refused) {  // the default would not be what the call gets at other times
-    add_steps(*plan, choose(spec, call, target, nullptr, tuned), call, loading);
+    add_steps(*plan, choose(spec, call, target, nullptr, tuned, overlap_previous), call, loading);
     return plan;
   }
   const Plan without_steps = *plan;
   try {
-    add_steps(*plan, choose(spec, call, target, nullptr, tuned), call, loading);
+    add_steps(*plan, choose(spec, call, target, nullptr, tuned, overlap_previous), call, loading);
     const PlanReport& report = plan->report;
     if (report.config_source.starts_with("tuned for "))  // other shapes
       detail::log_tuning(fmt::format("op '{}': {}, {}", spec.name, to_string(report.config), report.config_source));
@@ -231,7 +237,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
     // A file of tuned choices must never be what a call fails of. Where the default fails too, that error is the news.
     const std::string reason = error.what();
     *plan = without_steps;
-    add_steps(*plan, choose(spec, call, target, nullptr), call, loading);
+    add_steps(*plan, choose(spec, call, target, nullptr, {}, overlap_previous), call, loading);
     detail::log_tuning("op '" + spec.name + "': the tuned config is not used, it failed: " + reason);
   }
   return plan;
@@ -243,7 +249,10 @@ void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Strea
   point_to_tensors(plan, tensors, data);
   if (plan.check.has_value() && is_capturing(stream)) [[unlikely]]
     refuse_check(plan);
-  std::optional<Tensor> workspace;  // freed on the stream, after the last step
+  // Freed on the stream, after the last step, where launches overlap too: a kernel that starts early touches nothing
+  // before the one ahead of it has ended, and whoever is given the memory next, here or on another stream, comes behind
+  // the end of whole kernels, never behind the point where one let the next one in.
+  std::optional<Tensor> workspace;
   if (plan.workspace_bytes > 0) {
     workspace.emplace(empty({plan.workspace_bytes}, DType::u8, stream));
     point_to_workspaces(plan, workspace->data(), data);

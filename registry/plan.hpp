@@ -58,9 +58,9 @@ struct Choice {
   std::vector<CompileRequest> requests;  ///< of plan.launches
 };
 /// Needs no device. UsageError: not_implemented when no variant serves the call, value for a `given` config outside the
-/// variant's space.
+/// variant's space. `overlap_previous`: see DispatchOptions; without effect where target or variant cannot.
 Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
-              const TunedLookup& tuned = {});
+              const TunedLookup& tuned = {}, bool overlap_previous = false);
 
 /// What to compile for on `device`: its architecture, as PTX where its driver is older than NVRTC's machine code.
 Target target_of(Device device);
@@ -75,7 +75,8 @@ enum class Loading {
 /// outputs, or dense views without data. A tuned config that does not compile or load gives way to the default.
 std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
                                        const Target& target, Device device, const Config* given,
-                                       const TunedLookup& tuned = {}, Loading loading = Loading::allowed);
+                                       const TunedLookup& tuned = {}, Loading loading = Loading::allowed,
+                                       bool overlap_previous = false);
 
 /// The tensors of a call as enqueue takes them, outputs first.
 using PlanTensors = std::array<const TensorView*, kMaxTensors>;

@@ -66,10 +66,11 @@ void PlanKey::add_value(const AttributeValue& value) {
 
 void PlanKey::encode(std::string_view op, std::span<const TensorView* const> inputs,
                      std::span<const TensorView* const> outputs, const Attributes& attributes, const Config* config,
-                     TuningPolicy tuning, Device device) {
+                     TuningPolicy tuning, Device device, bool overlaps_previous) {
   add_text(op);
   add(inputs.size() | outputs.size() << 16 | static_cast<std::uint64_t>(config != nullptr) << 32 |
-      static_cast<std::uint64_t>(tuning) << 40 | static_cast<std::uint64_t>(device.type) << 44 |
+      static_cast<std::uint64_t>(overlaps_previous) << 33 | static_cast<std::uint64_t>(tuning) << 40 |
+      static_cast<std::uint64_t>(device.type) << 44 |
       static_cast<std::uint64_t>(static_cast<std::uint16_t>(device.index)) << 48);
   if (tuning != TuningPolicy::off) add(detail::tuning_generation());
   for (const TensorView* input : inputs) add_tensor(*input);

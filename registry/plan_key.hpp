@@ -25,10 +25,11 @@ class PlanKey {
   PlanKey& operator=(const PlanKey&) = delete;
 
   /// `outputs` is empty when they are to be allocated; `config` is null when it is to be chosen, as `tuning` says;
-  /// `device` is the call's, which no tensor names where there are no inputs.
+  /// `device` is the call's, which no tensor names where there are no inputs; `overlaps_previous`: whether its kernels
+  /// are made for dependent launches.
   void encode(std::string_view op, std::span<const TensorView* const> inputs,
               std::span<const TensorView* const> outputs, const Attributes& attributes, const Config* config,
-              TuningPolicy tuning = TuningPolicy::off, Device device = Device::cpu());
+              TuningPolicy tuning = TuningPolicy::off, Device device = Device::cpu(), bool overlaps_previous = false);
 
   std::span<const std::uint64_t> words() const noexcept {
     return spilled_.empty() ? std::span<const std::uint64_t>(inline_.data(), size_)

@@ -57,7 +57,12 @@ class RelaxedCapture {
 };
 
 // Streams and events. A null stream is the legacy default stream of the current context.
-void* create_stream();
+void* create_stream(int priority);
+int stream_priority(void* stream);
+struct PriorityRange {
+  int least = 0, greatest = 0;
+};
+PriorityRange stream_priority_range();
 void destroy_stream(void* stream) noexcept;
 void synchronize_stream(void* stream);
 /// Also true for a null stream that may not be used because a blocking stream is being captured.

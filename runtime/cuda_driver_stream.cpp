@@ -11,7 +11,9 @@ namespace {
 
 // By their names in the library, as in cuda_driver.cpp.
 #define KILN_STREAM_FUNCTIONS(FUNCTION) \
-  FUNCTION(cuStreamCreate)              \
+  FUNCTION(cuStreamCreateWithPriority)  \
+  FUNCTION(cuStreamGetPriority)         \
+  FUNCTION(cuCtxGetStreamPriorityRange) \
   FUNCTION(cuStreamDestroy_v2)          \
   FUNCTION(cuStreamSynchronize)         \
   FUNCTION(cuStreamWaitEvent)           \
@@ -61,11 +63,26 @@ const char* resolve_stream_functions(void* library) noexcept {
   return missing;
 }
 
-void* create_stream() {
+void* create_stream(int priority) {
   require_driver();
   CUstream stream = nullptr;
-  check(functions.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  // A priority that the device does not have becomes the nearest that it has.
+  check(functions.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, priority), "cuStreamCreateWithPriority");
   return stream;
+}
+
+int stream_priority(void* stream) {
+  require_driver();
+  int priority = 0;
+  check(functions.cuStreamGetPriority(stream_of(stream), &priority), "cuStreamGetPriority");
+  return priority;
+}
+
+PriorityRange stream_priority_range() {
+  require_driver();
+  PriorityRange range;
+  check(functions.cuCtxGetStreamPriorityRange(&range.least, &range.greatest), "cuCtxGetStreamPriorityRange");
+  return range;
 }
 
 void destroy_stream(void* stream) noexcept {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/errors.hpp"
+#include "runtime/cuda_branch_stream.hpp"
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_driver.hpp"
 #include "runtime/device_info.hpp"
@@ -23,7 +24,10 @@ struct Allocation {
   void* context;
   int ordinal;
   bool is_pooled;
-  bool is_graph_node;  ///< allocated while its stream was captured
+  bool is_graph_node;                           ///< allocated while its stream was captured
+  std::shared_ptr<const BranchLoan> loan = {};  ///< of `stream`, where that was lent to a branch
+
+  void* stream_now() const noexcept { return loan == nullptr ? stream : stream_for_frees(*loan).handle; }
 };
 
 /// Memory whose owner went while its stream was being captured: a free would become part of the graph, and the driver
@@ -41,7 +45,7 @@ DeferredFrees& deferred_frees() {
 
 bool is_capturing_now(const Allocation& allocation) noexcept {
   try {
-    return stream_is_capturing(allocation.stream);
+    return stream_is_capturing(allocation.stream_now());
   } catch (const std::exception&) {
     // The driver is shutting down, or the device failed: the free below fails as quietly.
     return false;
@@ -57,7 +61,7 @@ bool try_free(const Allocation& allocation) noexcept {
     return true;
   }
   if (!allocation.is_graph_node && is_capturing_now(allocation)) return false;
-  free_async(allocation.memory, allocation.stream);
+  free_async(allocation.memory, allocation.stream_now());
   return true;
 }
 
@@ -118,6 +122,7 @@ std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream) {
   free_deferred();
   drop_released_holdings();
   if (allocation.is_pooled) {
+    allocation.loan = find_branch_loan(stream);
     allocation.is_graph_node = stream_is_capturing(stream.handle);
     allocation.memory = try_allocate_async(size_bytes, stream.handle);
   } else {

@@ -26,7 +26,9 @@ Event::Event(Device device, bool is_timed) : device_(device), is_timed_(is_timed
 
 Event::~Event() {
 #if KILN_HAS_CUDA
-  if (handle_ != nullptr) cuda::destroy_event(handle_);
+  if (handle_ == nullptr) return;
+  const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
+  cuda::destroy_event(handle_);
 #endif
 }
 
@@ -89,6 +91,7 @@ bool Event::is_done() const {
   refuse_captured();
 #if KILN_HAS_CUDA
   if (handle_ != nullptr) {
+    const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
     const cuda::RelaxedCapture relaxed;  // asking is forbidden while some other stream is captured in global mode
     return cuda::event_is_done(handle_);
   }
@@ -100,6 +103,7 @@ void Event::synchronize() const {
   refuse_captured();
 #if KILN_HAS_CUDA
   if (handle_ == nullptr) return;
+  const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
   const cuda::RelaxedCapture relaxed;  // as in is_done
   cuda::synchronize_event(handle_);
 #endif
@@ -114,7 +118,10 @@ double elapsed_us(const Event& start, const Event& stop) {
                     "in Event(device, true)",
                     to_string(start.device_), to_string(stop.device_)));
 #if KILN_HAS_CUDA
-  if (start.handle_ != nullptr) return cuda::elapsed_us(start.handle_, stop.handle_);
+  if (start.handle_ != nullptr) {
+    const cuda::CurrentContext current(cuda::primary_context(start.device_.index), start.device_.index);
+    return cuda::elapsed_us(start.handle_, stop.handle_);
+  }
 #endif
   return std::chrono::duration<double, std::micro>(stop.recorded_at_ - start.recorded_at_).count();
 }

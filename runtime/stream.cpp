@@ -2,6 +2,7 @@
 
 #include "core/errors.hpp"
 #include "runtime/device_access.hpp"
+#include "runtime/event.hpp"
 #include "runtime/recording.hpp"
 
 #if KILN_HAS_CUDA
@@ -11,19 +12,61 @@
 
 namespace kiln {
 
-OwnedStream::OwnedStream(Device device) : stream_{device, nullptr} {
+StreamPriorityRange stream_priority_range(Device device) {
+  if (!device.is_cuda()) return {};
+  require_cuda_device(device);
+#if KILN_HAS_CUDA
+  const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
+  const cuda::PriorityRange range = cuda::stream_priority_range();
+  return {range.least, range.greatest};
+#else
+  return {};
+#endif
+}
+
+OwnedStream::OwnedStream(Device device, [[maybe_unused]] int priority) : stream_{device, nullptr} {
   if (!device.is_cuda()) return;
   require_cuda_device(device);
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
-  stream_.handle = cuda::create_stream();
+  stream_.handle = cuda::create_stream(priority);
 #endif
 }
 
 OwnedStream::~OwnedStream() {
 #if KILN_HAS_CUDA
-  if (stream_.handle != nullptr) cuda::destroy_stream(stream_.handle);
+  if (stream_.handle == nullptr) return;
+  const cuda::CurrentContext current(cuda::primary_context(stream_.device.index), stream_.device.index);
+  cuda::destroy_stream(stream_.handle);
 #endif
+}
+
+int stream_priority(Stream stream) {
+  if (!stream.device.is_cuda()) return 0;
+  require_cuda_device(stream.device);
+#if KILN_HAS_CUDA
+  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  return cuda::stream_priority(stream.handle);
+#else
+  return 0;
+#endif
+}
+
+void wait_stream(Stream stream, Stream other) {
+  for (const Device device : {stream.device, other.device})
+    if (device.is_cuda()) require_cuda_device(device);
+  if (!other.device.is_cuda() || (stream.device == other.device && stream.handle == other.handle)) return;
+  // The driver would refuse both too, and spoil the capture.
+  if (!stream.device.is_cuda() && is_capturing(other))
+    throw_value_error("the host cannot wait for a stream that is being captured: nothing of it runs yet");
+  if (is_capturing(stream) && !is_capturing(other))
+    throw_value_error(
+        "a stream that is being captured cannot wait for one outside of the capture: let it wait before the capture, "
+        "or "
+        "let the other stream wait for it first, which makes that a part of the capture");
+  Event mark(other.device);
+  mark.record(other);
+  mark.wait(stream);
 }
 
 void synchronize(Stream stream) {

@@ -2,7 +2,7 @@
 
 // The host compiles a kernel with exactly one of KILN_TARGET_CUDA and KILN_TARGET_CPU defined to 1. On CUDA it adds
 // KILN_NUM_WARPS (warps of a program) and KILN_VECTOR_WIDTH (consecutive elements that a thread holds, so that one
-// access moves up to 16 bytes).
+// access moves up to 16 bytes), and KILN_OVERLAPS_PREVIOUS where launches may overlap (tl::wait_for_previous).
 
 #if defined(KILN_TARGET_CUDA)
 #define KILN_KERNEL __global__ __launch_bounds__(32 * KILN_NUM_WARPS)

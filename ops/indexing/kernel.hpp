@@ -122,6 +122,7 @@ KILN_KERNEL void gather_rows_kernel(tl::uint8_t* out, const Index* index, const 
 /// out[i] = x[i] over dense tensors of n elements. Nothing where both are the same memory.
 template <typename T, int BLOCK_SIZE>
 KILN_KERNEL void copy_dense_kernel(T* out, const T* x, tl::int64_t n) {
+  tl::wait_for_previous();
   if (out == x) return;
   tl::cover<BLOCK_SIZE, 4>(
       tl::program_id(0), n,
@@ -132,6 +133,7 @@ KILN_KERNEL void copy_dense_kernel(T* out, const T* x, tl::int64_t n) {
 /// The same for any strides.
 template <typename T, int BLOCK_M, int BLOCK_N>
 KILN_KERNEL void copy_strided_kernel(T* out, const T* x, IndexingIteration iteration) {
+  tl::wait_for_previous();
   if (out == x) return;
   const IndexingTile<BLOCK_M, BLOCK_N> tile(iteration);
   tl::store(out + tile.offsets(0), tl::load(x + tile.offsets(1), tile.mask()), tile.mask());

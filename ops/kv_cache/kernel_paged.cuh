@@ -61,6 +61,7 @@ KILN_DEVICE void gather_packets(char* out, const char* cache, const TableT* tabl
 template <typename Packet, typename Element, typename TableT, typename LengthT, int ROW_BYTES, int PAGE, int IN_FLIGHT>
 KILN_KERNEL void paged_gather_packets_kernel(char* out, const char* cache, const TableT* table, const LengthT* lengths,
                                              PagedGatherIteration it) {
+  tl::wait_for_previous();
   unsigned rest = blockIdx.x;
   const tl::int64_t head = take_coordinate(rest, it.heads);
   const unsigned first = static_cast<unsigned>(take_coordinate(rest, it.parts)) * kBatch<IN_FLIGHT>;
@@ -117,6 +118,7 @@ KILN_KERNEL void paged_append_packets_kernel(const char* key, const char* value,
                                              tl::conditional_t<TABLE, const tl::int64_t, char>* key_cache,
                                              tl::conditional_t<TABLE, const tl::int64_t, char>* value_cache,
                                              const SlotT* slots, PagedAppendIteration it) {
+  tl::wait_for_previous();
   unsigned rest = blockIdx.x;
   const unsigned first = static_cast<unsigned>(take_coordinate(rest, it.parts)) * kBatch<IN_FLIGHT>;
   const tl::int64_t layer = rest / 2;
@@ -162,6 +164,7 @@ KILN_DEVICE void swap_packets(char* to, const char* from, tl::int64_t bytes) {
 /// See swap_blocks_kernel. The programs of axis 0 share the pairs' bytes, those of axis 1 the pairs.
 template <typename Packet, typename Element, typename IndexT, int IN_FLIGHT>
 KILN_KERNEL void swap_blocks_packets_kernel(char* dst, const char* src, const IndexT* mapping, SwapIteration it) {
+  tl::wait_for_previous();
   KILN_NO_UNROLL for (tl::int64_t pair = blockIdx.y; pair < it.pairs; pair += gridDim.y) {
     const tl::int64_t from = mapping[pair * it.pair_stride], to = mapping[pair * it.pair_stride + it.side_stride];
     if (from < 0 || from >= it.num_blocks[0] || to < 0 || to >= it.num_blocks[1]) continue;

@@ -169,6 +169,7 @@ template <typename Index, typename Count, typename Slot, int WIDTH, int LANES, i
           bool NO_ALLOCATE>
 KILN_KERNEL void copy_listed_rows_kernel(unsigned char* dst, const unsigned char* src, const Index* indices,
                                          const Count* counts, Slot* slot_map, RowsIteration it) {
+  tl::wait_for_previous();
   copy_rows_of_any_address<WIDTH, LANES, ROWS, PACKETS, ALIGNMENT, NO_ALLOCATE>(
       dst, src, ListedRows<Index, Count>{indices, counts, it}, slot_map, it);
 }
@@ -176,6 +177,7 @@ KILN_KERNEL void copy_listed_rows_kernel(unsigned char* dst, const unsigned char
 template <typename Slot, int WIDTH, int LANES, int ROWS, int PACKETS, int ALIGNMENT, bool NO_ALLOCATE>
 KILN_KERNEL void copy_sorted_rows_kernel(unsigned char* dst, const unsigned char* src, const int2* sorted,
                                          unsigned* counters, Slot* slot_map, RowsIteration it) {
+  tl::wait_for_previous();
   copy_rows_of_any_address<WIDTH, LANES, ROWS, PACKETS, ALIGNMENT, NO_ALLOCATE>(dst, src, SortedRows{sorted, counters},
                                                                                 slot_map, it);
 }
@@ -185,6 +187,7 @@ KILN_KERNEL void copy_sorted_rows_kernel(unsigned char* dst, const unsigned char
 
 template <int COUNTERS>
 KILN_KERNEL void clear_row_counters_kernel(unsigned* counters) {
+  tl::wait_for_previous();
   KILN_NO_UNROLL for (int i = static_cast<int>(threadIdx.x); i < COUNTERS; i += tl::kNumThreads) counters[i] = 0;
 }
 
@@ -208,6 +211,7 @@ KILN_KERNEL void count_rows_kernel(unsigned* counters, const Index* indices, con
 /// Counters become the places where buckets start. One program of 32 warps.
 template <int BUCKETS>
 KILN_KERNEL void scan_row_counters_kernel(unsigned* counters) {
+  tl::wait_for_previous();
   constexpr int kShare = BUCKETS / tl::kNumThreads;
   static_assert(kShare * 1024 == BUCKETS && tl::kNumWarps == 32, "a warp scans the sums of 32");
   __shared__ unsigned warp_ends[32];

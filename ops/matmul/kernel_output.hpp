@@ -128,6 +128,7 @@ template <typename Epilogue, int kOutOrder, int BLOCK_M, int BLOCK_N, bool kHasB
 KILN_KERNEL void matmul_combine_kernel(const Sum* partial_sums, const Addend* addend, Out* out, const float* scale_a,
                                        const float* scale_b, MatmulIteration it,
                                        MatmulScalars<typename Epilogue::Compute> scalars) {
+  tl::wait_for_previous();
   Epilogue epilogue{scalars};
   if constexpr (Epilogue::kScaled) epilogue.scale(tl::load(scale_a), tl::load(scale_b));
   const ProgramNumber number = static_cast<ProgramNumber>(tl::program_id(0));

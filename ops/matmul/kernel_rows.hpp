@@ -113,6 +113,7 @@ template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, 
 KILN_MATMUL_KERNEL(1)
 void matmul_rows_kernel(const A* a, const B* b, const Addend* addend, Out* out, const float* scale_a,
                         const float* scale_b, MatmulIteration it, MatmulScalars<typename Epilogue::Compute> scalars) {
+  tl::wait_for_previous();
   Epilogue epilogue{scalars};
   if constexpr (Epilogue::kScaled) epilogue.scale(tl::load(scale_a), tl::load(scale_b));
   multiply_rows<kAOrder, kBOrder, kOutOrder, ROWS, BLOCK_N, BLOCK_K, UNROLL, kHasBatch>(epilogue, a, b, addend, out,

@@ -464,6 +464,7 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 1)
   static_assert(32 * KILN_NUM_WARPS == (1 + MATH_GROUPS) * tl::sm90::kWarpgroupThreads,
                 "a warpgroup more than multiply");
   extern __shared__ __align__(1024) unsigned char shared[];
+  tl::wait_for_previous();
   Epilogue epilogue{scalars};
   if constexpr (Epilogue::kScaled) epilogue.scale(*scale_a, *scale_b);
   Kernel kernel{tl::sm90::shared_address(shared),

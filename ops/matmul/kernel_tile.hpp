@@ -81,6 +81,7 @@ template <typename Epilogue, bool kTf32, int kAOrder, int kBOrder, int kOutOrder
 KILN_MATMUL_KERNEL((kInPairs<A, kTf32, BLOCK_M, BLOCK_N> ? 2 : 1))
 void matmul_kernel(const A* a, const B* b, const Addend* addend, Out* out, const float* scale_a, const float* scale_b,
                    MatmulIteration it, MatmulScalars<typename Epilogue::Compute> scalars) {
+  tl::wait_for_previous();
   Epilogue epilogue{scalars};
   if constexpr (Epilogue::kScaled) epilogue.scale(tl::load(scale_a), tl::load(scale_b));
   constexpr tl::DotPrecision kPrecision = kTf32 ? tl::DotPrecision::tf32 : tl::DotPrecision::ieee;

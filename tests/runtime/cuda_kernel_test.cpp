@@ -372,7 +372,7 @@ TEST_F(CudaKernel, RunsOnAForeignStream) {
   const VectorAdd add(device_);
   // As another library would make one, with the context that it finds current.
   const cuda::CurrentContext current(cuda::primary_context(0), 0);
-  void* const foreign = cuda::create_stream();
+  void* const foreign = cuda::create_stream(0);
   add.launch(*kernel, {device_, foreign});
   cuda::synchronize_stream(foreign);
   EXPECT_TRUE(add.is_right());

@@ -3,11 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "core/errors.hpp"
 #include "runtime/device_info.hpp"
+#include "runtime/event.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
+
+#if KILN_HAS_CUDA
+#include "tests/runtime/stream_gate.hpp"
+#endif
 
 namespace kiln {
 namespace {
@@ -26,6 +32,21 @@ TEST(Stream, OfAnAbsentDeviceIsADeviceError) {
   EXPECT_THROW(is_capturing(Stream::default_of(Device::cuda(-1))), DeviceError);
 }
 
+TEST(Stream, HasNoPrioritiesOnTheCpu) {
+  EXPECT_EQ(stream_priority_range(Device::cpu()).least, 0);
+  EXPECT_EQ(stream_priority_range(Device::cpu()).greatest, 0);
+  EXPECT_EQ(stream_priority(OwnedStream(Device::cpu(), -3)), 0);
+  EXPECT_THROW(stream_priority_range(Device::cuda(99)), DeviceError);
+  EXPECT_THROW(stream_priority(Stream::default_of(Device::cuda(99))), DeviceError);
+}
+
+TEST(Stream, WaitsForTheCpuWithoutWork) {
+  const Stream cpu = Stream::default_of(Device::cpu());
+  wait_stream(cpu, cpu);
+  EXPECT_THROW(wait_stream(cpu, Stream::default_of(Device::cuda(99))), DeviceError);
+  EXPECT_THROW(wait_stream(Stream::default_of(Device::cuda(99)), cpu), DeviceError);
+}
+
 class CudaStream : public testing::Test {
  protected:
   void SetUp() override {
@@ -41,6 +62,69 @@ TEST_F(CudaStream, StreamsOfEveryDeviceSynchronize) {
     synchronize(stream);
     synchronize(Stream::default_of(Device::cuda(ordinal)));
   }
+}
+
+TEST_F(CudaStream, PrioritiesAreClamped) {
+  const Device device = Device::cuda(0);
+  const StreamPriorityRange range = stream_priority_range(device);
+  EXPECT_LE(range.greatest, range.least);
+  EXPECT_EQ(stream_priority(OwnedStream(device)), 0);
+  EXPECT_EQ(stream_priority(OwnedStream(device, range.greatest)), range.greatest);
+  EXPECT_EQ(stream_priority(OwnedStream(device, range.greatest - 100)), range.greatest);
+  EXPECT_EQ(stream_priority(OwnedStream(device, range.least + 100)), range.least);
+}
+
+TEST_F(CudaStream, MovesWithItsHandle) {
+  OwnedStream first(Device::cuda(0));
+  void* const handle = first.get().handle;
+  OwnedStream second(std::move(first));
+  EXPECT_EQ(second.get().handle, handle);
+  EXPECT_EQ(first.get().handle, nullptr);  // NOLINT(bugprone-use-after-move)
+  OwnedStream third(Device::cuda(0));
+  third = std::move(second);
+  EXPECT_EQ(third.get().handle, handle);
+  synchronize(third);
+}
+
+#if KILN_HAS_CUDA
+TEST_F(CudaStream, WaitStreamHoldsBackWhatComesAfter) {
+  const Device device = Device::cuda(0);
+  const OwnedStream first(device), second(device);
+  const Tensor source = empty({64}, DType::u8, first), target = empty({64}, DType::u8, first);
+  memset_bytes(source, 1, first);
+  synchronize(first);
+  {
+    StreamGate gate(first);
+    memset_bytes(source, 2, first);
+    wait_stream(second, first);
+    copy(target, source, second);
+    Event copied(device);
+    copied.record(second);
+    EXPECT_FALSE(copied.is_done());
+    gate.open();
+    wait_stream(Stream::default_of(Device::cpu()), second);
+    EXPECT_TRUE(copied.is_done()) << "a CPU stream that waits is the host that waits";
+  }
+  EXPECT_EQ(*to_device(target, Device::cpu()).data_as<std::uint8_t>(), 2);
+}
+#endif
+
+TEST_F(CudaStream, WaitsThatWouldSpoilACaptureAreRefused) {
+  const Device device = Device::cuda(0);
+  const OwnedStream stream(device), joined(device), outside(device);
+  const Tensor tensor = empty({64}, DType::u8, stream);
+  synchronize(stream);
+  const Graph graph = capture(stream, [&] {
+    EXPECT_THROW(wait_stream(stream, outside), UsageError);
+    EXPECT_THROW(wait_stream(Stream::default_of(Device::cpu()), stream), UsageError);
+    wait_stream(joined, stream);
+    EXPECT_TRUE(is_capturing(joined));
+    memset_bytes(tensor, 6, joined);
+    wait_stream(stream, joined);
+  });
+  graph.launch(stream);
+  synchronize(stream);
+  EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), 6);
 }
 
 TEST_F(CudaStream, KnowsWhenItIsCaptured) {

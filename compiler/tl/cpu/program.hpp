@@ -10,6 +10,9 @@ static long long kiln_program[7] __asm__("kiln_program");
 
 namespace kiln::tl {
 
+/// Kernels of the CPU never overlap: nothing, see cuda/program.hpp.
+KILN_DEVICE void wait_for_previous() {}
+
 /// This program's index along a grid axis (0, 1 or 2).
 KILN_DEVICE int64_t program_id(int axis) {
   return kiln_program[axis];

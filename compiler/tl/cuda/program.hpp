@@ -4,9 +4,24 @@
 
 namespace kiln::tl {
 
+/// Under KILN_OVERLAPS_PREVIOUS this program may run while the kernel before it on the stream still does
+/// (LaunchGeometry::overlaps_previous): waits for the end of that one and for what it wrote, then lets the kernel
+/// behind this one start as early. Without it there is nothing to wait for, and this is no instruction. program_id
+/// does it too; a kernel that touches memory or returns before it asks for its id calls this first.
+///
+/// Every program waits, so a kernel ends after the one before it, which ended after the one before that: whoever waits
+/// for one kernel has waited for all before. Waiting before the next kernel is let in, rather than behind, keeps at
+/// most two kernels of a stream on the device. The clobber holds back every access that follows.
+KILN_DEVICE void wait_for_previous() {
+#if defined(KILN_OVERLAPS_PREVIOUS)
+  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /// This program's index along a grid axis (0, 1 or 2). 64 bits wide, so that program_id(0) * BLOCK_SIZE cannot
 /// overflow.
 KILN_DEVICE int64_t program_id(int axis) {
+  wait_for_previous();
   return axis == 0 ? blockIdx.x : axis == 1 ? blockIdx.y : blockIdx.z;
 }
 
