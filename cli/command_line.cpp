@@ -192,12 +192,15 @@ class CommandLine {
         ->type_name("N")
         ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""));
     command.add_flag("--check", run_.check, "Compare with the op's reference on the CPU; exit status 1 when wrong");
+    command.add_flag("--debug", run_.debug,
+                     "Look at one call closely: layouts, NaN and Inf, first and later times, the reference, memory");
     add_json(command, run_.json);
     command.footer(
         "bf16 and fp8 inputs come from .npy files of their bits: --input x.npy (u16) --dtype bf16.\n\nExamples:\n"
         "  kiln run add --shape 4096x4096 --dtype bf16 --check\n"
         "  kiln run add --shape 4096x4096 --shape 4096 --attr alpha=2\n"
         "  kiln run normal --attr size=4096x4096 --attr seed=1\n"
+        "  kiln run softmax --input x.npy --debug\n"
         "  kiln run add --input a.npy --input b.npy --output c.npy --device cpu");
     command.final_callback([this] { action_ = [this] { return run_command(run_); }; });
   }
