@@ -13,6 +13,7 @@
 #include "cli/attribute_text.hpp"
 #include "cli/measuring.hpp"
 #include "cli/random_call.hpp"
+#include "cli/sweep_command.hpp"
 #include "core/errors.hpp"
 #include "core/quantity.hpp"
 #include "core/text_table.hpp"
@@ -40,7 +41,7 @@ class Bench {
         device_(chosen_device(options.device)),
         stream_(Stream::default_of(device_)),
         policy_(measuring_policy(options.measure, options.l2, device_)),
-        budget_s_(parse_budget_s(options.budget)),
+        budget_s_(parse_budget_s(options.budget.empty() ? "3s" : options.budget)),
         attributes_(parse_attributes(spec_, options.call.attributes)) {
     const std::vector<TensorMeta> metas = input_metas(spec_, options.call, attributes_);
     inputs_ = random_inputs(spec_, placeholder_views(metas, device_), attributes_, device_, options.seed);
@@ -163,6 +164,8 @@ class Bench {
 }  // namespace
 
 int bench_command(const BenchOptions& options) {
+  if (options.is_sweep) return sweep_command(options);
+  if (!options.plot.empty()) throw_value_error("--plot draws a sweep; give --sweep too");
   Bench bench(options);
   bench.run();
   std::fputs((options.json ? bench.json().dump(2) + '\n' : bench.text()).c_str(), stdout);

@@ -217,7 +217,14 @@ class CommandLine {
         .add_option("--against", bench_.against,
                     "Take turns with: default (the untuned config), reference, or a CONFIG")
         ->type_name("WHAT");
-    command.add_option("--budget", bench_.budget, "Time at most, like 3s (default 3s)")->type_name("TIME");
+    command
+        .add_option("--sweep", bench_.sweep,
+                    "Many sizes: of a letter in --shape, like N=1:64K, or of the call in bytes, like 1K:256M")
+        ->type_name("[RANGE]")
+        ->expected(0, 1);
+    command.add_option("--plot", bench_.plot, "Draw the sweep (needs python3 with matplotlib)")->type_name("FILE.png");
+    command.add_option("--budget", bench_.budget, "Time at most, like 3s (default 3s; in a sweep 0.5s for each size)")
+        ->type_name("TIME");
     add_measuring(command, bench_.measure, bench_.l2);
     command.add_option("--seed", bench_.seed, "Seed of the random inputs (default 0)")
         ->type_name("N")
@@ -227,8 +234,13 @@ class CommandLine {
         "Samples are taken until the 95% interval of the median is 1% or 0.5 us wide.\n\nExamples:\n"
         "  kiln bench matmul --shape 4096x4096 --dtype bf16\n"
         "  kiln bench sum --shape 4096x4096 --against default\n"
-        "  kiln bench add --shape 1024 --measure graph --l2 hot --config \"BLOCK_SIZE=512 num_warps=2\"");
-    command.final_callback([this] { action_ = [this] { return bench_command(bench_); }; });
+        "  kiln bench add --shape 1024 --measure graph --l2 hot --config \"BLOCK_SIZE=512 num_warps=2\"\n"
+        "  kiln bench add --sweep\n"
+        "  kiln bench rms_norm --shape Nx4096 --shape 4096 --sweep N=1:64K --plot rms_norm.png");
+    command.final_callback([this, &command] {
+      bench_.is_sweep = command.count("--sweep") > 0;
+      action_ = [this] { return bench_command(bench_); };
+    });
   }
 
   static void add_measuring(CLI::App& command, std::string& measure, std::string& l2) {

@@ -25,9 +25,9 @@
 namespace kiln {
 namespace {
 
-constexpr double kSearchBudgetS = 1;   ///< of each op, for the choice of a config
-constexpr double kMeasureBudgetS = 1;  ///< of each op, for the number
-constexpr int kTrialSamples = 3;
+constexpr double kSearchBudgetS = 0.5;   ///< of each op, for the choice of a config
+constexpr double kMeasureBudgetS = 0.5;  ///< of each op, for the number
+constexpr int kTrialSamples = 2;
 constexpr int kOtherValuesTried = 2;  ///< of each tunable
 constexpr std::int64_t kCacheMultiple = 4;
 /// On a GPU so large that a launch's ends do not count, on a CPU so small that it takes no time.
@@ -99,8 +99,7 @@ class RateSearch {
 
   PlanReport consider(const std::optional<Config>& config) {
     const BenchmarkedCall call = prepare(config);
-    call.samples_us(1);
-    const std::vector<double> samples_us = call.samples_us(kTrialSamples);
+    const std::vector<double> samples_us = call.samples_us(kTrialSamples);  // the first of them warms up
     const double time_us = *std::min_element(samples_us.begin(), samples_us.end());
     if (best_us_ == 0 || time_us < best_us_) {
       best_us_ = time_us;
@@ -120,8 +119,8 @@ class RateSearch {
     rate.config = call.report().config;
     rate.bytes = call.report().cost.bytes;
     rate.flops = call.report().cost.flops;
+    rate.best_us = times_us.smallest();
     rate.median_us = times_us.median();
-    rate.interval_us = times_us.median_interval();
     rate.samples = static_cast<std::int64_t>(times_us.size());
     return rate;
   }
@@ -222,13 +221,10 @@ std::string to_string(const MeasuredPeak& peak) {
   const MeasuredRate& best = peak.rates.front();
   std::string text = fmt::format("{:.4g} GB/s by {} {}", peak.bandwidth_gb_s, best.op, best.call);
   if (!best.config.empty()) text += " with " + config_text(best.config);
-  text += fmt::format(", median of {}", best.samples);
-  if (best.samples >= static_cast<std::int64_t>(kFewestForInterval))
-    text += fmt::format(" ({:.4g} to {:.4g})", best.bytes / best.interval_us.high * 1e-3,
-                        best.bytes / best.interval_us.low * 1e-3);
+  text += fmt::format(", best of {} calls over {} each (median {:.4g})", best.samples,
+                      format_bytes(static_cast<std::int64_t>(best.bytes)), best.bytes / best.median_us * 1e-3);
   if (!peak.exceeds_cache)
-    text += fmt::format("; {} of data is less than 4 times the cache of {}, for memory is short",
-                        format_bytes(peak.data_bytes), format_bytes(peak.cache_bytes));
+    text += fmt::format("; less than 4 times the cache of {}, for memory is short", format_bytes(peak.cache_bytes));
   return text;
 }
 

@@ -114,7 +114,7 @@ TEST_F(DebugOpTest, ChangedInputsAreChangedOnce) {
   for (const Device device : devices_) {
     const Tensor total = make_f32(std::vector<float>(300, 10.0F), device);
     const Tensor x = make_f32(std::vector<float>(300, 1.0F), device);
-    const DebugReport report = debug_op("debug_accumulate", {total, x});
+    const DebugReport report = debug_op("debug_accumulate", {total, x}, {{"n", std::int64_t{300}}});
     EXPECT_EQ(report.error, "");
     EXPECT_TRUE(report.ok());
     EXPECT_GT(report.warm_calls, 0);
@@ -170,7 +170,8 @@ TEST_F(DebugOpTest, BuiltInOpsThatChangeInputs) {
 TEST_F(DebugOpTest, AWrongResultIsCountedAndPlaced) {
   Registry::process().register_op(accumulate("debug_wrong", 0.5F));
   for (const Device device : devices_) {
-    const DebugReport report = debug_op("debug_wrong", {make_f32({1, 2}, device), make_f32({1, 2}, device)});
+    const DebugReport report =
+        debug_op("debug_wrong", {make_f32({1, 2}, device), make_f32({1, 2}, device)}, {{"n", std::int64_t{2}}});
     EXPECT_FALSE(report.ok());
     EXPECT_EQ(report.error, "");
     EXPECT_EQ(report.comparisons.at(0).comparison.value().num_wrong, 2);
@@ -190,10 +191,10 @@ TEST_F(DebugOpTest, SaysWhyNothingIsCompared) {
   Registry::process().register_op(failing);
   for (const Device device : devices_) {
     const std::vector<Tensor> inputs{make_f32({1, 2}, device), make_f32({1, 2}, device)};
-    const DebugReport report = debug_op("debug_without_reference", inputs);
+    const DebugReport report = debug_op("debug_without_reference", inputs, {{"n", std::int64_t{2}}});
     EXPECT_TRUE(report.ok());
     EXPECT_THAT(to_string(report), HasSubstr("total: not compared, the op has no reference"));
-    EXPECT_THAT(to_string(debug_op("debug_failing_reference", inputs)),
+    EXPECT_THAT(to_string(debug_op("debug_failing_reference", inputs, {{"n", std::int64_t{2}}})),
                 HasSubstr("total: not compared, the reference failed: no idea"));
     const Tensor wide = view_of(make_f32({1}, device), {std::int64_t{1} << 28}, {0});  // 1 GiB to look at
     const DebugReport large = debug_op("sum", {wide});
