@@ -20,6 +20,8 @@
 #include "core/errors.hpp"
 #include "core/quantity.hpp"
 #include "registry/benchmarked_call.hpp"
+#include "registry/inspection.hpp"
+#include "registry/plan.hpp"
 #include "registry/registry.hpp"
 #include "registry/validation.hpp"
 #include "runtime/device_info.hpp"
@@ -61,9 +63,7 @@ class Sweep {
         pattern_(sweep_pattern(spec_, options.call, range_.variable)),
         values_(sweep_values(range_, [this](std::int64_t value) { return sized_call(value).data_bytes; })) {
     if (!options.config.empty()) config_ = parse_config(options.config);
-    sized_call(values_.front());  // what is wrong with the call is found before anything is measured
-    if (const std::string problem = memory_problem(sized_call(values_.front())); !problem.empty())
-      throw_value_error(fmt::format("--sweep: {}", problem));
+    check_calls();
   }
 
   SweepReport run() {
@@ -106,6 +106,16 @@ class Sweep {
  private:
   SweepRange usual_range() const {
     return {{}, kUsualLowBytes, std::max(kUsualLeastHighBytes, kUsualCacheMultiple * last_level_cache_bytes(device_))};
+  }
+
+  /// What is wrong with the command line is found before anything is measured.
+  void check_calls() const {
+    const SizedCall smallest = sized_call(values_.front());
+    inspect_call(spec_.name, placeholder_views(smallest.inputs, device_), smallest.attributes, target_of(device_),
+                 config_ ? &*config_ : nullptr);
+    if (const std::string problem = memory_problem(smallest); !problem.empty())
+      throw_value_error(fmt::format("--sweep: {}", problem));
+    for (const std::int64_t value : values_) sized_call(value);
   }
 
   SizedCall sized_call(std::int64_t value) const {

@@ -73,13 +73,14 @@ Json rate_json(const MeasuredRate& rate) {
 }
 
 Json point_json(const SweepReport& report, const SweepPoint& point) {
+  const bool has_interval = point.samples >= static_cast<std::int64_t>(kFewestForInterval);
   Json json = {{"value", point.value},
                {"inputs", point.inputs},
                {"data_bytes", point.data_bytes},
                {"bytes", point.bytes},
                {"flops", point.flops},
                {"median_us", point.median_us},
-               {"interval_us", {point.interval_us.low, point.interval_us.high}},
+               {"interval_us", has_interval ? Json{point.interval_us.low, point.interval_us.high} : Json(nullptr)},
                {"samples", point.samples},
                {"gb_s", point.gb_s()},
                {"share_of_peak", share_of_peak(report, point)},

@@ -43,8 +43,8 @@ struct MeasuredPeak {
 /// device; threads that ask meanwhile wait. UsageError(value) for a device that is not there; DeviceError.
 const MeasuredPeak& measured_peak(Device device);
 
-/// What matmul reaches on square matrices of `dtype`, measured like measured_peak and kept like it. UsageError as
-/// matmul for dtypes that it does not take.
+/// The most that matmul reaches on square matrices of `dtype`, of some sizes and configs; kept like measured_peak.
+/// UsageError as matmul for dtypes that it does not take.
 const MeasuredRate& measured_matmul_peak(Device device, DType dtype);
 
 /// "4512 GB/s by sum f32 (268435456) with BLOCK_M=1 ..., best of 60 calls over 1.0 GiB each (median 4498)".

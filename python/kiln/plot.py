@@ -105,21 +105,17 @@ def draw_tuning(reports: Sequence[Report], path: str | None) -> Figure:
 def draw_sweep(report: Report, path: str | None) -> Figure:
     """The rate at each size beside what was measured as the device's peak, and the time of a call."""
     points = report["points"]
-    is_compute_bound = report["is_compute_bound"]
-    kind, unit, peak = ("tflop_s", "TFLOP/s", report["matmul_peak_tflop_s"]) if is_compute_bound else (
-        "gb_s",
-        "GB/s",
-        report["peak_gb_s"],
-    )
+    kind, unit, peak = "gb_s", "GB/s", report["peak_gb_s"]
+    if report["is_compute_bound"]:
+        kind, unit, peak = "tflop_s", "TFLOP/s", report["matmul_peak_tflop_s"]
     sizes = [point["data_bytes"] for point in points]
     figure = new_figure(11, 4.2, path)
     rates, times = figure.subplots(1, 2)
     rates.plot(sizes, [point[kind] for point in points], "o-", ms=4, color=CHOSEN_COLOR)
     rates.axhline(peak, color="0.3", lw=1, label=f"measured peak: {peak:.4g} {unit}")
     rates.set(xscale="log", ylabel=unit, ylim=(0, None))
-    # A median of few samples has no interval: its bounds are null.
-    bounds = [[us if bound is None else bound for bound in point["interval_us"]] for point in points for us in [point["median_us"]]]
     medians = [point["median_us"] for point in points]
+    bounds = [point["interval_us"] or (point["median_us"], point["median_us"]) for point in points]
     below = [max(median - low, 0) for median, (low, _) in zip(medians, bounds)]
     above = [max(high - median, 0) for median, (_, high) in zip(medians, bounds)]
     times.errorbar(sizes, medians, [below, above], fmt=".-", ms=4, lw=1, color=DEFAULT_COLOR)
@@ -253,7 +249,10 @@ def main() -> None:
     kind, source, image = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
         report = json.load(file)
-    {"tuning": draw_tuning, "sweep": draw_sweep}[kind](report, image)
+    if kind == "sweep":
+        draw_sweep(report, image)
+    else:
+        draw_tuning(report, image)
 
 
 if __name__ == "__main__":
