@@ -138,7 +138,7 @@ class Sweep {
   /// Why a call does not fit; empty when it does.
   std::string memory_problem(const SizedCall& call) const {
     const auto problem_on = [&](Device device, double needed_bytes) -> std::string {
-      const std::int64_t free_bytes = memory_usage(device).free_bytes;
+      const std::int64_t free_bytes = memory_usage(device).available_bytes();
       if (needed_bytes <= kShareOfFree * static_cast<double>(free_bytes)) return {};
       return fmt::format("{} takes {} on {}, of whose {} free the sweep uses at most {:.0f}%",
                          describe_inputs(spec_, call.inputs), format_bytes(static_cast<std::int64_t>(needed_bytes)),

@@ -157,7 +157,7 @@ class DebuggedCall {
     const Device device = device_of(inputs_, options_);
     device_info(device);
     stream_ = options_.stream.value_or(Stream::default_of(device));
-    if (is_capturing(stream_))
+    if (stream_.device == device && is_capturing(stream_))
       throw_value_error(fmt::format(
           "op '{}' cannot be debugged while the stream is being captured, for debug_op waits for the stream; call it "
           "before the capture",

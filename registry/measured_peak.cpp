@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -47,21 +47,18 @@ Tensor random_tensor(const Dims& shape, DType dtype, Device device, InputRange r
   return device.is_cuda() ? to_device(host, device) : host;
 }
 
-/// One op over given tensors: finds a good config among a few, then measures it.
-class RateSearch {
+/// One op over given tensors.
+class RateMeasurement {
  public:
-  RateSearch(std::string op, std::vector<TensorView> inputs, Stream stream)
+  RateMeasurement(std::string op, std::vector<TensorView> inputs, Stream stream)
       : op_(std::move(op)), inputs_(std::move(inputs)), stream_(stream) {}
 
-  MeasuredRate run() {
-    const auto start = std::chrono::steady_clock::now();
-    const auto is_over = [&] {
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > kSearchBudgetS;
-    };
-    const PlanReport chosen = consider(std::nullopt);  // what a dispatch takes, tuned or not
+  /// With the best of a few configs: of each tunable some other values are tried, and the best is kept.
+  MeasuredRate with_search() {
+    const PlanReport chosen = consider(std::nullopt);
     for (const auto& [tunable, values] : other_values(chosen))
       for (const std::int64_t value : values) {
-        if (is_over()) return measure();
+        if (sampled_us_ > kSearchBudgetS * 1e6) return measure();
         Config config = best_config_;
         config.set(tunable, value);
         try {
@@ -71,6 +68,24 @@ class RateSearch {
         }
       }
     return measure();
+  }
+
+  /// With the config that a dispatch takes, tuned or not.
+  MeasuredRate measure() const {
+    const BenchmarkedCall call = prepare(best_config_.empty() ? std::nullopt : std::optional(best_config_));
+    const Contender contender{[&](int count) { return call.samples_us(count); }};
+    const SampleSet times_us(take_turns({&contender, 1}, {.budget_s = kMeasureBudgetS}).front().samples_us);
+    MeasuredRate rate;
+    rate.op = op_;
+    for (const TensorView& input : inputs_)
+      rate.call += fmt::format("{}{} {}", rate.call.empty() ? "" : ", ", name(input.dtype), to_string(input.shape));
+    rate.config = call.report().config;
+    rate.bytes = call.report().cost.bytes;
+    rate.flops = call.report().cost.flops;
+    rate.best_us = times_us.smallest();
+    rate.median_us = times_us.median();
+    rate.samples = static_cast<std::int64_t>(times_us.size());
+    return rate;
   }
 
  private:
@@ -103,6 +118,7 @@ class RateSearch {
     const BenchmarkedCall call = prepare(config);
     const std::vector<double> samples_us = call.samples_us(kTrialSamples);  // the first of them warms up
     const double time_us = *std::min_element(samples_us.begin(), samples_us.end());
+    sampled_us_ += std::accumulate(samples_us.begin(), samples_us.end(), 0.0);
     if (best_us_ == 0 || time_us < best_us_) {
       best_us_ = time_us;
       best_config_ = call.report().config;
@@ -110,26 +126,10 @@ class RateSearch {
     return call.report();
   }
 
-  MeasuredRate measure() const {
-    const BenchmarkedCall call = prepare(best_config_.empty() ? std::nullopt : std::optional(best_config_));
-    const Contender contender{[&](int count) { return call.samples_us(count); }};
-    const SampleSet times_us(take_turns({&contender, 1}, {.budget_s = kMeasureBudgetS}).front().samples_us);
-    MeasuredRate rate;
-    rate.op = op_;
-    for (const TensorView& input : inputs_)
-      rate.call += fmt::format("{}{} {}", rate.call.empty() ? "" : ", ", name(input.dtype), to_string(input.shape));
-    rate.config = call.report().config;
-    rate.bytes = call.report().cost.bytes;
-    rate.flops = call.report().cost.flops;
-    rate.best_us = times_us.smallest();
-    rate.median_us = times_us.median();
-    rate.samples = static_cast<std::int64_t>(times_us.size());
-    return rate;
-  }
-
   const std::string op_;
   const std::vector<TensorView> inputs_;
   const Stream stream_;
+  double sampled_us_ = 0;  ///< compiling does not count, for it happens once on a machine
   double best_us_ = 0;
   Config best_config_;
 };
@@ -154,8 +154,8 @@ MeasuredPeak measure_peak(Device device) {
   peak.cache_bytes = last_level_cache_bytes(device);
   const std::int64_t wanted_bytes =
       std::max(kCacheMultiple * peak.cache_bytes, device.is_cuda() ? kLeastGpuBytes : kLeastCpuBytes);
-  const std::int64_t free_bytes =
-      std::min(memory_usage(device).free_bytes, memory_usage(Device::cpu()).free_bytes);  // random data begins there
+  const std::int64_t free_bytes = std::min(memory_usage(device).available_bytes(),
+                                           memory_usage(Device::cpu()).available_bytes());  // random data begins there
   peak.data_bytes = std::min(wanted_bytes, free_bytes / kFreeShare);
   peak.exceeds_cache = peak.data_bytes >= kCacheMultiple * peak.cache_bytes;
   const std::int64_t elements = peak.data_bytes / itemsize_bytes(kStreamed);
@@ -171,9 +171,9 @@ MeasuredPeak measure_peak(Device device) {
     view.data = data.data_as<std::byte>() + index * (elements / parts) / 64 * 64 * itemsize_bytes(kStreamed);
     return view;
   };
-  peak.rates.push_back(RateSearch("sum", {part(1, 0)}, stream).run());
-  peak.rates.push_back(RateSearch("copy", {part(2, 0)}, stream).run());
-  peak.rates.push_back(RateSearch("add", {part(3, 0), part(3, 1)}, stream).run());
+  peak.rates.push_back(RateMeasurement("sum", {part(1, 0)}, stream).with_search());
+  peak.rates.push_back(RateMeasurement("copy", {part(2, 0)}, stream).with_search());
+  peak.rates.push_back(RateMeasurement("add", {part(3, 0), part(3, 1)}, stream).with_search());
   std::sort(peak.rates.begin(), peak.rates.end(),
             [](const MeasuredRate& a, const MeasuredRate& b) { return a.gb_s() > b.gb_s(); });
   peak.bandwidth_gb_s = peak.rates.front().gb_s();
@@ -193,7 +193,7 @@ MeasuredRate measure_matmul(Device device, DType dtype) {
   for (const std::int64_t extent : extents) {
     const Tensor a = random_tensor({extent, extent}, dtype, device, range, /*stream=*/0);
     const Tensor b = random_tensor({extent, extent}, dtype, device, range, /*stream=*/1);
-    MeasuredRate rate = RateSearch(spec.name, {a, b}, stream).run();
+    MeasuredRate rate = RateMeasurement(spec.name, {a, b}, stream).measure();
     if (!best || rate.tflop_s() > best->tflop_s()) best = std::move(rate);
   }
   return *std::move(best);

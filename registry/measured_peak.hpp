@@ -40,10 +40,11 @@ struct MeasuredPeak {
 /// read two and write one (add), each with the best of a few configs, over random data (zeros take less power, and
 /// raise a GPU's clock) of at least four times the last-level cache. `add` is among them since on CPUs it writes past
 /// the caches and copy does not: a peak that ordinary ops exceed would be none. Takes some seconds once per process and
-/// device; threads that ask meanwhile wait. UsageError(value) for a device that is not there; DeviceError.
+/// device, and compiles a few kernels once per machine; threads that ask meanwhile wait. UsageError(value) for a device
+/// that is not there; DeviceError.
 const MeasuredPeak& measured_peak(Device device);
 
-/// The most that matmul reaches on square matrices of `dtype`, of some sizes and configs; kept like measured_peak.
+/// The most that matmul reaches on square matrices of `dtype`, of some sizes, as dispatched; kept like measured_peak.
 /// UsageError as matmul for dtypes that it does not take.
 const MeasuredRate& measured_matmul_peak(Device device, DType dtype);
 
