@@ -38,7 +38,7 @@ void add_tensor(Rows& rows, const char* role, const DebuggedTensor& tensor) {
 }
 
 std::string origin(const PlanReport::Kernel& kernel) {
-  const std::string load = fmt::format("loaded in {}", format_duration_us(static_cast<double>(kernel.load_us)));
+  std::string load = fmt::format("loaded in {}", format_duration_us(static_cast<double>(kernel.load_us)));
   const std::string duration = format_duration_us(static_cast<double>(kernel.artifact_us));
   switch (kernel.artifact_origin) {
     case ArtifactCache::Origin::compiled:

@@ -139,10 +139,10 @@ std::string to_string(const TensorStatistics& statistics, DType dtype) {
   const auto count = [](std::int64_t number, const char* what) {
     return number == 0 ? fmt::format("no {}", what) : fmt::format("{} {}", number, what);
   };
-  const std::string range = statistics.num_finite() == 0
-                                ? "no finite element"
-                                : fmt::format("min {}, max {}, mean {:.6g}", format_element(statistics.min, dtype),
-                                              format_element(statistics.max, dtype), statistics.mean);
+  std::string range = statistics.num_finite() == 0
+                          ? "no finite element"
+                          : fmt::format("min {}, max {}, mean {:.6g}", format_element(statistics.min, dtype),
+                                        format_element(statistics.max, dtype), statistics.mean);
   if (!is_floating(dtype)) return range;
   return fmt::format("{}, {}, {}", range, count(statistics.num_nan, "NaN"), count(statistics.num_inf, "Inf"));
 }
