@@ -14,6 +14,7 @@
 #include "cli/command_profile.hpp"
 #include "cli/measuring.hpp"
 #include "cli/random_call.hpp"
+#include "cli/sweep_command.hpp"
 #include "core/errors.hpp"
 #include "core/quantity.hpp"
 #include "core/text_table.hpp"
@@ -41,7 +42,7 @@ class Bench {
         device_(chosen_device(options.device)),
         stream_(Stream::default_of(device_)),
         policy_(measuring_policy(options.measure, options.l2, device_)),
-        budget_s_(parse_budget_s(options.budget)),
+        budget_s_(parse_budget_s(options.budget.empty() ? "3s" : options.budget)),
         attributes_(parse_attributes(spec_, options.call.attributes)) {
     const std::vector<TensorMeta> metas = input_metas(spec_, options.call, attributes_);
     inputs_ = random_inputs(spec_, placeholder_views(metas, device_), attributes_, device_, options.seed);
@@ -164,6 +165,10 @@ class Bench {
 }  // namespace
 
 int bench_command(const BenchOptions& options) {
+  if (options.is_sweep && !options.profile.empty())
+    throw_value_error("--profile records the calls of one size; leave out --sweep");
+  if (options.is_sweep) return sweep_command(options);
+  if (!options.plot.empty()) throw_value_error("--plot draws a sweep; give --sweep too");
   CommandProfile profile(options.profile);
   Bench bench(options);
   bench.run();

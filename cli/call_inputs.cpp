@@ -48,13 +48,6 @@ std::string like_example(const OpSpec& spec) {
   return spec.examples.empty() ? std::string() : ", like: " + example_command(spec, spec.examples.front());
 }
 
-/// As --attr reads it, without what a shell would take apart.
-std::string attribute_option(const AttributeValue& value) {
-  const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
-  if (list == nullptr) return to_string(value);
-  return list->empty() ? "()" : fmt::format("{}", fmt::join(*list, ","));
-}
-
 bool accepts(const OpSpec& spec, const std::vector<TensorMeta>& metas, const Attributes& attributes) {
   try {
     spec.infer(placeholder_views(metas, Device::cpu()), complete_attributes(spec, attributes));
@@ -159,6 +152,14 @@ std::string signature(const OpSpec& spec) {
   return fmt::format("{}({}) -> {}", spec.name, fmt::join(parts, ", "), fmt::join(result_names(spec), ", "));
 }
 
+std::string attribute_option(const Attributes::Entry& attribute) {
+  const auto* list = std::get_if<std::vector<std::int64_t>>(&attribute.second);
+  const std::string value = list == nullptr ? to_string(attribute.second)
+                            : list->empty() ? "()"
+                                            : fmt::format("{}", fmt::join(*list, ","));
+  return fmt::format("{}={}", attribute.first, value);
+}
+
 std::string example_command(const OpSpec& spec, const Example& example) {
   std::string command = "kiln run " + spec.name;
   const auto all_same = [&](auto&& field) {
@@ -175,8 +176,7 @@ std::string example_command(const OpSpec& spec, const Example& example) {
     command += " --shape " + shape_option(example.inputs[i].shape);
   for (std::size_t i = 0; i < (one_dtype ? once : count); ++i)
     command += fmt::format(" --dtype {}", name(example.inputs[i].dtype));
-  for (const Attributes::Entry& entry : example.attributes.entries())
-    command += fmt::format(" --attr {}={}", entry.first, attribute_option(entry.second));
+  for (const Attributes::Entry& entry : example.attributes.entries()) command += " --attr " + attribute_option(entry);
   return command;
 }
 

@@ -38,6 +38,9 @@ std::string describe_inputs(const OpSpec& spec, const std::vector<TensorMeta>& m
 /// "add(input, other=..., *, alpha=1) -> out".
 std::string signature(const OpSpec& spec);
 
+/// "dim=0,1": as --attr reads it, without what a shell would take apart.
+std::string attribute_option(const Attributes::Entry& attribute);
+
 /// The options that call an op like one of its examples: "kiln run add --shape 4096x4096 --dtype f32".
 std::string example_command(const OpSpec& spec, const Example& example);
 

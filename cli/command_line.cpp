@@ -192,6 +192,8 @@ class CommandLine {
         ->type_name("N")
         ->check(CLI::Range(1, std::numeric_limits<int>::max()).description(""));
     command.add_flag("--check", run_.check, "Compare with the op's reference on the CPU; exit status 1 when wrong");
+    command.add_flag("--debug", run_.debug,
+                     "Look at one call closely: layouts, NaN and Inf, first and later times, the reference, memory");
     add_profile(command, run_.profile);
     add_json(command, run_.json);
     command.footer(
@@ -199,6 +201,7 @@ class CommandLine {
         "  kiln run add --shape 4096x4096 --dtype bf16 --check\n"
         "  kiln run add --shape 4096x4096 --shape 4096 --attr alpha=2\n"
         "  kiln run normal --attr size=4096x4096 --attr seed=1\n"
+        "  kiln run softmax --input x.npy --debug\n"
         "  kiln run add --input a.npy --input b.npy --output c.npy --device cpu");
     command.final_callback([this] { action_ = [this] { return run_command(run_); }; });
   }
@@ -215,7 +218,14 @@ class CommandLine {
         .add_option("--against", bench_.against,
                     "Take turns with: default (the untuned config), reference, or a CONFIG")
         ->type_name("WHAT");
-    command.add_option("--budget", bench_.budget, "Time at most, like 3s (default 3s)")->type_name("TIME");
+    command
+        .add_option("--sweep", bench_.sweep,
+                    "Many sizes: of a letter in --shape, like N=1:64K, or of the call in bytes, like 1K:256M")
+        ->type_name("[RANGE]")
+        ->expected(0, 1);
+    command.add_option("--plot", bench_.plot, "Draw the sweep (needs python3 with matplotlib)")->type_name("FILE.png");
+    command.add_option("--budget", bench_.budget, "Time at most, like 3s (default 3s; in a sweep 0.5s for each size)")
+        ->type_name("TIME");
     add_measuring(command, bench_.measure, bench_.l2);
     command.add_option("--seed", bench_.seed, "Seed of the random inputs (default 0)")
         ->type_name("N")
@@ -226,8 +236,13 @@ class CommandLine {
         "Samples are taken until the 95% interval of the median is 1% or 0.5 us wide.\n\nExamples:\n"
         "  kiln bench matmul --shape 4096x4096 --dtype bf16\n"
         "  kiln bench sum --shape 4096x4096 --against default\n"
-        "  kiln bench add --shape 1024 --measure graph --l2 hot --config \"BLOCK_SIZE=512 num_warps=2\"");
-    command.final_callback([this] { action_ = [this] { return bench_command(bench_); }; });
+        "  kiln bench add --shape 1024 --measure graph --l2 hot --config \"BLOCK_SIZE=512 num_warps=2\"\n"
+        "  kiln bench add --sweep\n"
+        "  kiln bench rms_norm --shape Nx4096 --shape 4096 --sweep N=1:64K --plot rms_norm.png");
+    command.final_callback([this, &command] {
+      bench_.is_sweep = command.count("--sweep") > 0;
+      action_ = [this] { return bench_command(bench_); };
+    });
   }
 
   static void add_profile(CLI::App& command, std::string& profile) {

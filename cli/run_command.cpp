@@ -10,6 +10,7 @@
 #include "cli/attribute_text.hpp"
 #include "cli/cache_warning.hpp"
 #include "cli/command_profile.hpp"
+#include "cli/debug_run.hpp"
 #include "cli/input_file_error.hpp"
 #include "cli/npy.hpp"
 #include "cli/run_report.hpp"
@@ -168,6 +169,7 @@ int run_command(const RunOptions& options) {
   const std::optional<Config> config =
       options.config.empty() ? std::nullopt : std::optional(parse_config(options.config));
   complete_attributes(spec, attributes);
+  check_debug_options(options);
   if (options.check && !spec.reference)
     throw_value_error(fmt::format("op '{}' has no reference, so --check has nothing to compare with", spec.name));
 
@@ -183,6 +185,7 @@ int run_command(const RunOptions& options) {
   DispatchOptions dispatch_options;
   dispatch_options.stream = stream;  // an op without inputs runs where its stream is
   if (config) dispatch_options.config = &*config;
+  if (options.debug) return debug_run(spec, inputs, attributes, dispatch_options);
   const ResolvedOp op = resolve(spec.name, input_views, attributes, dispatch_options);
   check_outputs_writable(spec, options, spec.outputs.empty() ? metas_of(changed_inputs(spec, inputs)) : op.outputs());
 

@@ -17,6 +17,7 @@ struct RunOptions {
   std::uint64_t seed = 0;
   int repeat = 10;
   bool check = false;
+  bool debug = false;        ///< debug_op's report in place of the usual one
   bool output_bits = false;  ///< write bf16 and fp8 outputs as their bits
   std::string profile;       ///< file for a trace; empty: none
   bool json = false;

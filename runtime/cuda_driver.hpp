@@ -80,6 +80,11 @@ double elapsed_us(void* start, void* stop);
 void prepare_memory_pool(int ordinal);
 /// Gives back what the pool keeps and nobody uses.
 void trim_memory_pool(int ordinal);
+/// What the device's default pool keeps, and how much of it is handed out.
+struct PoolUsage {
+  std::int64_t reserved_bytes = 0, used_bytes = 0;
+};
+PoolUsage memory_pool_usage(int ordinal);
 /// Null when memory is short; DeviceError for anything else.
 void* try_allocate_async(std::int64_t size_bytes, void* stream);
 void* try_allocate(std::int64_t size_bytes);

@@ -19,6 +19,7 @@ namespace {
   FUNCTION(cuDeviceGetDefaultMemPool)   \
   FUNCTION(cuMemPoolSetAttribute)       \
   FUNCTION(cuMemPoolTrimTo)             \
+  FUNCTION(cuMemPoolGetAttribute)       \
   FUNCTION(cuMemAllocAsync)             \
   FUNCTION(cuMemFreeAsync)              \
   FUNCTION(cuMemAlloc_v2)               \
@@ -86,6 +87,17 @@ void trim_memory_pool(int ordinal) {
   CUmemoryPool pool = nullptr;
   check(functions.cuDeviceGetDefaultMemPool(&pool, device_of(ordinal)), "cuDeviceGetDefaultMemPool");
   check(functions.cuMemPoolTrimTo(pool, 0), "cuMemPoolTrimTo");
+}
+
+PoolUsage memory_pool_usage(int ordinal) {
+  require_driver();
+  CUmemoryPool pool = nullptr;
+  check(functions.cuDeviceGetDefaultMemPool(&pool, device_of(ordinal)), "cuDeviceGetDefaultMemPool");
+  cuuint64_t reserved_bytes = 0, used_bytes = 0;
+  check(functions.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved_bytes),
+        "cuMemPoolGetAttribute");
+  check(functions.cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used_bytes), "cuMemPoolGetAttribute");
+  return {static_cast<std::int64_t>(reserved_bytes), static_cast<std::int64_t>(used_bytes)};
 }
 
 void* try_allocate_async(std::int64_t size_bytes, void* stream) {

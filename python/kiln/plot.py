@@ -1,7 +1,7 @@
-"""Pictures of tunings and rooflines.
+"""Pictures of tunings, sweeps and rooflines.
 
 In the package: kiln.plot_tuning and kiln.plot_roofline. The kiln command embeds this file and starts it as
-``python3 -c TEXT tuning INPUT.json OUTPUT.png``, so at its top it imports nothing but the standard library.
+``python3 -c TEXT KIND INPUT.json OUTPUT.png``, KIND being tuning or sweep, so at its top it imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -99,6 +99,35 @@ def draw_tuning(reports: Sequence[Report], path: str | None) -> Figure:
     for (times, rates), report in zip(rows, reports):
         draw_times(times, report)
         draw_rates(rates, report)
+    return finish(figure, path)
+
+
+def draw_sweep(report: Report, path: str | None) -> Figure:
+    """The rate at each size beside what was measured as the device's peak, and the time of a call."""
+    points = report["points"]
+    kind, unit, peak = "gb_s", "GB/s", report["peak_gb_s"]
+    if report["is_compute_bound"]:
+        kind, unit, peak = "tflop_s", "TFLOP/s", report["matmul_peak_tflop_s"]
+    sizes = [point["data_bytes"] for point in points]
+    figure = new_figure(11, 4.2, path)
+    rates, times = figure.subplots(1, 2)
+    rates.plot(sizes, [point[kind] for point in points], "o-", ms=4, color=CHOSEN_COLOR)
+    rates.axhline(peak, color="0.3", lw=1, label=f"measured peak: {peak:.4g} {unit}")
+    rates.set(xscale="log", ylabel=unit, ylim=(0, None))
+    medians = [point["median_us"] for point in points]
+    bounds = [point["interval_us"] or (point["median_us"], point["median_us"]) for point in points]
+    below = [max(median - low, 0) for median, (low, _) in zip(medians, bounds)]
+    above = [max(high - median, 0) for median, (_, high) in zip(medians, bounds)]
+    times.errorbar(sizes, medians, [below, above], fmt=".-", ms=4, lw=1, color=DEFAULT_COLOR)
+    times.set(xscale="log", yscale="log", ylabel="us")
+    for axes in (rates, times):
+        axes.set_xlabel("bytes of the call's tensors")
+        axes.set_xscale("log", base=2)
+        axes.grid(True, which="major", lw=0.3)
+        if report["cache_bytes"] and sizes[0] < report["cache_bytes"] < sizes[-1]:
+            axes.axvline(report["cache_bytes"], color="0.6", lw=1, ls="--", label="last-level cache")
+    rates.legend(fontsize=8)
+    figure.suptitle(f"{report['op']} {report['pattern']}: {report['device_name']} ({report['policy']})", fontsize=9)
     return finish(figure, path)
 
 
@@ -216,11 +245,14 @@ def label_roof(axes: Axes, left: float, ridge: float, right: float, roof: Any) -
 
 
 def main() -> None:
-    """``tuning INPUT.json OUTPUT.png``: what the kiln command starts."""
+    """``KIND INPUT.json OUTPUT.png``: what the kiln command starts."""
     kind, source, image = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
-        reports = json.load(file)
-    {"tuning": draw_tuning}[kind](reports, image)
+        report = json.load(file)
+    if kind == "sweep":
+        draw_sweep(report, image)
+    else:
+        draw_tuning(report, image)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,216 @@
+#include "cli/sweep_command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "autotune/turns.hpp"
+#include "cli/attribute_text.hpp"
+#include "cli/measuring.hpp"
+#include "cli/plot.hpp"
+#include "cli/progress_line.hpp"
+#include "cli/random_call.hpp"
+#include "cli/sweep_pattern.hpp"
+#include "cli/sweep_range.hpp"
+#include "cli/sweep_report.hpp"
+#include "core/errors.hpp"
+#include "core/quantity.hpp"
+#include "registry/benchmarked_call.hpp"
+#include "registry/inspection.hpp"
+#include "registry/plan.hpp"
+#include "registry/registry.hpp"
+#include "registry/validation.hpp"
+#include "runtime/device_info.hpp"
+#include "runtime/memory_usage.hpp"
+
+namespace kiln::cli {
+namespace {
+
+constexpr const char* kUsualBudget = "500ms";
+constexpr std::int64_t kUsualLowBytes = std::int64_t{1} << 10;
+constexpr std::int64_t kUsualLeastHighBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kUsualCacheMultiple = 4;
+/// Of the memory that is free; the rest is for what else the process and others do meanwhile.
+constexpr double kShareOfFree = 0.8;
+
+/// A call at one size, before any memory is taken.
+struct SizedCall {
+  std::vector<TensorMeta> inputs;
+  Attributes attributes;
+  double input_bytes = 0;
+  double data_bytes = 0;    ///< inputs and outputs
+  double needed_bytes = 0;  ///< and copies of the inputs that the op changes
+};
+
+double size_bytes(const TensorMeta& meta) {
+  return static_cast<double>(num_elements(meta.shape)) * static_cast<double>(itemsize_bytes(meta.dtype));
+}
+
+class Sweep {
+ public:
+  explicit Sweep(const BenchOptions& options)
+      : options_(options),
+        spec_(Registry::process().get(options.call.op)),
+        device_(chosen_device(options.device)),
+        stream_(Stream::default_of(device_)),
+        policy_(measuring_policy(options.measure, options.l2, device_)),
+        budget_s_(parse_budget_s(options.budget.empty() ? kUsualBudget : options.budget)),
+        range_(options.sweep.empty() ? usual_range() : parse_sweep_range(options.sweep)),
+        pattern_(sweep_pattern(spec_, options.call, range_.variable)),
+        values_(sweep_values(range_, [this](std::int64_t value) { return sized_call(value).data_bytes; })) {
+    if (!options.config.empty()) config_ = parse_config(options.config);
+    check_calls();
+  }
+
+  SweepReport run() {
+    ProgressLine line;
+    line.show(0, "measuring the memory's peak");
+    SweepReport report;
+    report.op = spec_.name;
+    report.variable = pattern_.variable;
+    report.pattern = to_string(pattern_);
+    report.device = to_string(device_);
+    report.device_name = device_info(device_).name;
+    report.policy = to_string(policy_);
+    report.peak = &measured_peak(device_);
+    for (std::size_t i = 0; i < values_.size() && report.ended.empty(); ++i) {
+      line.show(static_cast<double>(i + 1) / static_cast<double>(values_.size() + 1),
+                fmt::format("{}={}", pattern_.variable, values_[i]));
+      const auto end = [&](const Error& error) {
+        if (report.points.empty()) throw;
+        report.ended = fmt::format("{}={}: {}", pattern_.variable, values_[i], error.what());
+      };
+      try {
+        const SizedCall call = sized_call(values_[i]);
+        report.ended = memory_problem(call);
+        if (report.ended.empty()) report.points.push_back(measure(values_[i], call));
+      } catch (const UsageError& error) {
+        end(error);
+      } catch (const DeviceError& error) {  // memory that somebody else took meanwhile
+        end(error);
+      }
+    }
+    if (report.points.empty()) throw_value_error(fmt::format("--sweep: {}", report.ended));
+    const SweepPoint& largest = report.points.back();
+    if (largest.flops > 2 * largest.bytes) {
+      line.show(1, "measuring the peak of matmul");
+      report.matmul_peak = matmul_peak();
+    }
+    return report;
+  }
+
+ private:
+  SweepRange usual_range() const {
+    return {{}, kUsualLowBytes, std::max(kUsualLeastHighBytes, kUsualCacheMultiple * last_level_cache_bytes(device_))};
+  }
+
+  /// What is wrong with the command line is found before anything is measured.
+  void check_calls() const {
+    const SizedCall smallest = sized_call(values_.front());
+    inspect_call(spec_.name, placeholder_views(smallest.inputs, device_), smallest.attributes, target_of(device_),
+                 config_ ? &*config_ : nullptr);
+    if (const std::string problem = memory_problem(smallest); !problem.empty())
+      throw_value_error(fmt::format("--sweep: {}", problem));
+    for (const std::int64_t value : values_) sized_call(value);
+  }
+
+  SizedCall sized_call(std::int64_t value) const {
+    const CallText text = pattern_.at(value);
+    SizedCall call;
+    call.attributes = parse_attributes(spec_, text.attributes);
+    call.inputs = input_metas(spec_, text, call.attributes);
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      const double bytes = size_bytes(call.inputs[i]);
+      call.input_bytes += bytes;
+      if (input_spec(spec_, i).mutated) call.needed_bytes += bytes;
+    }
+    call.data_bytes = call.input_bytes;
+    for (const TensorMeta& output : infer_outputs(spec_.name, placeholder_views(call.inputs, device_), call.attributes))
+      call.data_bytes += size_bytes(output);
+    call.needed_bytes += call.data_bytes;
+    return call;
+  }
+
+  /// Why a call does not fit; empty when it does.
+  std::string memory_problem(const SizedCall& call) const {
+    const auto problem_on = [&](Device device, double needed_bytes) -> std::string {
+      const std::int64_t free_bytes = memory_usage(device).available_bytes();
+      if (needed_bytes <= kShareOfFree * static_cast<double>(free_bytes)) return {};
+      return fmt::format("{} takes {} on {}, of whose {} free the sweep uses at most {:.0f}%",
+                         describe_inputs(spec_, call.inputs), format_bytes(static_cast<std::int64_t>(needed_bytes)),
+                         to_string(device), format_bytes(free_bytes), 100 * kShareOfFree);
+    };
+    std::string problem = problem_on(device_, call.needed_bytes);
+    if (problem.empty() && device_.is_cuda()) problem = problem_on(Device::cpu(), call.input_bytes);  // made there
+    return problem;
+  }
+
+  SweepPoint measure(std::int64_t value, const SizedCall& call) const {
+    const std::vector<Tensor> inputs =
+        random_inputs(spec_, placeholder_views(call.inputs, device_), call.attributes, device_, options_.seed);
+    const std::vector<TensorView> views(inputs.begin(), inputs.end());
+    DispatchOptions options;
+    options.stream = stream_;
+    options.tuning = tuning_policy();
+    if (config_) options.config = &*config_;
+    const BenchmarkedCall benchmarked(spec_.name, views, call.attributes, options, policy_);
+    const Contender contender{[&](int count) { return benchmarked.samples_us(count); }};
+    const SampleSet times_us(take_turns({&contender, 1}, {.budget_s = budget_s_}).front().samples_us);
+    const PlanReport& plan = benchmarked.report();
+    SweepPoint point;
+    point.value = value;
+    point.inputs = describe_inputs(spec_, call.inputs);
+    point.data_bytes = call.data_bytes;
+    point.bytes = plan.cost.bytes;
+    point.flops = plan.cost.flops;
+    point.median_us = times_us.median();
+    point.interval_us = times_us.median_interval();
+    point.samples = static_cast<std::int64_t>(times_us.size());
+    point.config = plan.config.empty() ? "no tunables" : to_string(plan.config);
+    point.config_source = plan.config_source;
+    return point;
+  }
+
+  /// nullptr where matmul does not take the op's dtype.
+  const MeasuredRate* matmul_peak() const {
+    const SizedCall call = sized_call(values_.front());
+    if (call.inputs.empty()) return nullptr;
+    try {
+      return &measured_matmul_peak(device_, call.inputs.front().dtype);
+    } catch (const UsageError&) {
+      return nullptr;
+    }
+  }
+
+  const BenchOptions& options_;
+  const OpSpec& spec_;
+  const Device device_;
+  const Stream stream_;
+  const MeasuringPolicy policy_;
+  const double budget_s_;
+  const SweepRange range_;
+  const SweepPattern pattern_;
+  const std::vector<std::int64_t> values_;
+  std::optional<Config> config_;
+};
+
+}  // namespace
+
+int sweep_command(const BenchOptions& options) {
+  if (!options.against.empty()) throw_value_error("--sweep times one config at each size; leave --against out");
+  if (!options.plot.empty()) check_plot(options.plot);
+  const SweepReport report = Sweep(options).run();
+  if (!options.plot.empty()) plot_png("sweep", to_json(report), options.plot);
+  std::fputs(
+      (options.json ? to_json(report).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n'
+                    : to_text(report))
+          .c_str(),
+      stdout);
+  return 0;
+}
+
+}  // namespace kiln::cli
