@@ -5,15 +5,8 @@
 
 #include "benchmarks/kv_series_op.hpp"
 #include "benchmarks/read_op.hpp"
-#include "registry/dispatch.hpp"
 
 namespace {
-
-struct Call {
-  std::vector<kiln::TensorView> inputs, outputs;
-  kiln::Device device;
-  kiln::ResolvedOp op;
-};
 
 kiln::AttributeValue attribute_value(const std::string& name, const nlohmann::json& value) {
   if (value.is_null()) return std::monostate{};
@@ -59,17 +52,13 @@ void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int n
                          const char* attributes, const char* config) {
   return guarded(static_cast<void*>(nullptr), [&]() -> void* {
     kiln::Device device = kiln::Device::cpu();
-    std::vector<kiln::TensorView> inputs, output_views;
-    std::vector<kiln::Tensor> outputs;
+    std::vector<kiln::TensorView> input_views, output_views;
+    std::vector<kiln::Tensor> inputs, outputs;
     for (int i = 0; i < num_tensors; ++i) {
       const kiln::TensorView view = view_of(tensors[i]);
       if (view.device.is_cuda()) device = view.device;
-      if (i < num_outputs) {
-        outputs.emplace_back(view, nullptr);
-        output_views.push_back(view);
-      } else {
-        inputs.push_back(view);
-      }
+      (i < num_outputs ? outputs : inputs).emplace_back(view, nullptr);
+      (i < num_outputs ? output_views : input_views).push_back(view);
     }
     kiln::Attributes parsed_attributes;
     const nlohmann::json object = nlohmann::json::parse(attributes);
@@ -81,21 +70,24 @@ void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int n
       parsed = kiln::parse_config(config);
       options.config = &parsed;
     }
-    return new Call{inputs, output_views, device, kiln::resolve(name, inputs, parsed_attributes, options)};
+    return new BoundCall{name,         inputs,
+                         outputs,      input_views,
+                         output_views, parsed_attributes,
+                         device,       kiln::resolve(name, input_views, parsed_attributes, options)};
   });
 }
 
 /// The variant and config in use, valid until the next call of this function.
 const char* kiln_bench_config(void* call) {
   static thread_local std::string text;
-  const kiln::PlanReport& report = static_cast<Call*>(call)->op.report();
+  const kiln::PlanReport& report = static_cast<BoundCall*>(call)->op.report();
   text = report.variant + " " + kiln::to_string(report.config);
   return text.c_str();
 }
 
 /// What the call does by its spec's account: floating-point operations and bytes moved.
 void kiln_bench_cost(void* call, double* flops, double* bytes) {
-  const kiln::Cost& cost = static_cast<Call*>(call)->op.report().cost;
+  const kiln::Cost& cost = static_cast<BoundCall*>(call)->op.report().cost;
   *flops = cost.flops;
   *bytes = cost.bytes;
 }
@@ -103,13 +95,13 @@ void kiln_bench_cost(void* call, double* flops, double* bytes) {
 /// On `stream`, for CUDA; the CPU is done when this returns.
 int kiln_bench_launch(void* call, void* stream) {
   return guarded(1, [&] {
-    const Call& bound = *static_cast<Call*>(call);
-    bound.op(bound.inputs, bound.outputs, {bound.device, bound.device.is_cuda() ? stream : nullptr});
+    const BoundCall& bound = *static_cast<BoundCall*>(call);
+    bound({bound.device, bound.device.is_cuda() ? stream : nullptr});
     return 0;
   });
 }
 
 void kiln_bench_free(void* call) {
-  delete static_cast<Call*>(call);
+  delete static_cast<BoundCall*>(call);
 }
 }

@@ -7,8 +7,10 @@
 #include <exception>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/tensor.hpp"
+#include "registry/dispatch.hpp"
 
 /// A tensor as Python hands it over; on the CPU or on CUDA device 0. A null `dtype` is a tensor that is left out.
 struct KilnBenchTensor {
@@ -21,6 +23,18 @@ struct KilnBenchTensor {
 };
 
 kiln::TensorView view_of(const KilnBenchTensor& given);
+
+/// What kiln_bench_resolve makes: a call over memory that Python keeps.
+struct BoundCall {
+  std::string name;
+  std::vector<kiln::Tensor> inputs, outputs;
+  std::vector<kiln::TensorView> input_views, output_views;
+  kiln::Attributes attributes;
+  kiln::Device device;
+  kiln::ResolvedOp op;
+
+  void operator()(kiln::Stream stream) const { op(input_views, output_views, stream); }
+};
 
 /// Of this thread's last call that failed.
 std::string& bridge_error();

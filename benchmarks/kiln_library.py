@@ -183,5 +183,5 @@ class Kiln:
         self.library.kiln_bench_cost(call, ctypes.byref(flops), ctypes.byref(moved))
         run.flops, run.bytes = flops.value, moved.value
         run.config = self.library.kiln_bench_config(call).decode()
-        run.tensors = tensors  # keeps their memory
+        run.handle, run.tensors = call, tensors  # keeps their memory
         return run

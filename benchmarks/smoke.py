@@ -50,6 +50,33 @@ def try_pipeline(kiln):
     assert all(np.array_equal(2 * load, store) for load, store in zip(loads, stores)), "OffloadPipeline: layers differ"
 
 
+def try_chain(kiln):
+    """A chain of calls by dispatch, by resolved op, as a graph and under the profiler gives the same."""
+    x, steps = np.random.default_rng(7).random(1000, dtype=np.float32), []
+    for _ in range(5):
+        steps.append(np.empty_like(x))
+    calls = [kiln.resolve("add", [out], [source, x]) for source, out in zip([x, *steps], steps)]
+    chain = (ctypes.c_void_p * len(calls))(*(call.handle for call in calls)), len(calls), None
+    capture, report = kiln.library.kiln_bench_chain_capture, ctypes.c_char_p()
+    capture.restype = ctypes.c_void_p
+    for name in ("chain_dispatch", "chain_resolved", "chain_profiled", "graph_launch"):
+        getattr(kiln.library, f"kiln_bench_{name}").restype = ctypes.c_double
+    graph = ctypes.c_void_p(capture(*chain))
+    kiln.check(not graph)
+    for enqueue in (
+        lambda: kiln.library.kiln_bench_chain_dispatch(*chain),
+        lambda: kiln.library.kiln_bench_chain_resolved(*chain),
+        lambda: kiln.library.kiln_bench_graph_launch(graph),
+        lambda: kiln.library.kiln_bench_chain_profiled(*chain, ctypes.byref(report)),
+    ):
+        for out in steps:
+            out.fill(np.nan)
+        kiln.check(enqueue() < 0)
+        assert np.allclose(steps[-1], 6 * x), "a chain's result differs"
+    assert b"add" in report.value, report.value
+    kiln.library.kiln_bench_graph_free(graph)
+
+
 def try_series(kiln):
     kiln.register_kv_series(HERE / "kv_series.cuh")
     rows, pairs = np.zeros((4, 16), np.uint8), np.zeros((2, 2), np.int32)
@@ -67,6 +94,7 @@ def main():
     kiln = Kiln(sys.argv[1])
     try_gather(kiln)
     try_pipeline(kiln)
+    try_chain(kiln)
     try_series(kiln)
 
 

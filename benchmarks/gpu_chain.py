@@ -1,0 +1,285 @@
+"""A decode-like chain of 200 small calls: what the host pays for each, and what the whole chain takes, by dispatch, by resolved op and as graphs, beside torch.
+
+    benchmarks/gpu_chain.py build/lib/libkiln_bench.so [--plot FILE.png]
+
+The chain is 50 layers of rms_norm, linear_relu, add and kv_append in bf16. The second part asks how much a graph gains where kernels take longer: chains of
+200 copies of a tensor that fits the caches up to one of a millisecond. Rows of one case are measured in turns, in an order drawn anew for each round.
+"""
+
+import argparse
+import ctypes
+import json
+import pathlib
+import random
+import statistics
+import sys
+import time
+
+import torch
+from kiln_library import Kiln
+
+CALLS = 200
+WIDTH, HEADS, PAGE, PAGES = 1024, 8, 16, 64
+ROUNDS = 100
+MOST_OVER_HAND_GRAPH = 1.05
+MOST_PROFILED_US = 1.0
+
+
+class Chain:
+    """Calls of libkiln_bench.so that are enqueued together; the ways to do so return the host's microseconds."""
+
+    def __init__(self, kiln, calls, stream):
+        self.kiln, self.calls, self.stream = kiln, calls, ctypes.c_void_p(stream.cuda_stream)
+        self.handles = (ctypes.c_void_p * len(calls))(*(call.handle for call in calls))
+        library = kiln.library
+        for name in ("dispatch", "resolved", "profiled"):
+            getattr(library, f"kiln_bench_chain_{name}").restype = ctypes.c_double
+        for kind in ("graph", "hand_graph"):
+            getattr(library, f"kiln_bench_{kind}_launch").restype = ctypes.c_double
+        self.graph = self.recorded("kiln_bench_chain_capture")
+        self.hand_graph = self.recorded("kiln_bench_hand_graph_new")
+
+    def recorded(self, function):
+        make = getattr(self.kiln.library, function)
+        make.restype = ctypes.c_void_p
+        graph = make(self.handles, len(self.calls), self.stream)
+        self.kiln.check(not graph)
+        return ctypes.c_void_p(graph)
+
+    def timed(self, function, *arguments):
+        us = getattr(self.kiln.library, function)(*arguments)
+        self.kiln.check(us < 0)
+        return us
+
+    def ways(self):
+        given = (self.handles, len(self.calls), self.stream)
+        return {
+            "kiln dispatch": lambda: self.timed("kiln_bench_chain_dispatch", *given),
+            "kiln resolved": lambda: self.timed("kiln_bench_chain_resolved", *given),
+            "kiln graph": lambda: self.timed("kiln_bench_graph_launch", self.graph),
+            "graph by hand": lambda: self.timed("kiln_bench_hand_graph_launch", self.hand_graph),
+        }
+
+    def profiled(self):
+        """The host's microseconds of resolved calls while a profiler runs, and its report."""
+        report = ctypes.c_char_p()
+        us = self.timed("kiln_bench_chain_profiled", self.handles, len(self.calls), self.stream, ctypes.byref(report))
+        return us, report.value.decode()
+
+    def free(self):
+        torch.cuda.synchronize()
+        self.kiln.library.kiln_bench_graph_free(self.graph)
+        self.kiln.library.kiln_bench_hand_graph_free(self.hand_graph)
+
+
+def torch_ways(body, stream):
+    """torch's own: `body` called, and captured by torch.cuda.graph."""
+    with torch.cuda.stream(stream):
+        body()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        body()
+
+    def clocked(call):
+        def run():
+            with torch.cuda.stream(stream):
+                started = time.perf_counter_ns()
+                call()
+                return (time.perf_counter_ns() - started) / 1e3
+
+        return run
+
+    return {"torch eager": clocked(body), "torch graph": clocked(graph.replay)}
+
+
+def measured(ways, stream, calls, rounds=ROUNDS):
+    """Of each way: the host's microseconds a call, and those of the whole chain from an idle device to an idle device."""
+    host, whole = ({name: [] for name in ways} for _ in range(2))
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    order, shuffle = list(ways), random.Random(7).shuffle
+    for way in ways.values():
+        way()
+    for _ in range(rounds):
+        shuffle(order)
+        for name in order:
+            torch.cuda.synchronize()
+            events[0].record(stream)
+            host[name].append(ways[name]() / calls)
+            events[1].record(stream)
+            torch.cuda.synchronize()
+            whole[name].append(events[0].elapsed_time(events[1]) * 1e3 / calls)
+    return {name: {"host_us": summary(host[name]), "whole_us": summary(whole[name])} for name in ways}
+
+
+def summary(samples):
+    ordered = sorted(samples)
+    return {
+        "median": statistics.median(ordered),
+        "min": ordered[0],
+        "p10": ordered[len(ordered) // 10],
+        "p90": ordered[len(ordered) * 9 // 10],
+    }
+
+
+def normal(*shape):
+    return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+
+
+class DecodeChain:
+    """50 layers, each with its own weights and cache, so that no layer finds another's in the caches by chance."""
+
+    def __init__(self, batch):
+        self.layers = []
+        x = normal(batch, WIDTH)
+        self.first, self.batch = x, batch
+        for _ in range(CALLS // 4):
+            weight, matrix, bias = normal(WIDTH), normal(WIDTH, WIDTH) / WIDTH**0.5, normal(WIDTH)
+            caches = [torch.zeros(PAGES, PAGE, HEADS, WIDTH // HEADS, device="cuda", dtype=x.dtype) for _ in range(2)]
+            slots = torch.randperm(PAGES * PAGE, device="cuda")[:batch]
+            normed, hidden, out = (torch.empty_like(x) for _ in range(3))
+            self.layers.append((x, weight, matrix, bias, caches, slots, normed, hidden, out))
+            x = out
+        self.last = x
+
+    def calls(self, kiln):
+        calls = []
+        for x, weight, matrix, bias, caches, slots, normed, hidden, out in self.layers:
+            rows = [tensor.view(self.batch, HEADS, -1) for tensor in (hidden, normed)]
+            calls += [
+                kiln.resolve("rms_norm", [normed], [x, weight], {"eps": 1e-5}),
+                kiln.resolve("linear_relu", [hidden], [normed, matrix, bias]),
+                kiln.resolve("add", [out], [x, hidden]),
+                kiln.resolve("kv_append", [], [*rows, *caches, slots]),
+            ]
+        return calls
+
+    def by_torch(self, results):
+        """The same by torch; `results` takes the last output and the caches of the last layer."""
+        x = self.first
+        for layer, (_, weight, matrix, bias, _, slots, *_) in enumerate(self.layers):
+            normed = torch.nn.functional.rms_norm(x, (WIDTH,), weight, 1e-5)
+            hidden = torch._addmm_activation(bias, normed, matrix.t())
+            x = x + hidden
+            for cache, rows in zip(results["caches"][layer], (hidden, normed)):
+                cache.view(PAGES * PAGE, HEADS, -1).index_copy_(0, slots, rows.view(self.batch, HEADS, -1))
+        results["last"] = x
+
+
+def decode_rows(kiln, stream):
+    rows = []
+    for batch in (1, 4, 16):
+        model = DecodeChain(batch)
+        results = {"caches": [[torch.zeros_like(cache) for cache in layer[4]] for layer in model.layers]}
+        chain = Chain(kiln, model.calls(kiln), stream)
+        for way in chain.ways().values():  # each of them gives what torch gives
+            for layer in model.layers:
+                for tensor in (*layer[4], *layer[6:]):
+                    tensor.zero_()
+            torch.cuda.synchronize()
+            way()
+            torch.cuda.synchronize()
+            model.by_torch(results)
+            torch.testing.assert_close(model.last, results["last"], rtol=5e-2, atol=2e-1)
+            for ours, theirs in zip(model.layers[-1][4], results["caches"][-1]):
+                torch.testing.assert_close(ours, theirs, rtol=5e-2, atol=2e-1)
+        ways = {**chain.ways(), **torch_ways(lambda: model.by_torch(results), stream)}
+        row = {"case": f"decode chain, batch {batch}", "calls": CALLS, **measured(ways, stream, CALLS)}
+        off = [chain.timed("kiln_bench_chain_resolved", *profiled_arguments(chain)) / CALLS for _ in range(ROUNDS)]
+        on = [chain.profiled()[0] / CALLS for _ in range(20)]
+        row["profiler"] = {"off_us": summary(off), "on_us": summary(on), "report": chain.profiled()[1]}
+        row["kiln_graph_over_hand_graph"] = (
+            row["kiln graph"]["whole_us"]["median"] / row["graph by hand"]["whole_us"]["median"]
+        )
+        row["met"] = {
+            "graph within 5% of one by hand": row["kiln_graph_over_hand_graph"] <= MOST_OVER_HAND_GRAPH,
+            "profiler adds 1 us or less": row["profiler"]["on_us"]["median"] - row["profiler"]["off_us"]["median"]
+            <= MOST_PROFILED_US,
+        }
+        rows.append(row)
+        print_row(row)
+        chain.free()
+    return rows
+
+
+def profiled_arguments(chain):
+    torch.cuda.synchronize()
+    return chain.handles, len(chain.calls), chain.stream
+
+
+def duration_rows(kiln, stream):
+    """Chains of copies that take from about 1 us to 1 ms each."""
+    rows = []
+    for elements in [2**power for power in range(10, 31, 2)]:
+        x, out = torch.randn(elements, device="cuda"), torch.empty(elements, device="cuda")
+        chain = Chain(kiln, [kiln.resolve("copy", [out], [x])] * CALLS, stream)
+
+        def by_torch(x=x, out=out):
+            for _ in range(CALLS):
+                out.copy_(x)
+
+        ways = {**chain.ways(), **torch_ways(by_torch, stream)}
+        row = {"case": f"copy of {elements} f32", "elements": elements, **measured(ways, stream, CALLS, rounds=20)}
+        row["kernel_us"] = row["graph by hand"]["whole_us"]["median"]
+        for name in ("kiln dispatch", "kiln resolved", "torch eager"):
+            row[f"graph_speed_over_{name.replace(' ', '_')}"] = (
+                row[name]["whole_us"]["median"] / row["kiln graph"]["whole_us"]["median"]
+            )
+        rows.append(row)
+        print_row(row)
+        chain.free()
+    return rows
+
+
+def print_row(row):
+    ways = {name: value for name, value in row.items() if isinstance(value, dict) and "whole_us" in value}
+    print(
+        f"{row['case']:24} "
+        + "  ".join(
+            f"{name} {way['host_us']['median']:.2f}/{way['whole_us']['median']:.2f}" for name, way in ways.items()
+        ),
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def plot(rows, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.5))
+    for name, marker in (("kiln_dispatch", "o"), ("kiln_resolved", "s"), ("torch_eager", "^")):
+        axes.plot(
+            [row["kernel_us"] for row in rows],
+            [row[f"graph_speed_over_{name}"] for row in rows],
+            marker=marker,
+            label=f"over {name.replace('_', ' ')}",
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("a kernel's duration in the graph, us")
+    axes.set_ylabel("speed of the graph's replay")
+    axes.axhline(1, color="gray", linewidth=0.8)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library", help="path of libkiln_bench.so")
+    parser.add_argument("--plot", type=pathlib.Path, help="draw the gain of graphs over the kernels' duration")
+    arguments = parser.parse_args()
+    torch.manual_seed(7)
+    stream = torch.cuda.Stream()
+    kiln = Kiln(arguments.library, stream.cuda_stream)
+    with torch.no_grad():
+        result = {"decode": decode_rows(kiln, stream), "durations": duration_rows(kiln, stream)}
+    json.dump(result, sys.stdout, indent=1)
+    if arguments.plot:
+        plot(result["durations"], arguments.plot)
+
+
+if __name__ == "__main__":
+    main()
