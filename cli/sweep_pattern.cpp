@@ -140,6 +140,8 @@ std::optional<SweepPattern> pattern_of_op(const OpSpec& spec, const CallText& gi
       for (const TensorMeta& input : own.inputs) pattern.call.dtypes.emplace_back(name(input.dtype));
     }
     std::vector<std::function<bool(std::size_t, int)>> strategies{
+        // A cache grows with the tokens that go into it, a table with the indices that look there.
+        [](std::size_t, int axis) { return axis == 0; },
         [&](std::size_t input, int axis) { return axis == 0 && own.inputs[input].shape[0] == first; },
         [&](std::size_t input, int axis) { return own.inputs[input].shape[axis] == first; }};
     for (std::size_t only = 0; only < own.inputs.size(); ++only)

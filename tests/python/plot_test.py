@@ -55,6 +55,38 @@ def test_the_command_draws_the_same(table: kiln.TuningTable, tmp_path: pathlib.P
     assert image.read_bytes().startswith(PNG)
 
 
+def test_a_sweep_of_the_command(tmp_path: pathlib.Path) -> None:
+    """As ``kiln bench --sweep --json`` prints it; few samples have no interval."""
+    from kiln import plot
+
+    points = [
+        {"data_bytes": 1024 * 2**i, "median_us": 2.0**i, "interval_us": interval, "gb_s": 10.0 + i, "tflop_s": 0.1 * i}
+        for i, interval in enumerate([[0.9, 1.2], [1.9, 2.2], None])
+    ]
+    report = {
+        "op": "matmul",
+        "pattern": "--shape NxN",
+        "device_name": "a GPU",
+        "policy": "eager, flushed L2",
+        "peak_gb_s": 20.0,
+        "matmul_peak_tflop_s": 0.5,
+        "cache_bytes": 2048,
+        "is_compute_bound": False,
+        "points": points,
+    }
+    path = tmp_path / "sweep.png"
+    rates, times = plot.draw_sweep(report, str(path)).axes
+    assert path.read_bytes().startswith(PNG)
+    assert rates.get_ylabel() == "GB/s"
+    assert [text.get_text() for text in rates.get_legend().get_texts()] == [
+        "measured peak: 20 GB/s",
+        "last-level cache",
+    ]
+    assert list(rates.lines[0].get_ydata()) == [10, 11, 12]
+    assert times.get_ylabel() == "us"
+    assert plot.draw_sweep(report | {"is_compute_bound": True}, str(path)).axes[0].get_ylabel() == "TFLOP/s"
+
+
 def test_a_roofline(tmp_path: pathlib.Path) -> None:
     x = numpy.ones((64, 64), numpy.float32)
     benchmarks = [
