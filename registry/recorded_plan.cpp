@@ -44,10 +44,10 @@ class RecordedPlan final : public RecordedCall {
 
   std::string difference(const RecordedCall& other) const override {
     const auto* call = dynamic_cast<const RecordedPlan*>(&other);
-    const std::string both = to_string(other.describe()) + " where it was " + to_string(describe());
-    if (call == nullptr || call->plan_->spec != plan_->spec || !(call->plan_->device == plan_->device)) return both;
-    if (std::ranges::equal(plan_->steps, call->plan_->steps, is_same_kernel)) return "";
-    return both + ", which takes other kernels";
+    const bool is_same_op = call != nullptr && call->plan_->spec == plan_->spec && call->plan_->device == plan_->device;
+    if (is_same_op && std::ranges::equal(plan_->steps, call->plan_->steps, is_same_kernel)) return "";
+    return to_string(other.describe()) + " where it was " + to_string(describe()) +
+           (is_same_op ? ", which takes other kernels" : "");
   }
 
   std::shared_ptr<const RecordedCall> with_tensors(std::span<const TensorView> inputs,

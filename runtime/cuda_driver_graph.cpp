@@ -109,7 +109,7 @@ class UserObject {
     auto holder = std::make_unique<Holder>(Holder{std::move(holdings), nullptr});
     check(functions.cuUserObjectCreate(&handle_, holder.get(), release_later, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
           "cuUserObjectCreate");
-    static_cast<void>(holder.release());  // the driver's from here on
+    [[maybe_unused]] const Holder* const the_drivers = holder.release();
   }
   ~UserObject() { functions.cuUserObjectRelease(handle_, 1); }
   UserObject(const UserObject&) = delete;

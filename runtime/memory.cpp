@@ -174,7 +174,9 @@ Tensor empty(const Dims& shape, DType dtype, Stream stream) {
   if (stream.device.is_cuda()) require_cuda_device(stream.device);
   std::shared_ptr<void> owner;
   std::shared_ptr<Recording> recording;
-  if (wanted_bytes > 0 && is_observed() && (recording = Recording::of(stream)) != nullptr) [[unlikely]] {
+  if (is_observed()) [[unlikely]]
+    recording = Recording::of(stream);
+  if (wanted_bytes > 0 && recording != nullptr) [[unlikely]] {
     owner = recording->memory().allocate(wanted_bytes, stream);
   } else if (wanted_bytes > 0) {
 #if KILN_HAS_CUDA

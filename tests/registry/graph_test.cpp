@@ -363,6 +363,20 @@ TEST_F(GraphTest, AColdCallIsRefusedUntilItIsWarm) {
   }
 }
 
+TEST_F(GraphTest, NothingIsTunedWhileItIsRecorded) {
+  for (const Device device : devices_) {
+    const OwnedStream stream(device);
+    const std::string cube = register_cube();
+    const Tensor x = random_tensor({99}, device);
+    const DispatchOptions tuned{.stream = stream.get(), .tuning = TuningPolicy::first_use};
+    EXPECT_THAT(message_of(Kind::value, [&] { capture(stream, [&] { dispatch_gpu_op(cube, {x}, {}, tuned); }); }),
+                HasSubstr("kiln::warm_up"));
+    const std::vector<WarmUpCall> calls = {{cube, {x.view()}}};
+    warm_up(calls);
+    EXPECT_EQ(capture(stream, [&] { dispatch_gpu_op(cube, {x}, {}, tuned); }).num_calls(), 1u) << to_string(device);
+  }
+}
+
 TEST_F(GraphTest, WarmUpSaysWhichCallFailed) {
   for (const Device device : devices_) {
     const Tensor x = random_tensor({77}, device);
