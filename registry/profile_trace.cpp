@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -106,8 +107,7 @@ class TraceWriter {
     const std::string args = fmt::format("{}, \"region\": {}", op.args, region);
     slice(op.name, "dispatch", track, call.start, call.end, call.captured ? args + ", \"captured\": true" : args);
     if (call.device_us < 0) return;
-    const ProfileTime end =
-        call.device_start + std::chrono::nanoseconds(static_cast<std::int64_t>(call.device_us * 1e3 + 0.5));
+    const ProfileTime end = call.device_start + std::chrono::nanoseconds(std::llround(call.device_us * 1e3));
     const DeviceSlice device_slice{call.device_start, end, call.plan, region};
     if (call.stream.device.is_cuda())
       streams_[{call.stream.device, call.stream.handle}].push_back(device_slice);
