@@ -9,6 +9,7 @@
 
 #include "core/errors.hpp"
 #include "runtime/device_info.hpp"
+#include "runtime/event.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
 
@@ -125,8 +126,10 @@ TEST_F(CudaForkJoin, MemoryOfABranchIsFreedBehindItsUsersAfterTheJoin) {
   constexpr std::int64_t kBytes = 8 << 20;
   const Tensor kept = empty({kBytes}, DType::u8, stream);
   Tensor made;
+  Stream lent;
   fork_join(stream, {[&](Stream branch) {
               fork_join(branch, {[&](Stream inner) {
+                          lent = inner;
                           made = empty({kBytes}, DType::u8, inner);
                           memset_bytes(made, 5, inner);
                         }});
@@ -135,10 +138,14 @@ TEST_F(CudaForkJoin, MemoryOfABranchIsFreedBehindItsUsersAfterTheJoin) {
   StreamGate gate(stream);
   copy(kept, made, stream);
   made = Tensor();
+  synchronize(lent);
   // Freed on a branch's stream, which is idle, the memory would be handed out again at once and spoilt before it is
   // read.
   const Tensor next = empty({kBytes}, DType::u8, other);
   memset_bytes(next, 7, other);
+  Event spoilt(kDevice);
+  spoilt.record(other);
+  comes_true([&] { return spoilt.is_done(); });  // not where the driver makes `other` wait for the memory
   gate.open();
   EXPECT_EQ(read(kept, stream).front(), 5);
   synchronize(other);

@@ -42,7 +42,7 @@ CONFINED = [
     (r"llvm/.*|llvm-c/.*", r"compiler/llvm_(compiler|pipeline|copies)\.cpp|runtime/orc_loader\.cpp"),
     (r"dlpack/.*", r"core/dlpack\.cpp|tests/core/dlpack_test\.cpp"),
     (r"xxhash\.h|xxh3\.h", r"core/content_hash\.cpp"),
-    (r"CLI/.*", r"cli/.*"),
+    (r"CLI/.*", r"(cli|tests/stress)/.*"),
     (
         r"nlohmann/.*",
         r"(cli|tests|benchmarks)/.*|autotune/database_document\.cpp|registry/(call_trace|profile_trace|tuning_report)\.cpp",
