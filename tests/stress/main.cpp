@@ -289,27 +289,27 @@ int run(const Options& options) {
 }  // namespace kiln::testing
 
 int main(int argc, char** argv) {
-  kiln::testing::Options options;
-  CLI::App app("Random ops from many threads over several streams; every result is checked, memory must not grow.");
-  app.add_option("--device", options.devices, "cpu, cuda, cuda:N, or several, with commas between")->delimiter(',');
-  app.add_option("--threads", options.threads)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--streams", options.streams, "of each device, shared by all threads")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--dispatches", options.dispatches, "of all threads together")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--seconds", options.seconds, "stop after so long, however many were made")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--cases", options.cases, "calls to choose from")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--max-growth-mib", options.max_growth_mib, "of resident and of device memory over the last half")
-      ->capture_default_str();
-  app.add_option("--seed", options.seed);
-  CLI11_PARSE(app, argc, argv);
   try {
+    kiln::testing::Options options;
+    CLI::App app("Random ops from many threads over several streams; every result is checked, memory must not grow.");
+    app.add_option("--device", options.devices, "cpu, cuda, cuda:N, or several, with commas between")->delimiter(',');
+    app.add_option("--threads", options.threads)->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option("--streams", options.streams, "of each device, shared by all threads")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--dispatches", options.dispatches, "of all threads together")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--seconds", options.seconds, "stop after so long, however many were made")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--cases", options.cases, "calls to choose from")->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option("--max-growth-mib", options.max_growth_mib, "of resident and of device memory over the last half")
+        ->capture_default_str();
+    app.add_option("--seed", options.seed);
+    CLI11_PARSE(app, argc, argv);
     return kiln::testing::run(options);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "stress: {}\n", error.what());
+    std::fprintf(stderr, "stress: %s\n", error.what());
     return 1;
   }
 }

@@ -51,15 +51,16 @@ std::string MemoryWatch::last() const {
 }
 
 double MemoryWatch::growth_mib() const {
+  // A short run may have no sample just there: the next one before the end then.
   const auto mean = [&](double from, double to, auto value) {
     double sum = 0;
     int count = 0;
     for (const Sample& sample : samples_)
-      if (sample.progress >= from && sample.progress <= to) {
+      if (sample.progress >= from && (sample.progress <= to || count == 0)) {
         sum += value(sample);
         ++count;
       }
-    return count > 0 ? sum / count : 0;
+    return count > 0 ? sum / count : value(samples_.back());
   };
   const auto growth = [&](auto value) { return mean(0.9, 1.0, value) - mean(0.5, 0.6, value); };
   double most = growth([](const Sample& sample) { return sample.resident_mib; });
