@@ -74,14 +74,6 @@ void free_or_defer(const Allocation& allocation) noexcept {
   }
 }
 
-void free_deferred() noexcept {
-  DeferredFrees& frees = deferred_frees();
-  if (!frees.any.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(frees.mutex);
-  std::erase_if(frees.allocations, [](const Allocation& allocation) { return try_free(allocation); });
-  frees.any.store(!frees.allocations.empty(), std::memory_order_release);
-}
-
 struct PoolState {
   std::once_flag prepared;
   bool is_usable = false;
@@ -110,6 +102,14 @@ std::shared_ptr<void> own(const Allocation& allocation, std::int64_t size_bytes)
 }
 
 }  // namespace
+
+void free_deferred() noexcept {
+  DeferredFrees& frees = deferred_frees();
+  if (!frees.any.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(frees.mutex);
+  std::erase_if(frees.allocations, [](const Allocation& allocation) { return try_free(allocation); });
+  frees.any.store(!frees.allocations.empty(), std::memory_order_release);
+}
 
 std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream) {
   const int ordinal = stream.device.index;

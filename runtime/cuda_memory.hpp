@@ -17,4 +17,7 @@ std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream);
 /// freed (cuMemFree does). May be called while streams are being captured. DeviceError as above.
 std::shared_ptr<void> allocate_outside_streams(std::int64_t size_bytes, Device device);
 
+/// Frees what could not be freed while its stream was being captured. Due before a stream goes: a free names it.
+void free_deferred() noexcept;
+
 }  // namespace kiln::cuda

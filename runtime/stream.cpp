@@ -7,6 +7,7 @@
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_memory.hpp"
 #endif
 
 namespace kiln {
@@ -22,7 +23,9 @@ OwnedStream::OwnedStream(Device device) : stream_{device, nullptr} {
 
 OwnedStream::~OwnedStream() {
 #if KILN_HAS_CUDA
-  if (stream_.handle != nullptr) cuda::destroy_stream(stream_.handle);
+  if (stream_.handle == nullptr) return;
+  cuda::free_deferred();
+  cuda::destroy_stream(stream_.handle);
 #endif
 }
 
