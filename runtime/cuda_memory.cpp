@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -39,9 +40,29 @@ DeferredFrees& deferred_frees() {
   return *frees;
 }
 
-bool is_capturing_now(const Allocation& allocation) noexcept {
+/// Handles of Kiln's own streams that were destroyed, until the driver gives one out again.
+struct GoneStreams {
+  std::mutex mutex;
+  std::set<void*> handles;
+};
+
+GoneStreams& gone_streams() {
+  static auto* const gone = new GoneStreams;
+  return *gone;
+}
+
+/// The stream to free on: the default one in place of one that is gone, whose work is done by then. Only what a graph
+/// held is late; other tensors die before their stream, and are freed without asking.
+void* stream_for_free(const Allocation& allocation) noexcept {
+  if (!is_dropping_holdings()) return allocation.stream;
+  GoneStreams& gone = gone_streams();
+  const std::lock_guard lock(gone.mutex);
+  return gone.handles.contains(allocation.stream) ? nullptr : allocation.stream;
+}
+
+bool is_capturing_now(void* stream) noexcept {
   try {
-    return stream_is_capturing(allocation.stream);
+    return stream_is_capturing(stream);
   } catch (const std::exception&) {
     // The driver is shutting down, or the device failed: the free below fails as quietly.
     return false;
@@ -56,8 +77,9 @@ bool try_free(const Allocation& allocation) noexcept {
     free_now(allocation.memory);
     return true;
   }
-  if (!allocation.is_graph_node && is_capturing_now(allocation)) return false;
-  free_async(allocation.memory, allocation.stream);
+  void* const stream = stream_for_free(allocation);
+  if (!allocation.is_graph_node && is_capturing_now(stream)) return false;
+  free_async(allocation.memory, stream);
   return true;
 }
 
@@ -102,6 +124,24 @@ std::shared_ptr<void> own(const Allocation& allocation, std::int64_t size_bytes)
 }
 
 }  // namespace
+
+void note_stream_made(void* stream) {
+  GoneStreams& gone = gone_streams();
+  const std::lock_guard lock(gone.mutex);
+  gone.handles.erase(stream);
+}
+
+void note_stream_gone(void* stream) noexcept {
+  free_deferred();
+  drop_released_holdings();
+  GoneStreams& gone = gone_streams();
+  const std::lock_guard lock(gone.mutex);
+  try {
+    gone.handles.insert(stream);
+  } catch (const std::exception&) {
+    return;  // no host memory to remember it in
+  }
+}
 
 void free_deferred() noexcept {
   DeferredFrees& frees = deferred_frees();

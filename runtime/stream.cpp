@@ -18,13 +18,14 @@ OwnedStream::OwnedStream(Device device) : stream_{device, nullptr} {
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
   stream_.handle = cuda::create_stream();
+  cuda::note_stream_made(stream_.handle);
 #endif
 }
 
 OwnedStream::~OwnedStream() {
 #if KILN_HAS_CUDA
   if (stream_.handle == nullptr) return;
-  cuda::free_deferred();
+  cuda::note_stream_gone(stream_.handle);
   cuda::destroy_stream(stream_.handle);
 #endif
 }
