@@ -174,5 +174,7 @@ void destroy_executable(void* executable) noexcept;
 /// Drops the holdings of executables that are gone. The driver says so on a thread where none of its functions may be
 /// called, so somebody else has to.
 void drop_released_holdings() noexcept;
+/// Whether this thread is in there.
+bool is_dropping_holdings() noexcept;
 
 }  // namespace kiln::cuda

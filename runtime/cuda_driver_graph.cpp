@@ -94,6 +94,7 @@ struct Holder {
   Holder* next = nullptr;
 };
 constinit std::atomic<Holder*> released{nullptr};
+constinit thread_local bool is_dropping = false;
 
 void release_later(void* data) {
   auto* const holder = static_cast<Holder*>(data);
@@ -324,10 +325,16 @@ void destroy_executable(void* executable) noexcept {
 
 void drop_released_holdings() noexcept {
   if (released.load(std::memory_order_relaxed) == nullptr) return;
+  is_dropping = true;
   for (Holder* holder = released.exchange(nullptr, std::memory_order_acquire); holder != nullptr;) {
     const std::unique_ptr<Holder> dropped(holder);
     holder = holder->next;
   }
+  is_dropping = false;
+}
+
+bool is_dropping_holdings() noexcept {
+  return is_dropping;
 }
 
 }  // namespace kiln::cuda

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -43,9 +44,30 @@ DeferredFrees& deferred_frees() {
   return *frees;
 }
 
-bool is_capturing_now(const Allocation& allocation) noexcept {
+/// Handles of Kiln's own streams that were destroyed, until the driver gives one out again.
+struct GoneStreams {
+  std::mutex mutex;
+  std::set<void*> handles;
+};
+
+GoneStreams& gone_streams() {
+  static auto* const gone = new GoneStreams;
+  return *gone;
+}
+
+/// The stream to free on: the default one in place of one that is gone, whose work is done by then. Only what a graph
+/// held is late; other tensors die before their stream, and are freed without asking.
+void* stream_for_free(const Allocation& allocation) noexcept {
+  void* const stream = allocation.stream_now();
+  if (!is_dropping_holdings()) return stream;
+  GoneStreams& gone = gone_streams();
+  const std::lock_guard lock(gone.mutex);
+  return gone.handles.contains(stream) ? nullptr : stream;
+}
+
+bool is_capturing_now(void* stream) noexcept {
   try {
-    return stream_is_capturing(allocation.stream_now());
+    return stream_is_capturing(stream);
   } catch (const std::exception&) {
     // The driver is shutting down, or the device failed: the free below fails as quietly.
     return false;
@@ -60,8 +82,9 @@ bool try_free(const Allocation& allocation) noexcept {
     free_now(allocation.memory);
     return true;
   }
-  if (!allocation.is_graph_node && is_capturing_now(allocation)) return false;
-  free_async(allocation.memory, allocation.stream_now());
+  void* const stream = stream_for_free(allocation);
+  if (!allocation.is_graph_node && is_capturing_now(stream)) return false;
+  free_async(allocation.memory, stream);
   return true;
 }
 
@@ -76,14 +99,6 @@ void free_or_defer(const Allocation& allocation) noexcept {
     // No host memory to remember it in. Leaking one block is what is left: a deleter may not throw.
     return;
   }
-}
-
-void free_deferred() noexcept {
-  DeferredFrees& frees = deferred_frees();
-  if (!frees.any.load(std::memory_order_acquire)) return;
-  const std::lock_guard lock(frees.mutex);
-  std::erase_if(frees.allocations, [](const Allocation& allocation) { return try_free(allocation); });
-  frees.any.store(!frees.allocations.empty(), std::memory_order_release);
 }
 
 struct PoolState {
@@ -114,6 +129,32 @@ std::shared_ptr<void> own(const Allocation& allocation, std::int64_t size_bytes)
 }
 
 }  // namespace
+
+void note_stream_made(void* stream) {
+  GoneStreams& gone = gone_streams();
+  const std::lock_guard lock(gone.mutex);
+  gone.handles.erase(stream);
+}
+
+void note_stream_gone(void* stream) noexcept {
+  free_deferred();
+  drop_released_holdings();
+  GoneStreams& gone = gone_streams();
+  const std::lock_guard lock(gone.mutex);
+  try {
+    gone.handles.insert(stream);
+  } catch (const std::exception&) {
+    return;  // no host memory to remember it in
+  }
+}
+
+void free_deferred() noexcept {
+  DeferredFrees& frees = deferred_frees();
+  if (!frees.any.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(frees.mutex);
+  std::erase_if(frees.allocations, [](const Allocation& allocation) { return try_free(allocation); });
+  frees.any.store(!frees.allocations.empty(), std::memory_order_release);
+}
 
 std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream) {
   const int ordinal = stream.device.index;

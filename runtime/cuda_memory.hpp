@@ -17,4 +17,12 @@ std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream);
 /// freed (cuMemFree does). May be called while streams are being captured. DeviceError as above.
 std::shared_ptr<void> allocate_outside_streams(std::int64_t size_bytes, Device device);
 
+/// Frees what could not be freed while its stream was being captured. Due before a stream goes: a free names it.
+void free_deferred() noexcept;
+
+/// Tell of streams that Kiln makes, and of those that it is about to destroy: what a graph held is dropped when the
+/// driver says so, which may be after the stream went on which it would be freed.
+void note_stream_made(void* stream);
+void note_stream_gone(void* stream) noexcept;
+
 }  // namespace kiln::cuda

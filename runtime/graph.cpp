@@ -14,6 +14,7 @@
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_memory.hpp"
 #endif
 
 namespace kiln {
@@ -73,6 +74,15 @@ void require_capturable(Stream stream) {
 }
 
 #if KILN_HAS_CUDA
+/// What goes on around a capture, whether it ends well or not.
+struct CaptureFrame {
+  explicit CaptureFrame(Device device) : turn(device) { cuda::drop_released_holdings(); }
+  ~CaptureFrame() { cuda::free_deferred(); }
+  CaptureFrame(const CaptureFrame&) = delete;
+  CaptureFrame& operator=(const CaptureFrame&) = delete;
+  CaptureTurn turn;
+};
+
 /// Runs `body` while `stream`, whose capture has begun, is recorded.
 std::shared_ptr<Recording> run_body(Stream stream, const std::function<void()>& body) {
   const auto recording = std::make_shared<Recording>(stream, cuda::capture_id(stream.handle));
@@ -84,8 +94,7 @@ std::shared_ptr<Recording> run_body(Stream stream, const std::function<void()>& 
 Recorded record_on_cuda(Stream stream, const std::function<void()>& body) {
   require_capturable(stream);
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
-  cuda::drop_released_holdings();
-  const CaptureTurn turn(stream.device);
+  const CaptureFrame frame(stream.device);
   cuda::begin_capture(stream.handle);
   std::shared_ptr<Recording> recording;
   try {
@@ -305,9 +314,8 @@ std::vector<void*> capture_into([[maybe_unused]] void* cuda_graph, [[maybe_unuse
 #if KILN_HAS_CUDA
   if (cuda_graph == nullptr) throw_value_error("capture_into was given no graph: expected a CUgraph");
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
-  cuda::drop_released_holdings();
   const std::vector<void*> before = cuda::graph_nodes(cuda_graph);
-  const CaptureTurn turn(stream.device);
+  const CaptureFrame frame(stream.device);
   cuda::begin_capture_to_graph(stream.handle, cuda_graph, dependencies);
   bool is_ended = false;
   try {

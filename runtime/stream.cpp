@@ -8,6 +8,7 @@
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_memory.hpp"
 #endif
 
 namespace kiln {
@@ -30,6 +31,7 @@ OwnedStream::OwnedStream(Device device, [[maybe_unused]] int priority) : stream_
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
   stream_.handle = cuda::create_stream(priority);
+  cuda::note_stream_made(stream_.handle);
 #endif
 }
 
@@ -37,6 +39,7 @@ OwnedStream::~OwnedStream() {
 #if KILN_HAS_CUDA
   if (stream_.handle == nullptr) return;
   const cuda::CurrentContext current(cuda::primary_context(stream_.device.index), stream_.device.index);
+  cuda::note_stream_gone(stream_.handle);
   cuda::destroy_stream(stream_.handle);
 #endif
 }

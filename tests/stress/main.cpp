@@ -190,7 +190,6 @@ class Worker {
 
   /// Leaves out calls that cannot be captured, since they look at their data.
   void record_graph() {
-    if (!place_.device.is_cuda()) return;
     RecordedCalls recorded;
     while (recorded.cases.size() < kCallsPerGraph) {
       const StressCase& one = any_of(place_.cases);
