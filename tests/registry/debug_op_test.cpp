@@ -278,7 +278,7 @@ TEST(DebugOpCaptureTest, IsRefusedWhileTheStreamIsCaptured) {
   const DispatchOptions options{.stream = stream.get()};
   debug_op("neg", {x}, {}, options);
   std::string problem;
-  const Graph graph = Graph::capture(stream, [&] {
+  const Graph graph = capture(stream, [&] {
     try {
       debug_op("neg", {x}, {}, options);
     } catch (const UsageError& error) {
