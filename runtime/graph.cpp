@@ -158,8 +158,10 @@ struct Graph::State {
         graph(std::move(recorded.graph)) {}
   ~State() {
 #if KILN_HAS_CUDA
+    if (!device.is_cuda()) return;
+    const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
     if (executable != nullptr) cuda::destroy_executable(executable);
-    if (device.is_cuda()) cuda::drop_released_holdings();
+    cuda::drop_released_holdings();
 #endif
   }
   State(const State&) = delete;

@@ -9,6 +9,7 @@
 #include "core/errors.hpp"
 
 #if KILN_HAS_CUDA
+#include "runtime/cuda_context.hpp"
 #include "runtime/cuda_driver.hpp"
 #endif
 
@@ -58,6 +59,7 @@ std::shared_ptr<Recording> Recording::of(Stream stream) {
 #if KILN_HAS_CUDA
   CudaRecordings& recordings = cuda_recordings();
   if (stream.handle == nullptr || recordings.count.load(std::memory_order_acquire) == 0) return nullptr;
+  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
   const std::uint64_t id = cuda::capture_id(stream.handle);
   if (id == 0) return nullptr;
   const std::lock_guard lock(recordings.mutex);
