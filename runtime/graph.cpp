@@ -161,6 +161,7 @@ struct Graph::State {
     if (!device.is_cuda()) return;
     const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
     if (executable != nullptr) cuda::destroy_executable(executable);
+    cuda::drop_holdings(std::move(holdings));
     cuda::drop_released_holdings();
 #endif
   }
@@ -286,7 +287,10 @@ void Graph::update(Stream stream, const std::function<void()>& body) {
     throw_value_error(
         fmt::format("the graph cannot be updated to this body: {}; make a new graph with kiln::capture", differs));
   state.calls = std::move(recorded.calls);
-  state.holdings = std::move(recorded.holdings);
+  std::swap(state.holdings, recorded.holdings);
+#if KILN_HAS_CUDA
+  if (state.device.is_cuda()) cuda::drop_holdings(std::move(recorded.holdings));
+#endif
   state.latest = std::move(recorded.graph);
 }
 

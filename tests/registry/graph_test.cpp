@@ -163,6 +163,35 @@ TEST_F(GraphTest, HoldsTheMemoryItNames) {
   }
 }
 
+TEST_F(GraphTest, OutlivesTheStreamsOfWhatItHolds) {
+  for (const Device device : devices_) {
+    const OwnedStream stream(device);
+    const Tensor one = make_f32(std::vector<float>(64, 1), device);
+    add(one, one, stream);
+    std::optional<Tensor> result;
+    // Both ways that holdings go: with the graph, and with an update by a body.
+    for (const bool is_updated : {false, true}) {
+      std::optional<OwnedStream> early(std::in_place, device);
+      std::optional<Tensor> x = empty({64}, DType::f32, early->get());
+      memset_bytes(*x, 0, early->get());
+      synchronize(early->get());
+      std::optional<Graph> graph = capture(stream, [&] { result = add(*x, one, stream); });
+      EXPECT_THAT(replay(*graph, *result, stream), Each(1.0F)) << to_string(device);
+      x.reset();
+      early.reset();
+      if (is_updated) {
+        graph->update(stream, [&] { result = add(one, one, stream); });
+        EXPECT_THAT(replay(*graph, *result, stream), Each(2.0F)) << to_string(device);
+      }
+      graph.reset();
+      synchronize(stream);
+      const Tensor afterwards = empty({64}, DType::f32, stream);  // drops what the driver has released by now
+      memset_bytes(afterwards, 0, stream);
+      EXPECT_THAT(read(afterwards, stream), Each(0.0F)) << to_string(device);
+    }
+  }
+}
+
 TEST_F(GraphTest, LaunchesOfGraphsAreRecorded) {
   for (const Device device : devices_) {
     const OwnedStream stream(device);
