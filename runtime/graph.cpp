@@ -83,12 +83,12 @@ struct CaptureFrame {
   CaptureTurn turn;
 };
 
-/// Runs `body` while `stream`, whose capture has begun, is recorded.
-std::shared_ptr<Recording> run_body(Stream stream, const std::function<void()>& body) {
-  const auto recording = std::make_shared<Recording>(stream, cuda::capture_id(stream.handle));
+/// Runs `body` while `stream`, whose capture has begun, is recorded. `recording` is the caller's, so that after an
+/// exception its memory is freed when the capture has ended.
+void run_body(Stream stream, const std::function<void()>& body, std::shared_ptr<Recording>& recording) {
+  recording = std::make_shared<Recording>(stream, cuda::capture_id(stream.handle));
   const RecordingScope scope(recording);
   body();
-  return recording;
 }
 
 Recorded record_on_cuda(Stream stream, const std::function<void()>& body) {
@@ -98,7 +98,7 @@ Recorded record_on_cuda(Stream stream, const std::function<void()>& body) {
   cuda::begin_capture(stream.handle);
   std::shared_ptr<Recording> recording;
   try {
-    recording = run_body(stream, body);
+    run_body(stream, body, recording);
   } catch (...) {
     cuda::abandon_capture(stream.handle);
     throw;
@@ -323,9 +323,10 @@ std::vector<void*> capture_into([[maybe_unused]] void* cuda_graph, [[maybe_unuse
   const std::vector<void*> before = cuda::graph_nodes(cuda_graph);
   const CaptureFrame frame(stream.device);
   cuda::begin_capture_to_graph(stream.handle, cuda_graph, dependencies);
+  std::shared_ptr<Recording> recording;
   bool is_ended = false;
   try {
-    const std::shared_ptr<Recording> recording = run_body(stream, body);
+    run_body(stream, body, recording);
     std::vector<void*> last = cuda::capture_dependencies(stream.handle);
     is_ended = true;
     cuda::end_capture(stream.handle);
