@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "core/errors.hpp"
@@ -217,6 +218,8 @@ void Graph::launch(Stream stream) const {
 }
 
 void Graph::launch_state(const State& state, [[maybe_unused]] Stream stream, Recording* recording) {
+  std::unique_lock<std::mutex> turn;
+  if (recording != nullptr) turn = recording->lock_calls();
 #if KILN_HAS_CUDA
   if (state.device.is_cuda()) {
     const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -99,6 +100,7 @@ void record_copy(Recording& recording, const TensorView& destination, const Tens
     require_page_locked(destination, stream);
     require_page_locked(source, stream);
   }
+  const auto turn = recording.lock_calls();
   if (stream.device.is_cuda() || destination.device.is_cuda() || source.device.is_cuda())
     copy_bytes(destination.data, destination.device, source.data, source.device, size_bytes(source), stream);
   recording.add(recorded_copy(destination, source));
@@ -243,6 +245,8 @@ void memset_bytes(const TensorView& destination, std::uint8_t value, [[maybe_unu
   if (stream.device != destination.device)
     throw_value_error(
         fmt::format("a fill on {} was given a stream of {}", to_string(destination.device), to_string(stream.device)));
+  std::unique_lock<std::mutex> turn;
+  if (recording != nullptr) turn = recording->lock_calls();
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
   if (bytes > 0) cuda::fill_bytes(destination.data, value, bytes, stream.handle);

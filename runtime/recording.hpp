@@ -57,6 +57,9 @@ class Recording {
   /// Whether this thread is in the body of a recording on `device`.
   static bool is_on_this_thread(Device device) noexcept;
 
+  /// Held from what a call enqueues until it is added: threads that share a stream would otherwise take each other's
+  /// nodes for their own, and be listed in another order than they run in.
+  std::unique_lock<std::mutex> lock_calls() { return std::unique_lock(call_mutex_); }
   void add(std::shared_ptr<const RecordedCall> call);
   /// Keeps what owns `memory`, unless it is the graph's own.
   void keep(const std::shared_ptr<void>& owner, const void* memory);
@@ -72,7 +75,8 @@ class Recording {
   Stream stream_;
   std::uint64_t capture_id_;
   std::shared_ptr<GraphHoldings> holdings_;
-  std::mutex mutex_;
+  std::mutex call_mutex_;
+  std::mutex mutex_;  ///< of what is below and of the owners
   std::vector<std::shared_ptr<const RecordedCall>> calls_;
 };
 

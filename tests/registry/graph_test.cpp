@@ -275,6 +275,36 @@ TEST_F(GraphTest, RecordingsOfThreadsAreTheirOwn) {
   }
 }
 
+TEST_F(GraphTest, ThreadsMayShareACapturedStream) {
+  constexpr int kThreads = 4, kCalls = 50;
+  for (const Device device : devices_) {
+    if (!device.is_cuda()) continue;  // on the CPU a recording is one thread's
+    const OwnedStream stream(device);
+    const Tensor x = random_tensor({64}, device), other = random_tensor({64}, device);
+    std::vector<Tensor> results;
+    for (int i = 0; i < kThreads; ++i) results.push_back(empty({64}, DType::f32, stream));
+    const ResolvedOp op = resolve("add", {x.view(), x.view()});
+    Graph graph = capture(stream, [&] {
+      std::vector<std::jthread> threads;
+      for (const Tensor& result : results)
+        threads.emplace_back([&op, &x, &stream, &result] {
+          for (int i = 0; i < kCalls; ++i) {
+            memset_bytes(result, 0, stream);
+            op({x, x}, {result}, stream);
+          }
+        });
+    });
+    ASSERT_EQ(graph.num_calls(), 2u * kThreads * kCalls);
+    for (const Tensor& result : results) EXPECT_EQ(replay(graph, result, stream), read(add(x, x, stream), stream));
+    // Each call knows its own node, and the list is in the order of the stream.
+    for (std::size_t i = 0; i < graph.num_calls(); ++i)
+      if (const GraphCall call = graph.call(i); call.op == "add")
+        graph.update(i, std::vector<TensorView>{other, other}, call.outputs);
+    for (const Tensor& result : results)
+      EXPECT_EQ(replay(graph, result, stream), read(add(other, other, stream), stream));
+  }
+}
+
 TEST_F(GraphTest, PlansOfSeveralKernelsKeepTheirWorkspace) {
   for (const Device device : devices_) {
     const OwnedStream stream(device);
