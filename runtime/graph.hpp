@@ -67,8 +67,8 @@ class Graph {
 /// Records what `body` enqueues on `stream`; nothing runs. `body` dispatches on `stream`, or on streams that it forks
 /// off it and joins again. What would spoil the recording or be missing from it is refused with a UsageError that names
 /// the remedy, and the recording goes on if the body catches it: calls that are not compiled and loaded (see warm_up),
-/// tuning, checks of data, waiting for the device, copies of pageable memory, work on the default stream. Exceptions of
-/// `body` end the recording and pass through; the stream is usable afterwards.
+/// tuning, checks of data, waiting for the device, copies of pageable memory, work that this thread enqueues on streams
+/// outside of the recording. Exceptions of `body` end the recording and pass through; the stream is usable afterwards.
 ///
 /// On the CPU the recording is of the calling thread: what it dispatches, copies and fills on the CPU is recorded.
 ///

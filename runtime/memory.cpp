@@ -222,7 +222,7 @@ Tensor to_device(const TensorView& source, Device device) {
   }
   const Stream stream = Stream::default_of(device.is_cuda() ? device : source.device);
   Tensor result = empty(source.shape, source.dtype, device);
-  copy(result, source, stream);
+  copy_bytes(result.data(), device, source.data, source.device, size_bytes(source), stream);
   synchronize(stream);
   return result;
 }

@@ -51,8 +51,9 @@ class Recording {
   /// The recording that memory allocated on `stream` belongs to; null when there is none of Kiln's. The CPU has no
   /// stream handles, so that a recording there is that of the calling thread.
   static std::shared_ptr<Recording> of(Stream stream);
-  /// The recording that work enqueued on `stream` becomes part of. UsageError(value) naming `what` (an op, "copy") for
-  /// the default stream of a device that this thread is recording: the work would run now and be in no graph.
+  /// The recording that work enqueued on `stream` becomes part of; null when nobody records it. UsageError(value)
+  /// naming `what` (an op, "copy") where this thread is in the body of a recording and `stream` is in none: the work
+  /// would run now and be in no graph.
   static std::shared_ptr<Recording> of_work(Stream stream, std::string_view what);
   /// Whether this thread is in the body of a recording on `device`.
   static bool is_on_this_thread(Device device) noexcept;
