@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -135,13 +136,10 @@ void gather(const TensorView& source, std::byte* destination) {
   }
 }
 
-/// Waits for everything that may still write `device`'s memory, on any stream.
-void wait_for(Device device) {
-  if (!device.is_cuda()) return;
-  require_cuda_device(device);
+/// Waits for everything that may still write `device`'s memory, on any stream. DeviceWaitTurn is the caller's.
+void wait_for([[maybe_unused]] Device device) {
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
-  const DeviceWaitTurn turn(device);
   cuda::synchronize_context();
 #endif
 }
@@ -215,7 +213,12 @@ Event copy_async(const TensorView& destination, const TensorView& source, Stream
 Tensor to_device(const TensorView& source, Device device) {
   refuse_while_recording(source.device, source);
   refuse_while_recording(device, source);
-  wait_for(source.device);
+  std::optional<DeviceWaitTurn> turn;  // to the end: the copy waits for the device's default stream
+  if (source.device.is_cuda()) {
+    require_cuda_device(source.device);
+    turn.emplace(source.device);
+    wait_for(source.device);
+  }
   if (!source.is_contiguous()) {
     const Tensor dense = gather_to_cpu(source);
     return device.is_cuda() ? to_device(dense, device) : dense;
