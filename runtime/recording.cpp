@@ -64,7 +64,7 @@ void RecordedCall::write_to(void* /*executable*/, std::span<void* const> /*nodes
 
 Recording::Recording(Stream stream, std::uint64_t capture_id)
     : stream_(stream), capture_id_(capture_id), holdings_(std::make_shared<GraphHoldings>()) {
-  holdings_->memory = std::make_shared<GraphMemory>(stream.device);
+  holdings_->memory = std::make_shared<GraphMemory>();
 }
 
 std::shared_ptr<Recording> Recording::of(Stream stream) {
