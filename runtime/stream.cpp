@@ -96,6 +96,7 @@ void synchronize(Stream stream) {
   require_cuda_device(stream.device);
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  const cuda::RelaxedCapture relaxed;  // waiting is forbidden to a thread that captures some other stream
   cuda::synchronize_stream(stream.handle);
 #endif
 }

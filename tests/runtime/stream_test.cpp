@@ -128,6 +128,25 @@ TEST_F(CudaStream, WaitsThatWouldSpoilACaptureAreRefused) {
   EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), 6);
 }
 
+TEST_F(CudaStream, OthersMayBeWaitedForAndTimedDuringACapture) {
+  const Device device = Device::cuda(0);
+  const OwnedStream stream(device), other(device);
+  const Tensor tensor = empty({64}, DType::u8, stream);
+  synchronize(stream);
+  Event start(device, true), stop(device, true);
+  start.record(other);
+  stop.record(other);
+  const Graph graph = capture(stream, [&] {
+    memset_bytes(tensor, 1, stream);
+    synchronize(other);
+    EXPECT_GE(elapsed_us(start, stop), 0.0);
+    EXPECT_THROW(synchronize(stream), UsageError);
+  });
+  graph.launch(stream);
+  synchronize(stream);
+  EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), 1);
+}
+
 TEST_F(CudaStream, TwoCapturesDoNotWaitForOneAnother) {
   const Device device = Device::cuda(0);
   const OwnedStream outer_stream(device), inner_stream(device);
