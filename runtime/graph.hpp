@@ -47,8 +47,9 @@ class Graph {
 
   /// Gives one recorded op other memory, from the next launch on: tensors of the same shapes, strides, dtypes and
   /// devices, which the caller keeps. Costs neither a capture nor an instantiation. UsageError naming the tensor
-  /// otherwise, or (not_implemented) for a call that is no op's; the graph is then as before. Memory that the call used
-  /// before stays with the graph.
+  /// otherwise, or (not_implemented) for a call that is no op's; the graph is then as before. After a DeviceError a
+  /// call of several kernels may be updated in part: update it again, or throw the graph away. Memory that the call
+  /// used before stays with the graph.
   void update(std::size_t call, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
   /// Records `body` anew and changes the graph to it, from the next launch on, without an instantiation: other
   /// addresses, numbers and sizes, as long as the same ops run the same kernels in the same order. UsageError(value)
