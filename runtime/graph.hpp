@@ -22,9 +22,12 @@ class Recording;
 /// keep. What was allocated on the stream while it was recorded is the graph's own: each replay writes it again, and it
 /// stays as long as the graph or a Tensor in it.
 ///
-/// Launching one CUDA graph from two threads at a time, or updating one that another thread launches, is for the caller
-/// to prevent; launches on the CPU may overlap where their outputs may. Destroying a graph whose launch is still
-/// running is fine.
+/// Launches of one graph write the same memory: its own, results and scratch memory alike, and the outputs it was
+/// given. CUDA runs them one after the other whatever their streams; on the CPU two threads must not be in one at once,
+/// unless it has no memory of its own (memory_bytes() is 0) and its outputs allow it. A graph that was launched in the
+/// body of others shares its memory with them: launches of any two of these must not overlap, which is for the caller
+/// to see to on a GPU as well. So is that no two threads call launch or update on one CUDA graph at once. Destroying a
+/// graph whose launch is still running is fine.
 class Graph {
  public:
   ~Graph();
