@@ -91,6 +91,7 @@ void record_launch(Recording& recording, const Plan& plan, std::span<const Tenso
     workspace = empty({plan.workspace_bytes}, DType::u8, stream);
     point_to_workspaces(plan, workspace.data(), data);
   }
+  const auto turn = recording.lock_calls();
   std::vector<void*> nodes;
   if (stream.device.is_cuda())
     visit_steps(plan, data, [&](const Plan::Step& step, void** parameters) {

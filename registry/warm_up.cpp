@@ -15,7 +15,10 @@ constexpr std::size_t kMostThreads = 16;
 void warm_up(const WarmUpCall& call) {
   std::vector<Tensor> outputs;
   for (const TensorView& view : call.outputs) outputs.emplace_back(view, nullptr);
-  DispatchOptions options{.outputs = outputs, .config = call.config.has_value() ? &*call.config : nullptr};
+  DispatchOptions options{.outputs = outputs,
+                          .config = call.config.has_value() ? &*call.config : nullptr,
+                          .tuning = call.tuning,
+                          .overlap_previous = call.overlap_previous};
   if (call.device.has_value()) options.stream = Stream::default_of(*call.device);
   resolve(call.op, call.inputs, call.attributes, options);
 }

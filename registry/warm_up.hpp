@@ -18,6 +18,10 @@ struct WarmUpCall {
   std::vector<TensorView> outputs = {};  ///< as the call will be given them; empty: it allocates them
   std::optional<Config> config = {};
   std::optional<Device> device = {};  ///< of a call without tensors; otherwise it is that of the tensors
+  /// As DispatchOptions has it; first_use looks for what is tuned, and tunes nothing.
+  std::optional<TuningPolicy> tuning = {};
+  /// As DispatchOptions has it: such calls have kernels of their own.
+  bool overlap_previous = false;
 };
 
 /// Plans, compiles and loads what these calls need, so that a capture, or the first request, finds everything warm.

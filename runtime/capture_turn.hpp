@@ -8,7 +8,8 @@ namespace kiln {
 /// capture. So the two take turns: a capture of Kiln's holds one of these from begin to end.
 class CaptureTurn {
  public:
-  /// Blocks while a thread waits for the device.
+  /// Blocks while a thread waits for the device or for its turn to, so that captures which follow one another without
+  /// end hold nobody up; not for the latter in a thread that captures already.
   explicit CaptureTurn(Device device);
   ~CaptureTurn();
   CaptureTurn(const CaptureTurn&) = delete;

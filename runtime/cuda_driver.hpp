@@ -174,7 +174,9 @@ void destroy_executable(void* executable) noexcept;
 /// Drops the holdings of executables that are gone. The driver says so on a thread where none of its functions may be
 /// called, so somebody else has to.
 void drop_released_holdings() noexcept;
-/// Whether this thread is in there.
+/// Drops one owner's share of a graph's holdings, which may name streams that are gone.
+void drop_holdings(std::shared_ptr<void> holdings) noexcept;
+/// Whether this thread is in one of these.
 bool is_dropping_holdings() noexcept;
 
 }  // namespace kiln::cuda

@@ -96,6 +96,18 @@ struct Holder {
 constinit std::atomic<Holder*> released{nullptr};
 constinit thread_local bool is_dropping = false;
 
+/// Marks this thread as dropping holdings, also within a drop: what goes then may be another graph.
+class DroppingScope {
+ public:
+  DroppingScope() noexcept : previous_(std::exchange(is_dropping, true)) {}
+  ~DroppingScope() { is_dropping = previous_; }
+  DroppingScope(const DroppingScope&) = delete;
+  DroppingScope& operator=(const DroppingScope&) = delete;
+
+ private:
+  bool previous_;
+};
+
 void release_later(void* data) {
   auto* const holder = static_cast<Holder*>(data);
   holder->next = released.load(std::memory_order_relaxed);
@@ -325,12 +337,16 @@ void destroy_executable(void* executable) noexcept {
 
 void drop_released_holdings() noexcept {
   if (released.load(std::memory_order_relaxed) == nullptr) return;
-  is_dropping = true;
+  const DroppingScope dropping;
   for (Holder* holder = released.exchange(nullptr, std::memory_order_acquire); holder != nullptr;) {
     const std::unique_ptr<Holder> dropped(holder);
     holder = holder->next;
   }
-  is_dropping = false;
+}
+
+void drop_holdings(std::shared_ptr<void> holdings) noexcept {
+  const DroppingScope dropping;
+  holdings.reset();
 }
 
 bool is_dropping_holdings() noexcept {

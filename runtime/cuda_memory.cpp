@@ -55,15 +55,9 @@ GoneStreams& gone_streams() {
   return *gone;
 }
 
-/// The stream to free on: the default one in place of one that is gone, whose work is done by then. Only what a graph
-/// held is late; other tensors die before their stream, and are freed without asking.
-void* stream_for_free(const Allocation& allocation) noexcept {
-  void* const stream = allocation.stream_now();
-  if (!is_dropping_holdings()) return stream;
-  GoneStreams& gone = gone_streams();
-  const std::lock_guard lock(gone.mutex);
-  return gone.handles.contains(stream) ? nullptr : stream;
-}
+/// Whether memory may be freed after its stream went. Only what a graph held is late; other tensors die before their
+/// stream, and are freed without asking.
+enum class Stage { in_time, late };
 
 bool is_capturing_now(void* stream) noexcept {
   try {
@@ -75,21 +69,30 @@ bool is_capturing_now(void* stream) noexcept {
 }
 
 /// False when the free must wait for the end of a capture.
-bool try_free(const Allocation& allocation) noexcept {
+bool try_free_on(void* stream, const Allocation& allocation) noexcept {
+  if (!allocation.is_graph_node && is_capturing_now(stream)) return false;
+  free_async(allocation.memory, stream);
+  return true;
+}
+
+/// As try_free_on.
+bool try_free(const Allocation& allocation, Stage stage) noexcept {
   const CurrentContext current(allocation.context, allocation.ordinal);
   if (!allocation.is_pooled) {
     const RelaxedCapture relaxed;
     free_now(allocation.memory);
     return true;
   }
-  void* const stream = stream_for_free(allocation);
-  if (!allocation.is_graph_node && is_capturing_now(stream)) return false;
-  free_async(allocation.memory, stream);
-  return true;
+  void* const stream = allocation.stream_now();
+  if (stage == Stage::in_time) return try_free_on(stream, allocation);
+  GoneStreams& gone = gone_streams();
+  const std::lock_guard lock(gone.mutex);  // no stream goes between the look and the free
+  // The work of one that is gone is done: the default stream takes its place.
+  return try_free_on(gone.handles.contains(stream) ? nullptr : stream, allocation);
 }
 
 void free_or_defer(const Allocation& allocation) noexcept {
-  if (try_free(allocation)) return;
+  if (try_free(allocation, is_dropping_holdings() ? Stage::late : Stage::in_time)) return;
   try {
     DeferredFrees& frees = deferred_frees();
     const std::lock_guard lock(frees.mutex);
@@ -152,7 +155,7 @@ void free_deferred() noexcept {
   DeferredFrees& frees = deferred_frees();
   if (!frees.any.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(frees.mutex);
-  std::erase_if(frees.allocations, [](const Allocation& allocation) { return try_free(allocation); });
+  std::erase_if(frees.allocations, [](const Allocation& allocation) { return try_free(allocation, Stage::late); });
   frees.any.store(!frees.allocations.empty(), std::memory_order_release);
 }
 

@@ -7,6 +7,7 @@
 #include "core/errors.hpp"
 #include "runtime/device_access.hpp"
 #include "runtime/observers.hpp"
+#include "runtime/recording.hpp"
 
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
@@ -14,6 +15,18 @@
 #endif
 
 namespace kiln {
+namespace {
+
+/// Which recording of Kiln's `stream` belongs to; 0 for none. Captures of others are not told apart from none: Kiln may
+/// not have looked while their events were recorded.
+std::uint64_t recording_id(Stream stream) {
+  if (!is_observed()) return 0;
+  const auto recording = Recording::of(stream);
+  if (recording == nullptr) return 0;
+  return stream.device.is_cuda() ? recording->capture_id() : 1;
+}
+
+}  // namespace
 
 Event::Event(Device device, bool is_timed) : device_(device), is_timed_(is_timed) {
   if (!device.is_cuda()) return;
@@ -35,14 +48,14 @@ Event::~Event() {
 Event::Event(Event&& other) noexcept
     : device_(other.device_),
       is_timed_(other.is_timed_),
-      is_captured_(other.is_captured_),
+      capture_id_(other.capture_id_),
       handle_(std::exchange(other.handle_, nullptr)),
       recorded_at_(other.recorded_at_) {}
 
 Event& Event::operator=(Event&& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(is_timed_, other.is_timed_);
-  std::swap(is_captured_, other.is_captured_);
+  std::swap(capture_id_, other.capture_id_);
   std::swap(handle_, other.handle_);
   std::swap(recorded_at_, other.recorded_at_);
   return *this;
@@ -52,7 +65,7 @@ void Event::record(Stream stream) {
   if (stream.device != device_)
     throw_value_error(fmt::format("an event of {} cannot be recorded on a stream of {}", to_string(device_),
                                   to_string(stream.device)));
-  is_captured_ = is_observed() && is_capturing(stream);
+  capture_id_ = recording_id(stream);
 #if KILN_HAS_CUDA
   if (handle_ != nullptr) {
     const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
@@ -75,13 +88,36 @@ void Event::wait([[maybe_unused]] Stream stream) const {
   }
   require_cuda_device(stream.device);
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  if (is_observed()) [[unlikely]]
+    refuse_to_cross(stream);
   cuda::wait_for_event(stream.handle, handle_);
 #endif
 }
 
+/// The driver would refuse too, and spoil the capture. Only a stream of another device would be taken: recordings are
+/// of one, where their memory is and which nobody waits for meanwhile.
+void Event::refuse_to_cross(Stream stream) const {
+  const std::uint64_t id = recording_id(stream);
+  if (id == capture_id_) return;
+  if (id != 0)
+    throw_value_error(
+        "a stream that is being captured cannot wait for an event that was not recorded in that capture: wait before "
+        "the capture, or record the event in its body on a stream that was forked off the captured one");
+  if (stream.handle == nullptr || is_capturing(stream))
+    throw_value_error(fmt::format(
+        "an event that was recorded in a capture was to be waited for by {}, which cannot join that "
+        "capture: wait on a stream that is not being captured, of {}",
+        stream.handle == nullptr ? "the default stream" : "a stream of another capture", to_string(device_)));
+  if (stream.device != device_)
+    throw_value_error(
+        fmt::format("a stream of {} cannot join a capture of {}, whose graph is of one device: capture a graph on each "
+                    "device, and let streams wait for one another between their launches",
+                    to_string(stream.device), to_string(device_)));
+}
+
 /// Asking the driver would spoil the capture.
 void Event::refuse_captured() const {
-  if (is_captured_) [[unlikely]]
+  if (capture_id_ != 0) [[unlikely]]
     throw_value_error(
         "this event was last recorded while its stream was being captured: it is a place in the graph, which the host "
         "cannot wait for; record it again after a launch of the graph");
@@ -120,6 +156,7 @@ double elapsed_us(const Event& start, const Event& stop) {
 #if KILN_HAS_CUDA
   if (start.handle_ != nullptr) {
     const cuda::CurrentContext current(cuda::primary_context(start.device_.index), start.device_.index);
+    const cuda::RelaxedCapture relaxed;  // as in is_done
     return cuda::elapsed_us(start.handle_, stop.handle_);
   }
 #endif

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 #include "runtime/stream.hpp"
 
@@ -23,7 +24,10 @@ class Event {
   /// place in the graph: streams may wait for it within the recording, the host may not (UsageError(value)).
   void record(Stream stream);
   /// Work enqueued on `stream` from now on starts after the mark is reached; the host goes on. `stream` may be of
-  /// another device; one of the CPU makes the host wait, as its work runs on the host.
+  /// another device; one of the CPU makes the host wait, as its work runs on the host. A mark that is a place in a
+  /// graph makes `stream` part of the recording. UsageError(value), and recordings go on, where a stream that
+  /// kiln::capture records would wait for a mark from outside of the recording, and where one would join that is
+  /// captured already, of another device, or the default stream.
   void wait(Stream stream) const;
   /// Whether the mark was reached. DeviceError when work before it failed.
   bool is_done() const;
@@ -35,9 +39,10 @@ class Event {
  private:
   friend double elapsed_us(const Event& start, const Event& stop);
   void refuse_captured() const;
+  void refuse_to_cross(Stream stream) const;
   Device device_;
   bool is_timed_;
-  bool is_captured_ = false;                             ///< last recorded on a stream while it was captured
+  std::uint64_t capture_id_ = 0;                         ///< of Kiln's recording where last recorded; 0 outside
   void* handle_ = nullptr;                               ///< CUevent; null on the CPU
   std::chrono::steady_clock::time_point recorded_at_{};  ///< on the CPU
 };

@@ -32,11 +32,11 @@ void fork_join_cuda(Stream stream, std::span<const std::function<void(Stream)>> 
       entered.wait(own.get());
       branch(own.get());
     }
+    for (cuda::BranchStream& own : begun) own.join();
   } catch (...) {
-    for (cuda::BranchStream& own : begun) own.try_join();
+    for (cuda::BranchStream& own : begun) own.try_join();  // again where it was joined, which does no harm
     throw;
   }
-  for (cuda::BranchStream& own : begun) own.join();
 }
 #endif
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "core/errors.hpp"
@@ -83,12 +84,12 @@ struct CaptureFrame {
   CaptureTurn turn;
 };
 
-/// Runs `body` while `stream`, whose capture has begun, is recorded.
-std::shared_ptr<Recording> run_body(Stream stream, const std::function<void()>& body) {
-  const auto recording = std::make_shared<Recording>(stream, cuda::capture_id(stream.handle));
+/// Runs `body` while `stream`, whose capture has begun, is recorded. `recording` is the caller's, so that after an
+/// exception its memory is freed when the capture has ended.
+void run_body(Stream stream, const std::function<void()>& body, std::shared_ptr<Recording>& recording) {
+  recording = std::make_shared<Recording>(stream, cuda::capture_id(stream.handle));
   const RecordingScope scope(recording);
   body();
-  return recording;
 }
 
 Recorded record_on_cuda(Stream stream, const std::function<void()>& body) {
@@ -98,7 +99,7 @@ Recorded record_on_cuda(Stream stream, const std::function<void()>& body) {
   cuda::begin_capture(stream.handle);
   std::shared_ptr<Recording> recording;
   try {
-    recording = run_body(stream, body);
+    run_body(stream, body, recording);
   } catch (...) {
     cuda::abandon_capture(stream.handle);
     throw;
@@ -158,8 +159,11 @@ struct Graph::State {
         graph(std::move(recorded.graph)) {}
   ~State() {
 #if KILN_HAS_CUDA
+    if (!device.is_cuda()) return;
+    const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
     if (executable != nullptr) cuda::destroy_executable(executable);
-    if (device.is_cuda()) cuda::drop_released_holdings();
+    cuda::drop_holdings(std::move(holdings));
+    cuda::drop_released_holdings();
 #endif
   }
   State(const State&) = delete;
@@ -214,6 +218,8 @@ void Graph::launch(Stream stream) const {
 }
 
 void Graph::launch_state(const State& state, [[maybe_unused]] Stream stream, Recording* recording) {
+  std::unique_lock<std::mutex> turn;
+  if (recording != nullptr) turn = recording->lock_calls();
 #if KILN_HAS_CUDA
   if (state.device.is_cuda()) {
     const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);
@@ -284,7 +290,10 @@ void Graph::update(Stream stream, const std::function<void()>& body) {
     throw_value_error(
         fmt::format("the graph cannot be updated to this body: {}; make a new graph with kiln::capture", differs));
   state.calls = std::move(recorded.calls);
-  state.holdings = std::move(recorded.holdings);
+  std::swap(state.holdings, recorded.holdings);
+#if KILN_HAS_CUDA
+  if (state.device.is_cuda()) cuda::drop_holdings(std::move(recorded.holdings));
+#endif
   state.latest = std::move(recorded.graph);
 }
 
@@ -317,9 +326,10 @@ std::vector<void*> capture_into([[maybe_unused]] void* cuda_graph, [[maybe_unuse
   const std::vector<void*> before = cuda::graph_nodes(cuda_graph);
   const CaptureFrame frame(stream.device);
   cuda::begin_capture_to_graph(stream.handle, cuda_graph, dependencies);
+  std::shared_ptr<Recording> recording;
   bool is_ended = false;
   try {
-    const std::shared_ptr<Recording> recording = run_body(stream, body);
+    run_body(stream, body, recording);
     std::vector<void*> last = cuda::capture_dependencies(stream.handle);
     is_ended = true;
     cuda::end_capture(stream.handle);

@@ -22,9 +22,12 @@ class Recording;
 /// keep. What was allocated on the stream while it was recorded is the graph's own: each replay writes it again, and it
 /// stays as long as the graph or a Tensor in it.
 ///
-/// Launching one CUDA graph from two threads at a time, or updating one that another thread launches, is for the caller
-/// to prevent; launches on the CPU may overlap where their outputs may. Destroying a graph whose launch is still
-/// running is fine.
+/// Launches of one graph write the same memory: its own, results and scratch memory alike, and the outputs it was
+/// given. CUDA runs them one after the other whatever their streams; on the CPU two threads must not be in one at once,
+/// unless it has no memory of its own (memory_bytes() is 0) and its outputs allow it. A graph that was launched in the
+/// body of others shares its memory with them: launches of any two of these must not overlap, which is for the caller
+/// to see to on a GPU as well. So is that no two threads call launch or update on one CUDA graph at once. Destroying a
+/// graph whose launch is still running is fine.
 class Graph {
  public:
   ~Graph();
@@ -47,8 +50,9 @@ class Graph {
 
   /// Gives one recorded op other memory, from the next launch on: tensors of the same shapes, strides, dtypes and
   /// devices, which the caller keeps. Costs neither a capture nor an instantiation. UsageError naming the tensor
-  /// otherwise, or (not_implemented) for a call that is no op's; the graph is then as before. Memory that the call used
-  /// before stays with the graph.
+  /// otherwise, or (not_implemented) for a call that is no op's; the graph is then as before. After a DeviceError a
+  /// call of several kernels may be updated in part: update it again, or throw the graph away. Memory that the call
+  /// used before stays with the graph.
   void update(std::size_t call, std::span<const TensorView> inputs, std::span<const TensorView> outputs);
   /// Records `body` anew and changes the graph to it, from the next launch on, without an instantiation: other
   /// addresses, numbers and sizes, as long as the same ops run the same kernels in the same order. UsageError(value)
@@ -67,8 +71,8 @@ class Graph {
 /// Records what `body` enqueues on `stream`; nothing runs. `body` dispatches on `stream`, or on streams that it forks
 /// off it and joins again. What would spoil the recording or be missing from it is refused with a UsageError that names
 /// the remedy, and the recording goes on if the body catches it: calls that are not compiled and loaded (see warm_up),
-/// tuning, checks of data, waiting for the device, copies of pageable memory, work on the default stream. Exceptions of
-/// `body` end the recording and pass through; the stream is usable afterwards.
+/// tuning, checks of data, waiting for the device, copies of pageable memory, work that this thread enqueues on streams
+/// outside of the recording. Exceptions of `body` end the recording and pass through; the stream is usable afterwards.
 ///
 /// On the CPU the recording is of the calling thread: what it dispatches, copies and fills on the CPU is recorded.
 ///

@@ -75,11 +75,13 @@ std::byte* GraphMemory::reuse(std::int64_t& size_bytes, void* stream) {
 }
 
 std::byte* GraphMemory::carve(std::int64_t size_bytes, Stream stream) {
-  auto segment = std::find_if(segments_.begin(), segments_.end(),
-                              [&](const Segment& each) { return each.size_bytes - each.used_bytes >= size_bytes; });
+  // Kiln lets no stream of a second device into a recording, but the driver's own functions do.
+  auto segment = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& each) {
+    return each.device == stream.device && each.size_bytes - each.used_bytes >= size_bytes;
+  });
   if (segment == segments_.end()) {
     const std::int64_t segment_bytes = stream.device.is_cuda() ? std::max(size_bytes, kSharedSegmentBytes) : size_bytes;
-    segments_.push_back({allocate_segment(segment_bytes, device_), segment_bytes, 0});
+    segments_.push_back({allocate_segment(segment_bytes, stream.device), stream.device, segment_bytes, 0});
     segment = segments_.end() - 1;
   }
   std::byte* const block = static_cast<std::byte*>(segment->memory.get()) + segment->used_bytes;

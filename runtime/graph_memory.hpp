@@ -15,10 +15,8 @@ namespace kiln {
 /// twice, and take it back when the graph goes. Lives as long as the graph or any tensor in it. Thread-safe.
 class GraphMemory : public std::enable_shared_from_this<GraphMemory> {
  public:
-  explicit GraphMemory(Device device) noexcept : device_(device) {}
-
-  /// A block for work of `stream`, which may be one that earlier work of that stream is done with: freed while the
-  /// recording goes on, blocks serve the same stream again. DeviceError when memory is short.
+  /// A block on the stream's device for work of `stream`, which may be one that earlier work of that stream is done
+  /// with: freed while the recording goes on, blocks serve the same stream again. DeviceError when memory is short.
   std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream);
   /// From here on blocks that are freed stay as they are: replays write them.
   void close();
@@ -29,6 +27,7 @@ class GraphMemory : public std::enable_shared_from_this<GraphMemory> {
  private:
   struct Segment {
     std::shared_ptr<void> memory;
+    Device device;
     std::int64_t size_bytes;
     std::int64_t used_bytes;
   };
@@ -41,7 +40,6 @@ class GraphMemory : public std::enable_shared_from_this<GraphMemory> {
   std::byte* reuse(std::int64_t& size_bytes, void* stream);
   std::byte* carve(std::int64_t size_bytes, Stream stream);
 
-  Device device_;
   mutable std::mutex mutex_;
   bool is_closed_ = false;
   std::vector<Segment> segments_;

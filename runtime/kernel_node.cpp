@@ -7,6 +7,7 @@
 #include "core/errors.hpp"
 
 #if KILN_HAS_CUDA
+#include "runtime/cuda_context.hpp"
 #include "runtime/cuda_driver.hpp"
 #endif
 
@@ -14,6 +15,7 @@ namespace kiln {
 #if KILN_HAS_CUDA
 
 void* last_kernel_node(Stream stream) {
+  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
   const std::vector<void*> nodes = cuda::capture_dependencies(stream.handle);
   if (nodes.size() == 1) return nodes.front();
   throw InternalError(

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -99,6 +101,7 @@ void record_copy(Recording& recording, const TensorView& destination, const Tens
     require_page_locked(destination, stream);
     require_page_locked(source, stream);
   }
+  const auto turn = recording.lock_calls();
   if (stream.device.is_cuda() || destination.device.is_cuda() || source.device.is_cuda())
     copy_bytes(destination.data, destination.device, source.data, source.device, size_bytes(source), stream);
   recording.add(recorded_copy(destination, source));
@@ -133,13 +136,10 @@ void gather(const TensorView& source, std::byte* destination) {
   }
 }
 
-/// Waits for everything that may still write `device`'s memory, on any stream.
-void wait_for(Device device) {
-  if (!device.is_cuda()) return;
-  require_cuda_device(device);
+/// Waits for everything that may still write `device`'s memory, on any stream. DeviceWaitTurn is the caller's.
+void wait_for([[maybe_unused]] Device device) {
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
-  const DeviceWaitTurn turn(device);
   cuda::synchronize_context();
 #endif
 }
@@ -213,14 +213,19 @@ Event copy_async(const TensorView& destination, const TensorView& source, Stream
 Tensor to_device(const TensorView& source, Device device) {
   refuse_while_recording(source.device, source);
   refuse_while_recording(device, source);
-  wait_for(source.device);
+  std::optional<DeviceWaitTurn> turn;  // to the end: the copy waits for the device's default stream
+  if (source.device.is_cuda()) {
+    require_cuda_device(source.device);
+    turn.emplace(source.device);
+    wait_for(source.device);
+  }
   if (!source.is_contiguous()) {
     const Tensor dense = gather_to_cpu(source);
     return device.is_cuda() ? to_device(dense, device) : dense;
   }
   const Stream stream = Stream::default_of(device.is_cuda() ? device : source.device);
   Tensor result = empty(source.shape, source.dtype, device);
-  copy(result, source, stream);
+  copy_bytes(result.data(), device, source.data, source.device, size_bytes(source), stream);
   synchronize(stream);
   return result;
 }
@@ -243,6 +248,8 @@ void memset_bytes(const TensorView& destination, std::uint8_t value, [[maybe_unu
   if (stream.device != destination.device)
     throw_value_error(
         fmt::format("a fill on {} was given a stream of {}", to_string(destination.device), to_string(stream.device)));
+  std::unique_lock<std::mutex> turn;
+  if (recording != nullptr) turn = recording->lock_calls();
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
   if (bytes > 0) cuda::fill_bytes(destination.data, value, bytes, stream.handle);

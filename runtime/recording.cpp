@@ -9,6 +9,7 @@
 #include "core/errors.hpp"
 
 #if KILN_HAS_CUDA
+#include "runtime/cuda_context.hpp"
 #include "runtime/cuda_driver.hpp"
 #endif
 
@@ -36,6 +37,19 @@ std::shared_ptr<Recording> find_on_this_thread(Device device) noexcept {
   return found == of_this_thread.end() ? nullptr : *found;
 }
 
+/// Work that the body of a recording of this thread enqueues where no recording is.
+[[noreturn]] void refuse_outside_work(Stream stream, std::string_view what) {
+  const char* const place = !stream.device.is_cuda()   ? "was called on"
+                            : stream.handle == nullptr ? "was enqueued on the default stream of"
+                                                       : "was enqueued on a stream that is not being captured, of";
+  const bool is_recorded = find_on_this_thread(stream.device) != nullptr;
+  throw_value_error(fmt::format(
+      "'{}' {} {} in the body of a graph of {}, where it would run now and be in no graph: {}", what, place,
+      to_string(stream.device), to_string((is_recorded ? stream : of_this_thread.back()->stream()).device),
+      is_recorded ? "give it the stream that is being captured, or one that was forked off it (wait_stream, fork_join)"
+                  : "do it before the capture or after each launch, or record it in a graph of its own"));
+}
+
 }  // namespace
 
 std::shared_ptr<const RecordedCall> RecordedCall::with_tensors(std::span<const TensorView> /*inputs*/,
@@ -50,7 +64,7 @@ void RecordedCall::write_to(void* /*executable*/, std::span<void* const> /*nodes
 
 Recording::Recording(Stream stream, std::uint64_t capture_id)
     : stream_(stream), capture_id_(capture_id), holdings_(std::make_shared<GraphHoldings>()) {
-  holdings_->memory = std::make_shared<GraphMemory>(stream.device);
+  holdings_->memory = std::make_shared<GraphMemory>();
 }
 
 std::shared_ptr<Recording> Recording::of(Stream stream) {
@@ -58,6 +72,7 @@ std::shared_ptr<Recording> Recording::of(Stream stream) {
 #if KILN_HAS_CUDA
   CudaRecordings& recordings = cuda_recordings();
   if (stream.handle == nullptr || recordings.count.load(std::memory_order_acquire) == 0) return nullptr;
+  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
   const std::uint64_t id = cuda::capture_id(stream.handle);
   if (id == 0) return nullptr;
   const std::lock_guard lock(recordings.mutex);
@@ -70,12 +85,12 @@ std::shared_ptr<Recording> Recording::of(Stream stream) {
 }
 
 std::shared_ptr<Recording> Recording::of_work(Stream stream, std::string_view what) {
-  if (stream.device.is_cuda() && stream.handle == nullptr && is_on_this_thread(stream.device))
-    throw_value_error(
-        fmt::format("'{}' was enqueued on the default stream of {} by a graph's body, where it would run now and be in "
-                    "no graph: give it the stream that is being captured, or one that was forked off it",
-                    what, to_string(stream.device)));
-  return of(stream);
+  std::shared_ptr<Recording> found = of(stream);
+  if (found != nullptr || of_this_thread.empty()) return found;
+  // A capture of somebody else's holds the work. The default stream is in none, whatever the driver says of it while
+  // others may not use it.
+  if (stream.handle != nullptr && is_capturing(stream)) return nullptr;
+  refuse_outside_work(stream, what);
 }
 
 bool Recording::is_on_this_thread(Device device) noexcept {

@@ -51,12 +51,16 @@ class Recording {
   /// The recording that memory allocated on `stream` belongs to; null when there is none of Kiln's. The CPU has no
   /// stream handles, so that a recording there is that of the calling thread.
   static std::shared_ptr<Recording> of(Stream stream);
-  /// The recording that work enqueued on `stream` becomes part of. UsageError(value) naming `what` (an op, "copy") for
-  /// the default stream of a device that this thread is recording: the work would run now and be in no graph.
+  /// The recording that work enqueued on `stream` becomes part of; null when nobody records it. UsageError(value)
+  /// naming `what` (an op, "copy") where this thread is in the body of a recording and `stream` is in none: the work
+  /// would run now and be in no graph.
   static std::shared_ptr<Recording> of_work(Stream stream, std::string_view what);
   /// Whether this thread is in the body of a recording on `device`.
   static bool is_on_this_thread(Device device) noexcept;
 
+  /// Held from what a call enqueues until it is added: threads that share a stream would otherwise take each other's
+  /// nodes for their own, and be listed in another order than they run in.
+  std::unique_lock<std::mutex> lock_calls() { return std::unique_lock(call_mutex_); }
   void add(std::shared_ptr<const RecordedCall> call);
   /// Keeps what owns `memory`, unless it is the graph's own.
   void keep(const std::shared_ptr<void>& owner, const void* memory);
@@ -72,7 +76,8 @@ class Recording {
   Stream stream_;
   std::uint64_t capture_id_;
   std::shared_ptr<GraphHoldings> holdings_;
-  std::mutex mutex_;
+  std::mutex call_mutex_;
+  std::mutex mutex_;  ///< of what is below and of the owners
   std::vector<std::shared_ptr<const RecordedCall>> calls_;
 };
 

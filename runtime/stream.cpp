@@ -1,5 +1,7 @@
 #include "runtime/stream.hpp"
 
+#include <cstdint>
+
 #include "core/errors.hpp"
 #include "runtime/device_access.hpp"
 #include "runtime/event.hpp"
@@ -12,6 +14,19 @@
 #endif
 
 namespace kiln {
+namespace {
+
+/// The driver's number of the capture that a stream of a GPU is in.
+std::uint64_t capture_id([[maybe_unused]] Stream stream) {
+#if KILN_HAS_CUDA
+  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  return cuda::capture_id(stream.handle);
+#else
+  return 0;
+#endif
+}
+
+}  // namespace
 
 StreamPriorityRange stream_priority_range(Device device) {
   if (!device.is_cuda()) return {};
@@ -62,11 +77,10 @@ void wait_stream(Stream stream, Stream other) {
   // The driver would refuse both too, and spoil the capture.
   if (!stream.device.is_cuda() && is_capturing(other))
     throw_value_error("the host cannot wait for a stream that is being captured: nothing of it runs yet");
-  if (is_capturing(stream) && !is_capturing(other))
+  if (is_capturing(stream) && (!is_capturing(other) || capture_id(stream) != capture_id(other)))
     throw_value_error(
         "a stream that is being captured cannot wait for one outside of the capture: let it wait before the capture, "
-        "or "
-        "let the other stream wait for it first, which makes that a part of the capture");
+        "or let the other stream wait for it first, which makes that a part of the capture");
   Event mark(other.device);
   mark.record(other);
   mark.wait(stream);
@@ -82,6 +96,7 @@ void synchronize(Stream stream) {
   require_cuda_device(stream.device);
 #if KILN_HAS_CUDA
   const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  const cuda::RelaxedCapture relaxed;  // waiting is forbidden to a thread that captures some other stream
   cuda::synchronize_stream(stream.handle);
 #endif
 }

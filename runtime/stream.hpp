@@ -47,8 +47,8 @@ int stream_priority(Stream stream);
 /// Work enqueued on `stream` from now on starts after all work that is on `other` now; the host goes on. The streams
 /// may be of two devices. Work of the CPU runs on the host: a CPU stream that waits is the host that waits, and there
 /// is never anything to wait for on one. While `other` is captured, `stream` joins the capture. UsageError(value), and
-/// the capture goes on, for a captured stream that shall wait for one outside, and for the host that shall wait for a
-/// captured one.
+/// the capture goes on, for a captured stream that shall wait for one outside or in another capture, for the host that
+/// shall wait for a captured one, and for a stream of another device that would join a recording of kiln::capture's.
 void wait_stream(Stream stream, Stream other);
 /// Blocks until the stream's work is done; asynchronous kernel faults surface here as DeviceError. UsageError(value)
 /// while `stream` is being captured, which goes on.

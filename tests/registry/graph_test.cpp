@@ -163,6 +163,35 @@ TEST_F(GraphTest, HoldsTheMemoryItNames) {
   }
 }
 
+TEST_F(GraphTest, OutlivesTheStreamsOfWhatItHolds) {
+  for (const Device device : devices_) {
+    const OwnedStream stream(device);
+    const Tensor one = make_f32(std::vector<float>(64, 1), device);
+    add(one, one, stream);
+    std::optional<Tensor> result;
+    // Both ways that holdings go: with the graph, and with an update by a body.
+    for (const bool is_updated : {false, true}) {
+      std::optional<OwnedStream> early(std::in_place, device);
+      std::optional<Tensor> x = empty({64}, DType::f32, early->get());
+      memset_bytes(*x, 0, early->get());
+      synchronize(early->get());
+      std::optional<Graph> graph = capture(stream, [&] { result = add(*x, one, stream); });
+      EXPECT_THAT(replay(*graph, *result, stream), Each(1.0F)) << to_string(device);
+      x.reset();
+      early.reset();
+      if (is_updated) {
+        graph->update(stream, [&] { result = add(one, one, stream); });
+        EXPECT_THAT(replay(*graph, *result, stream), Each(2.0F)) << to_string(device);
+      }
+      graph.reset();
+      synchronize(stream);
+      const Tensor afterwards = empty({64}, DType::f32, stream);  // drops what the driver has released by now
+      memset_bytes(afterwards, 0, stream);
+      EXPECT_THAT(read(afterwards, stream), Each(0.0F)) << to_string(device);
+    }
+  }
+}
+
 TEST_F(GraphTest, LaunchesOfGraphsAreRecorded) {
   for (const Device device : devices_) {
     const OwnedStream stream(device);
@@ -243,6 +272,36 @@ TEST_F(GraphTest, RecordingsOfThreadsAreTheirOwn) {
       if (read(add(warm, warm, first), first).size() != 64) ++wrong;
     threads.clear();
     EXPECT_EQ(wrong, 0) << to_string(device);
+  }
+}
+
+TEST_F(GraphTest, ThreadsMayShareACapturedStream) {
+  constexpr int kThreads = 4, kCalls = 50;
+  for (const Device device : devices_) {
+    if (!device.is_cuda()) continue;  // on the CPU a recording is one thread's
+    const OwnedStream stream(device);
+    const Tensor x = random_tensor({64}, device), other = random_tensor({64}, device);
+    std::vector<Tensor> results;
+    for (int i = 0; i < kThreads; ++i) results.push_back(empty({64}, DType::f32, stream));
+    const ResolvedOp op = resolve("add", {x.view(), x.view()});
+    Graph graph = capture(stream, [&] {
+      std::vector<std::jthread> threads;
+      for (const Tensor& result : results)
+        threads.emplace_back([&op, &x, &stream, &result] {
+          for (int i = 0; i < kCalls; ++i) {
+            memset_bytes(result, 0, stream);
+            op({x, x}, {result}, stream);
+          }
+        });
+    });
+    ASSERT_EQ(graph.num_calls(), 2u * kThreads * kCalls);
+    for (const Tensor& result : results) EXPECT_EQ(replay(graph, result, stream), read(add(x, x, stream), stream));
+    // Each call knows its own node, and the list is in the order of the stream.
+    for (std::size_t i = 0; i < graph.num_calls(); ++i)
+      if (const GraphCall call = graph.call(i); call.op == "add")
+        graph.update(i, std::vector<TensorView>{other, other}, call.outputs);
+    for (const Tensor& result : results)
+      EXPECT_EQ(replay(graph, result, stream), read(add(other, other, stream), stream));
   }
 }
 

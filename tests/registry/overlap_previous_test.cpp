@@ -22,6 +22,7 @@
 #include "registry/plan_cache.hpp"
 #include "registry/registry.hpp"
 #include "registry/validation.hpp"
+#include "registry/warm_up.hpp"
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
 #ifdef KILN_HAS_CUDA
@@ -287,6 +288,20 @@ TEST_F(OverlapOnGpu, IsCaptured) {
   for (int i = 0; i < 5; ++i) graph.launch(stream);
   synchronize(stream);
   EXPECT_EQ(read_f32(y).at(0), 51.0f);
+}
+
+TEST_F(OverlapOnGpu, IsWarmedUpAsItIsCalled) {
+  const OwnedStream stream(kDevice);
+  const Tensor x = make_f32({1, 4, 9}, kDevice), y = make_f32({0, 0, 0}, kDevice);
+  const std::vector<Tensor> outputs = {y};
+  const std::vector<WarmUpCall> calls = {{.op = "sqrt", .inputs = {x.view()}, .overlap_previous = true}};
+  warm_up(calls);
+  const Graph graph = capture(stream, [&] {
+    dispatch_gpu_op("sqrt", {x}, {}, {.outputs = outputs, .stream = stream, .overlap_previous = true});
+  });
+  graph.launch(stream);
+  synchronize(stream);
+  EXPECT_EQ(read_f32(y), (std::vector<float>{1, 2, 3}));
 }
 
 TEST_F(OverlapOnGpu, SaysSoInItsReport) {

@@ -12,6 +12,7 @@
 #include "core/errors.hpp"
 #include "registry/registry.hpp"
 #include "registry/tuned_config.hpp"
+#include "registry/warm_up.hpp"
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
 
@@ -300,6 +301,26 @@ TEST_F(TuningTest, ATunedConfigThatFailsGivesWayToTheDefault) {
   std::string line;
   set_tuning_log([&](const std::string& text) { line = text; });
   EXPECT_EQ(report_of(x).config_source, "default");
+  EXPECT_THAT(line, HasSubstr("the tuned config is not used"));
+}
+
+TEST_F(TuningTest, AWarmUpLooksWhereItsCallWill) {
+  const Tensor x = ramp(80'000, devices_[0]);
+  TuneReport report = tune_op("scaled", std::vector<TensorView>{x}, {}, quick());
+  TuningEntry broken = report.entry;  // whoever looks complains
+  broken.config = Config{{"KIND", 2}, {"REPEAT", 1}};
+  for (CandidateEvidence& evidence : broken.tried)
+    if (evidence.config == report.entry.config) evidence.config = broken.config;
+  TuningDatabase::process().record({broken}, EntrySet::Conflict::offered_wins);
+  detail::forget_tuned_plans();
+  set_tuning_policy(TuningPolicy::off);
+  std::string line;
+  set_tuning_log([&](const std::string& text) { line = text; });
+  std::vector<WarmUpCall> calls = {{.op = "scaled", .inputs = {x.view()}}};
+  warm_up(calls);
+  EXPECT_EQ(line, "") << "the process's policy is off";
+  calls[0].tuning = TuningPolicy::use;
+  warm_up(calls);
   EXPECT_THAT(line, HasSubstr("the tuned config is not used"));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -34,6 +35,22 @@ TEST(CaptureTurn, CapturesAndWaitsAreNeverAtOneTime) {
       });
   }
   EXPECT_EQ(overlaps, 0);
+}
+
+TEST(CaptureTurn, AWaitGetsItsTurnBetweenCapturesThatNeverStop) {
+  constexpr int kWaits = 50;
+  std::atomic<bool> is_over = false;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 2; ++t)  // each begins before the other ends
+    threads.emplace_back([&] {
+      while (!is_over) {
+        const CaptureTurn turn(Device::cuda(0));
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        const CaptureTurn nested(Device::cuda(0));  // would wait for this very thread, were it held off
+      }
+    });
+  for (int i = 0; i < kWaits; ++i) EXPECT_NO_THROW(DeviceWaitTurn(Device::cuda(0))) << "it starved";
+  is_over = true;
 }
 
 TEST(CaptureTurn, DevicesAreApart) {

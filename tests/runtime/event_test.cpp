@@ -3,12 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "core/errors.hpp"
 #include "runtime/device_info.hpp"
+#include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/pinned_pool.hpp"
 
@@ -47,6 +50,21 @@ TEST(Event, MovesWithWhatItKnows) {
   const double before_us = elapsed_us(start, stop);
   const Event moved(std::move(stop));
   EXPECT_DOUBLE_EQ(elapsed_us(start, moved), before_us);
+}
+
+TEST(Event, RecordedInABodyIsAPlaceInTheGraph) {
+  const Stream stream = Stream::default_of(Device::cpu());
+  Event event(Device::cpu(), true);
+  capture(stream, [&] {
+    EXPECT_TRUE(event.is_done());
+    event.record(stream);
+  });
+  EXPECT_THROW(event.is_done(), UsageError);
+  Event moved(std::move(event));
+  EXPECT_THROW(moved.synchronize(), UsageError);
+  EXPECT_THROW(elapsed_us(moved, moved), UsageError);
+  moved.record(stream);
+  EXPECT_TRUE(moved.is_done());
 }
 
 TEST(Event, RefusesWhatMakesNoSense) {
@@ -125,6 +143,38 @@ TEST_F(CudaEvent, ACpuStreamThatWaitsIsTheHostThatWaits) {
   });
   event.wait(Stream::default_of(Device::cpu()));
   EXPECT_TRUE(event.is_done());
+}
+
+TEST_F(CudaEvent, WaitsDoNotCrossTheBoundsOfACapture) {
+  const OwnedStream stream(kDevice), side(kDevice), outside(kDevice);
+  const Tensor tensor = empty({64}, DType::u8, stream);
+  Event before(kDevice), within(kDevice), never(kDevice);
+  before.record(stream);
+  synchronize(stream);
+  std::optional<Graph> inner;
+  const auto body = [&](std::uint8_t value) {
+    return [&, value] {
+      EXPECT_THROW(before.wait(stream), UsageError);
+      EXPECT_THROW(never.wait(stream), UsageError);
+      EXPECT_THROW(within.wait(stream), UsageError) << "it is of no capture yet, or of an earlier one";
+      within.record(stream);
+      EXPECT_THROW(within.wait(Stream::default_of(kDevice)), UsageError);
+      inner = capture(outside, [&] { EXPECT_THROW(within.wait(outside), UsageError); });
+      within.wait(side);
+      memset_bytes(tensor, value, side);
+      within.record(side);
+      within.wait(stream);
+    };
+  };
+  for (const std::uint8_t value : {std::uint8_t{3}, std::uint8_t{4}}) {
+    const Graph graph = capture(stream, body(value));
+    graph.launch(stream);
+    synchronize(stream);
+    EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), value);
+  }
+  within.record(outside);
+  within.wait(stream);
+  synchronize(stream);
 }
 
 TEST_F(CudaEvent, TimesOnlyWhatWasReached) {

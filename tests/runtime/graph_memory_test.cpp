@@ -16,7 +16,7 @@ Stream stream_number(std::uintptr_t number) {
 }
 
 TEST(GraphMemory, ABlockServesItsStreamAgain) {
-  const auto memory = std::make_shared<GraphMemory>(Device::cpu());
+  const auto memory = std::make_shared<GraphMemory>();
   const Stream first = stream_number(1), second = stream_number(2);
   std::shared_ptr<void> block = memory->allocate(1000, first);
   void* const address = block.get();
@@ -33,7 +33,7 @@ TEST(GraphMemory, ABlockServesItsStreamAgain) {
 }
 
 TEST(GraphMemory, NothingServesAgainOnceItIsClosed) {
-  const auto memory = std::make_shared<GraphMemory>(Device::cpu());
+  const auto memory = std::make_shared<GraphMemory>();
   const Stream stream = stream_number(1);
   std::shared_ptr<void> early = memory->allocate(512, stream), late = memory->allocate(512, stream);
   void *const early_address = early.get(), *const late_address = late.get();
@@ -50,7 +50,7 @@ TEST(GraphMemory, NothingServesAgainOnceItIsClosed) {
 TEST(GraphMemory, LivesAsLongAsABlock) {
   std::shared_ptr<void> block;
   {
-    const auto memory = std::make_shared<GraphMemory>(Device::cpu());
+    const auto memory = std::make_shared<GraphMemory>();
     block = memory->allocate(4096, stream_number(1));
     EXPECT_EQ(memory->size_bytes(), 4096);
   }
@@ -59,7 +59,7 @@ TEST(GraphMemory, LivesAsLongAsABlock) {
 
 TEST(GraphMemory, BlocksInUseNeverOverlap) {
   std::mt19937_64 random{std::random_device{}()};
-  const auto memory = std::make_shared<GraphMemory>(Device::cpu());
+  const auto memory = std::make_shared<GraphMemory>();
   struct Held {
     std::shared_ptr<void> block;
     std::int64_t size_bytes;

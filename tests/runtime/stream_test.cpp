@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -125,6 +126,63 @@ TEST_F(CudaStream, WaitsThatWouldSpoilACaptureAreRefused) {
   graph.launch(stream);
   synchronize(stream);
   EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), 6);
+}
+
+TEST_F(CudaStream, OthersMayBeWaitedForAndTimedDuringACapture) {
+  const Device device = Device::cuda(0);
+  const OwnedStream stream(device), other(device);
+  const Tensor tensor = empty({64}, DType::u8, stream);
+  synchronize(stream);
+  Event start(device, true), stop(device, true);
+  start.record(other);
+  stop.record(other);
+  const Graph graph = capture(stream, [&] {
+    memset_bytes(tensor, 1, stream);
+    synchronize(other);
+    EXPECT_GE(elapsed_us(start, stop), 0.0);
+    EXPECT_THROW(synchronize(stream), UsageError);
+  });
+  graph.launch(stream);
+  synchronize(stream);
+  EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), 1);
+}
+
+TEST_F(CudaStream, TwoCapturesDoNotWaitForOneAnother) {
+  const Device device = Device::cuda(0);
+  const OwnedStream outer_stream(device), inner_stream(device);
+  const Tensor tensor = empty({64}, DType::u8, outer_stream);
+  synchronize(outer_stream);
+  std::optional<Graph> inner;
+  const Graph outer = capture(outer_stream, [&] {
+    inner = capture(inner_stream, [&] {
+      EXPECT_THROW(wait_stream(inner_stream, outer_stream), UsageError);
+      EXPECT_THROW(wait_stream(outer_stream, inner_stream), UsageError);
+      memset_bytes(tensor, 3, inner_stream);
+    });
+    memset_bytes(tensor, 2, outer_stream);
+  });
+  inner->launch(outer_stream);
+  synchronize(outer_stream);
+  EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), 3);
+  outer.launch(outer_stream);
+  synchronize(outer_stream);
+  EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), 2);
+}
+
+TEST_F(CudaStream, OfAnotherDeviceJoinsNoCapture) {
+  if (device_count(DeviceType::cuda) < 2) GTEST_SKIP() << "needs two CUDA devices";
+  const OwnedStream stream(Device::cuda(0)), elsewhere(Device::cuda(1));
+  const Tensor tensor = empty({64}, DType::u8, stream);
+  synchronize(stream);
+  const Graph graph = capture(stream, [&] {
+    EXPECT_THROW(wait_stream(elsewhere, stream), UsageError);
+    EXPECT_FALSE(is_capturing(elsewhere));
+    memset_bytes(tensor, 4, stream);
+  });
+  graph.launch(stream);
+  wait_stream(elsewhere, stream);
+  synchronize(elsewhere);
+  EXPECT_EQ(*to_device(tensor, Device::cpu()).data_as<std::uint8_t>(), 4);
 }
 
 TEST_F(CudaStream, KnowsWhenItIsCaptured) {
