@@ -201,6 +201,8 @@ class DebuggedCall {
   /// Empty where the results can be compared.
   std::string reference_problem() const {
     if (!spec_.reference) return "the op has no reference";
+    if (spec_.follows_addresses)
+      return "the inputs hold addresses, whose memory the reference would change once more, or cannot reach";
     double bytes = 0;
     for (const auto* views : {&views_, &planned_outputs_})
       for (const TensorView& view : *views)
@@ -265,6 +267,10 @@ class DebuggedCall {
   }
 
   void time_warm_calls() {
+    if (spec_.follows_addresses) {
+      report_.no_warm_time = "the inputs hold addresses, whose memory it would change once more";
+      return;
+    }
     std::vector<Tensor> outputs, owned;
     std::vector<TensorView> inputs = views_, output_views;
     std::deque<KeptBytes> kept;

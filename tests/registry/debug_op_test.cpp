@@ -14,6 +14,7 @@
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
 #include "tests/registry/guarded_tensor.hpp"
+#include "tests/registry/kv_tensors.hpp"
 
 namespace kiln {
 namespace {
@@ -22,7 +23,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::make_f32;
+using testing::make_integers;
+using testing::make_patterns;
 using ::testing::Not;
+using testing::read_bits;
 using testing::read_f32;
 using testing::view_of;
 using DebugOpTest = testing::DevicesTest;
@@ -164,6 +168,33 @@ TEST_F(DebugOpTest, BuiltInOpsThatChangeInputs) {
     EXPECT_TRUE(report.ok());
     EXPECT_EQ(report.comparisons.size(), 2u);
     for (const DebuggedResult& result : report.comparisons) EXPECT_TRUE(result.comparison) << result.why_not;
+  }
+}
+
+TEST_F(DebugOpTest, WhatLiesAtAddressesIsChangedOnce) {
+  OpSpec spec = accumulate("debug_follows_addresses", 0);
+  spec.follows_addresses = true;
+  Registry::process().register_op(spec);
+  for (const Device device : devices_) {
+    const Tensor total = make_f32({1, 2}, device);
+    EXPECT_TRUE(debug_op("debug_follows_addresses", {total, make_f32({1, 2}, device)}, {{"n", std::int64_t{2}}}).ok());
+    EXPECT_EQ(read_f32(total), (std::vector<float>{2, 4}));
+
+    const Tensor key = make_patterns({1, 2, 1, 4}, 3, device);
+    const Tensor keys = make_patterns({1, 2, 1, 4}, 50, device), values = make_patterns({1, 2, 1, 4}, 70, device);
+    const auto table = [&](const Tensor& cache) {
+      return make_integers(DType::i64, {1}, {reinterpret_cast<std::intptr_t>(cache.data())}, device);
+    };
+    const DebugReport report = debug_op(
+        "kv_append_layers", {key, key, table(keys), table(values), make_integers(DType::i64, {2}, {-1, 0}, device)},
+        {{"num_blocks", std::int64_t{1}}, {"page", std::int64_t{2}}});
+    EXPECT_TRUE(report.ok()) << to_string(report);
+    EXPECT_FALSE(report.warm_us);
+    EXPECT_EQ(report.warm_calls, 0);
+    EXPECT_EQ(read_bits(keys), (std::vector<std::int64_t>{7, 8, 9, 10, 54, 55, 56, 57}));
+    EXPECT_THAT(to_string(report),
+                AllOf(HasSubstr("not made, the inputs hold addresses"),
+                      HasSubstr("key_caches: not compared, the inputs hold addresses"), Not(HasSubstr("FAILED"))));
   }
 }
 
