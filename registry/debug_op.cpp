@@ -219,7 +219,7 @@ class DebuggedCall {
     PlanKey key;
     const std::vector<TensorView> outputs(options_.outputs.begin(), options_.outputs.end());
     key.encode(spec_.name, pointers_to(views_), pointers_to(outputs), attributes_, options_.config,
-               options_.tuning.value_or(tuning_policy()), stream_.device);
+               options_.tuning.value_or(tuning_policy()), stream_.device, overlaps_previous(options_, stream_.device));
     return PlanCache::process().find(key);
   }
 

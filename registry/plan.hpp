@@ -62,6 +62,13 @@ struct Choice {
 Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
               const TunedLookup& tuned = {}, bool overlap_previous = false);
 
+/// Whether kernels on a GPU may be launched so that they overlap what is before them.
+bool can_overlap_previous(Device device);
+/// Whether a call's plan is made for that.
+inline bool overlaps_previous(const DispatchOptions& options, Device device) {
+  return options.overlap_previous && device.is_cuda() && can_overlap_previous(device);
+}
+
 /// What to compile for on `device`: its architecture, as PTX where its driver is older than NVRTC's machine code.
 Target target_of(Device device);
 
