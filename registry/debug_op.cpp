@@ -125,6 +125,8 @@ class DebuggedCall {
   }
 
   DebugReport run() {
+    // What came before may still write the inputs, in pinned host memory too, which is read with no wait of its own.
+    attempt("earlier work on the stream", [&] { synchronize(stream_); });
     attempt("asking for the device's memory", [&] { report_.memory_before = memory_usage(stream_.device); });
     attempt("reading the inputs", [&] { look_at_inputs(); });
     attempt("copying the inputs for the reference", [&] { prepare_reference(); });
