@@ -276,14 +276,21 @@ class DebuggedCall {
     std::vector<Tensor> outputs, owned;
     std::vector<TensorView> inputs = views_, output_views;
     std::deque<KeptBytes> kept;
-    if (!spec_.outputs.empty())
-      for (const Tensor& result : report_.results) output_views.push_back(outputs.emplace_back(twin(result, stream_)));
-    for (std::size_t i = 0; i < views_.size(); ++i) {
-      if (!input_spec(spec_, i).mutated || is_left_out(i)) continue;
-      if (views_[i].device == stream_.device)
-        inputs[i] = owned.emplace_back(twin(views_[i], stream_));
-      else  // page-locked memory that the GPU writes: no other memory will do
-        kept.emplace_back(views_[i]);
+    try {
+      if (!spec_.outputs.empty())
+        for (const Tensor& result : report_.results)
+          output_views.push_back(outputs.emplace_back(twin(result, stream_)));
+      for (std::size_t i = 0; i < views_.size(); ++i) {
+        if (!input_spec(spec_, i).mutated || is_left_out(i)) continue;
+        if (views_[i].device == stream_.device)
+          inputs[i] = owned.emplace_back(twin(views_[i], stream_));
+        else  // page-locked memory that the GPU writes: no other memory will do
+          kept.emplace_back(views_[i]);
+      }
+    } catch (const DeviceError& error) {
+      if (!error.meaning().starts_with("out of memory")) throw;
+      report_.no_warm_time = fmt::format("there is no room for copies of the tensors: {}", error.meaning());
+      return;
     }
     DispatchOptions options = options_;
     if (!options_.outputs.empty()) options.outputs = outputs;

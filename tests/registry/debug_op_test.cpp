@@ -2,9 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <memory>
 #include <random>
 
 #include "core/errors.hpp"
@@ -266,6 +271,32 @@ TEST_F(DebugOpTest, ZeroSizeAndLeftOutInputs) {
     const DebugReport left_out = debug_op("clamp", {make_f32({1, 5}, device)}, {{"max", 2.0}});
     EXPECT_TRUE(left_out.ok());
   }
+}
+
+TEST_F(DebugOpTest, WithNoMemoryForCopiesThereIsNoWarmTime) {
+  constexpr std::size_t kBytes = (std::size_t{4} << 30) + sizeof(float);
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  TensorView apart = dense_view(memory, DType::f32, {2});
+  apart.strides = {std::int64_t{1} << 30};
+  const Tensor x = make_f32({1, 2}, Device::cpu());
+  const Tensor outputs[] = {{apart, std::shared_ptr<void>(memory, [](void* mapped) { munmap(mapped, kBytes); })}};
+  dispatch_gpu_op("neg", {x}, {}, {.outputs = outputs});  // compiles
+  std::int64_t pages = 0;
+  ASSERT_TRUE(std::ifstream("/proc/self/statm") >> pages);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit little = before;
+  little.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{1} << 30);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &little), 0);
+  const DebugReport report = debug_op("neg", {x}, {}, {.outputs = outputs});
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_TRUE(report.ok()) << to_string(report);
+  EXPECT_EQ(report.error, "");
+  EXPECT_FALSE(report.warm_us);
+  EXPECT_THAT(report.no_warm_time, HasSubstr("no room for copies"));
+  EXPECT_EQ(report.outputs.at(0).after.value().min, -2);
 }
 
 TEST_F(DebugOpTest, BadInputIsRefused) {
