@@ -63,8 +63,8 @@ void ProfiledCall::add_to(ThreadRecorder& recorder) {
     record_.device_us = to_us(record_.launch_end - record_.launch_start);
   }
   try {
-    if (const Plan* const plan = record_.plan; plan != nullptr)
-      if (auto& kept = records.plans[plan]; kept == nullptr) kept = plan->shared_from_this();
+    if (plan_ != nullptr)
+      if (auto& kept = records.plans[plan_.get()]; kept == nullptr) kept = std::move(plan_);
     records.calls.push_back(record_);
     if (start_.has_value() && stop_.has_value())
       recorder.device_times.add(records.calls.size() - 1, *std::move(start_), *std::move(stop_));
@@ -76,6 +76,7 @@ void ProfiledCall::add_to(ThreadRecorder& recorder) {
 void ProfiledCall::before_launch(const Plan* plan, Stream stream) {
   if (session_ == 0) return;
   const ProfileTime start = now();
+  if (plan != nullptr) plan_ = plan->shared_from_this();
   record_.plan = plan;
   record_.stream = stream;
   try {

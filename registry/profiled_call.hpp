@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -38,6 +39,7 @@ class ProfiledCall {
   std::uint64_t session_ = 0;  ///< 0: nothing is taken down
   bool is_nvtx_range_ = false;
   bool is_done_ = false;
+  std::shared_ptr<const Plan> plan_;  ///< of record_: caches may drop it before the call is over
   CallRecord record_;
   std::optional<Event> start_, stop_;
 };
