@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <iterator>
+#include <new>
 
 namespace kiln {
 namespace {
@@ -45,6 +46,14 @@ Event ProfileDeviceTimes::take(Device device, std::vector<CallRecord>& calls) {
   Event event = std::move(free.back());
   free.pop_back();
   return event;
+}
+
+void ProfileDeviceTimes::give_back(Event event) noexcept {
+  try {
+    free_[event.device()].push_back(std::move(event));
+  } catch (const std::bad_alloc&) {
+    return;  // one event fewer
+  }
 }
 
 void ProfileDeviceTimes::add(std::size_t call, Event start, Event stop) {

@@ -41,6 +41,8 @@ class ProfileDeviceTimes {
 
   /// A timed event. Where very many wait to be read, those of `calls` that are done are read first. DeviceError.
   Event take(Device device, std::vector<CallRecord>& calls);
+  /// An event that `take` gave and nobody needs.
+  void give_back(Event event) noexcept;
   /// The events around the launch of `calls[call]`, as they will be given to `take` and `read`.
   void add(std::size_t call, Event start, Event stop);
   /// Sets the device times of the calls that are done, oldest first; of all of them, which it waits for, with `wait`.

@@ -48,7 +48,10 @@ ProfiledCall::~ProfiledCall() {
   ThreadRecorder* const recorder = ProfileSession::recorder(session_);
   if (recorder == nullptr) return;
   const std::lock_guard lock(recorder->mutex);
-  if (recorder->session != nullptr) add_to(*recorder);
+  if (recorder->session == nullptr) return;
+  add_to(*recorder);
+  for (std::optional<Event>* const event : {&start_, &stop_})  // of a call that was not taken down
+    if (event->has_value()) recorder->device_times.give_back(*std::move(*event));
 }
 
 void ProfiledCall::add_to(ThreadRecorder& recorder) {
@@ -66,8 +69,11 @@ void ProfiledCall::add_to(ThreadRecorder& recorder) {
     if (plan_ != nullptr)
       if (auto& kept = records.plans[plan_.get()]; kept == nullptr) kept = std::move(plan_);
     records.calls.push_back(record_);
-    if (start_.has_value() && stop_.has_value())
+    if (start_.has_value() && stop_.has_value()) {
       recorder.device_times.add(records.calls.size() - 1, *std::move(start_), *std::move(stop_));
+      start_.reset();
+      stop_.reset();
+    }
   } catch (const std::bad_alloc&) {
     ++records.dropped;
   }
