@@ -11,7 +11,7 @@ namespace {
 
 /// To make an event costs about as much as to record one, so the first launch on a device makes enough for many.
 constexpr std::size_t kEventsMade = 16384;
-constexpr std::size_t kEventsPerThread = 256;
+constexpr std::size_t kMostPerRequest = 256;
 /// Launches of a thread whose events wait before they are read while recording.
 constexpr std::size_t kMostPending = 32768;
 
@@ -26,14 +26,14 @@ const DeviceClock& ProfileDevices::clock_of(Device device) {
   return entry_of(device).clock;
 }
 
-std::vector<Event> ProfileDevices::take_events(Device device) {
+std::vector<Event> ProfileDevices::take_events(Device device, std::size_t count) {
   const std::lock_guard lock(mutex_);
   std::vector<Event>& events = entry_of(device).events;
   if (events.empty()) {
     events.reserve(kEventsMade);
     for (std::size_t i = 0; i < kEventsMade; ++i) events.emplace_back(device, /*is_timed=*/true);
   }
-  const auto first = events.end() - static_cast<std::ptrdiff_t>(std::min(kEventsPerThread, events.size()));
+  const auto first = events.end() - static_cast<std::ptrdiff_t>(std::min(count, events.size()));
   std::vector<Event> taken(std::make_move_iterator(first), std::make_move_iterator(events.end()));
   events.erase(first, events.end());
   return taken;
@@ -42,7 +42,10 @@ std::vector<Event> ProfileDevices::take_events(Device device) {
 Event ProfileDeviceTimes::take(Device device, std::vector<CallRecord>& calls) {
   std::vector<Event>& free = free_[device];
   if (free.empty() && pending_.size() >= kMostPending) read(calls, /*wait=*/false);
-  if (free.empty()) free = devices_->take_events(device);
+  if (free.empty()) {
+    free = devices_->take_events(device, next_request_);
+    next_request_ = std::min(2 * next_request_, kMostPerRequest);
+  }
   Event event = std::move(free.back());
   free.pop_back();
   return event;

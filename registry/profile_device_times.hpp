@@ -18,8 +18,9 @@ class ProfileDevices {
  public:
   /// Set at the device's first use. DeviceError.
   const DeviceClock& clock_of(Device device);
-  /// Timed events, of many that are made at a time, the first of them with the device's clock. DeviceError.
-  std::vector<Event> take_events(Device device);
+  /// Up to `count` timed events, at least one, of many that are made at a time, the first of them with the device's
+  /// clock. DeviceError.
+  std::vector<Event> take_events(Device device, std::size_t count);
 
  private:
   struct Entry {
@@ -64,6 +65,7 @@ class ProfileDeviceTimes {
   ProfileDevices* devices_;
   std::vector<Pending> pending_;
   std::map<Device, std::vector<Event>> free_;
+  std::size_t next_request_ = 8;  ///< events that are asked for at a time: more each time, for most threads need few
   std::map<std::pair<Device, void*>, Anchor> anchors_;  ///< by stream
 };
 

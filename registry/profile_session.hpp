@@ -32,7 +32,8 @@ struct ThreadRecorder {
   ProfileSession* session;  ///< null: the profiler stopped, and nothing is taken down any more
   ThreadRecords records;
   ProfileDeviceTimes device_times;
-  std::size_t room = 0;  ///< records that may be added before the session is asked
+  std::size_t room = 0;          ///< records that may be added before the session is asked
+  std::size_t next_request = 8;  ///< for how many it is asked then: more each time, for most threads need few
 };
 
 /// All of one profiler, while it runs and after.

@@ -404,6 +404,16 @@ TEST_F(ProfilerTest, DropsWhatIsBeyondTheLimitAndSaysSo) {
   }
 }
 
+TEST_F(ProfilerTest, ThreadsWithAFewCallsLeaveRoomForOthers) {
+  const Tensor a = random_f32({6}, Device::cpu());
+  dispatch_gpu_op("add", {a, a});
+  Profiler profiler({.max_records = 1000});
+  for (int i = 0; i < 100; ++i) std::thread([&] { dispatch_gpu_op("add", {a, a}); }).join();
+  const ProfileReport report = profiler.report();
+  EXPECT_EQ(report.rows.at(0).count, 100u);
+  EXPECT_EQ(report.dropped, 0u);
+}
+
 TEST_F(ProfilerTest, TheTableHoldsWhatItPromises) {
   const Tensor a = random_f32({12, 5}, Device::cpu());
   Profiler profiler;
