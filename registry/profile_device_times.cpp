@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
+#include <cmath>
 #include <iterator>
 #include <new>
 
@@ -16,7 +16,7 @@ constexpr std::size_t kMostPerRequest = 256;
 constexpr std::size_t kMostPending = 32768;
 
 ProfileTime after(ProfileTime time, double us) {
-  return time + std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1e3));
+  return time + std::chrono::nanoseconds(std::llround(us * 1e3));
 }
 
 }  // namespace
