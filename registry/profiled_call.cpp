@@ -29,7 +29,12 @@ ProfiledCall* ProfiledCall::current() noexcept {
   return current_call;
 }
 
-ProfiledCall::ProfiledCall(std::string_view op) : outer_(std::exchange(current_call, this)) {
+ProfiledCall::ProfiledCall(std::string_view op) : outer_(current_call) {
+  begin(op);
+  current_call = this;  // nothing fails any more: the destructor will take it back
+}
+
+void ProfiledCall::begin(std::string_view op) {
   if (detail::inside_tuning()) return;
   const ThreadRecorder* const recorder = ProfileSession::recorder();
   if (recorder == nullptr) return;
@@ -121,13 +126,18 @@ void ProfiledCall::after_launch() {
 }
 
 ProfiledPhase::ProfiledPhase(ProfilePhase phase, std::string_view op, std::string_view kernel)
-    : outer_(std::exchange(current_phase, this)), call_(current_call) {
+    : outer_(current_phase), call_(current_call) {
+  begin(phase, op, kernel);
+  current_phase = this;
+}
+
+void ProfiledPhase::begin(ProfilePhase phase, std::string_view op, std::string_view kernel) {
   // A tuning is one phase; what it does in order to measure is none.
   if (detail::inside_tuning() && phase != ProfilePhase::tune) return;
   const ThreadRecorder* const recorder = ProfileSession::recorder();
   if (recorder == nullptr) return;
-  session_ = recorder->session_number;
   record_ = {phase, std::string(op), std::string(kernel), now(), {}, 0, recorder->region};
+  session_ = recorder->session_number;
 }
 
 ProfiledPhase::~ProfiledPhase() {

@@ -32,6 +32,7 @@ class ProfiledCall {
   void add_cold(ProfileDuration duration) noexcept { record_.cold += duration; }
 
  private:
+  void begin(std::string_view op);
   void start_events(Stream stream);
   void add_to(ThreadRecorder& recorder);
 
@@ -56,6 +57,8 @@ class ProfiledPhase {
   void turned_out(ProfilePhase phase) noexcept { record_.phase = phase; }
 
  private:
+  void begin(ProfilePhase phase, std::string_view op, std::string_view kernel);
+
   ProfiledPhase* const outer_;
   ProfiledCall* const call_;   ///< that needs the plan; null for none
   std::uint64_t session_ = 0;  ///< 0: nothing is taken down
