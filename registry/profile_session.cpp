@@ -58,6 +58,16 @@ bool ThreadRecorder::make_room() {
   return true;
 }
 
+std::uint32_t ThreadRecorder::region_in(std::uint32_t outer, std::string_view name) {
+  std::vector<RegionNode>& nodes = records.region_nodes;
+  if (const auto found = nodes[outer].inner.find(name); found != nodes[outer].inner.end()) return found->second;
+  if (!make_room()) return outer;
+  const auto number = static_cast<std::uint32_t>(nodes.size());
+  nodes.push_back({std::string(name), outer});
+  nodes[outer].inner.emplace(name, number);
+  return number;
+}
+
 void ProfileSession::start(const std::shared_ptr<ProfileSession>& session) {
   const std::lock_guard lock(current().mutex);
   if (current().session != nullptr)

@@ -324,6 +324,26 @@ TEST_F(ProfilerTest, RegionsNestAndAddUpTheirCalls) {
   EXPECT_NEAR(decode.device_us, total_of(report, "add")->device_us + total_of(report, "mul")->device_us, 1e-6);
 }
 
+TEST_F(ProfilerTest, RegionsNamedAtRunTimeHaveALimit) {
+  Profiler profiler({.max_records = 101});
+  const ProfilerRegion all("all");
+  for (int i = 0; i < 1000; ++i) {
+    const ProfilerRegion step("step " + std::to_string(i));
+  }
+  const ProfileReport report = profiler.report();
+  ASSERT_EQ(report.regions.size(), 51u);  // each step is a name and a time
+  EXPECT_EQ(report.dropped, 950u);
+  EXPECT_EQ(report.regions.at(50).path, "all/step 49");
+}
+
+TEST_F(ProfilerTest, RegionsOfManyNamesTakeNoTimeToFind) {
+  Profiler profiler;
+  for (int i = 0; i < 100'000; ++i) {
+    const ProfilerRegion step("step " + std::to_string(i));
+  }
+  EXPECT_EQ(profiler.report().regions.size(), 100'000u);
+}
+
 TEST_F(ProfilerTest, ARegionThatOutlivesItsProfilerHarmsNothing) {
   const Tensor a = random_f32({5}, Device::cpu());
   std::optional<Profiler> first(std::in_place);
