@@ -71,6 +71,8 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
   const CompileRequest& request = choice.requests[index];
   const KernelLaunch& launch = choice.plan.launches[index];
   report.name = instance_name(request);
+  // Whoever waits for another thread's compile waits in here, and loads what comes of it.
+  std::optional<ProfiledPhase> loading_phase(std::in_place, ProfilePhase::load, request.op, report.name);
   auto loaded = KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), [&] {
     if (loading == Loading::refused) refuse_loading(request.op);
     std::optional<ProfiledPhase> phase(std::in_place, ProfilePhase::compile, request.op, report.name);
@@ -79,13 +81,13 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
     report.artifact_origin = found.origin;
     report.artifact_us = found.elapsed_us;
     phase.reset();
-    phase.emplace(ProfilePhase::load, request.op, report.name);
     const auto start = std::chrono::steady_clock::now();
     LoadedKernel kernel{load_kernel(*found.artifact, device), found.key.hex()};
     report.load_us =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
     return kernel;
   });
+  loading_phase.reset();
   report.artifact_key = loaded->artifact_key;
   report.overlaps_previous = request.overlaps_previous;
   LaunchGeometry geometry = launch.geometry;
