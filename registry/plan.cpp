@@ -245,8 +245,18 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
   return plan;
 }
 
-void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
-  if (plan.steps.empty()) return;
+namespace {
+
+/// enqueue, twice: `call` is null, which costs nothing, or told of the launch.
+[[gnu::always_inline]] inline void enqueue_for(ProfiledCall* call, const Plan& plan,
+                                               std::span<const TensorView* const> tensors, Stream stream) {
+  if (plan.steps.empty()) {
+    if (call != nullptr) {
+      call->before_launch(&plan, stream);
+      call->after_launch();
+    }
+    return;
+  }
   CallPointers data;
   point_to_tensors(plan, tensors, data);
   if (plan.check.has_value() && is_capturing(stream)) [[unlikely]]
@@ -259,11 +269,23 @@ void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Strea
     workspace.emplace(empty({plan.workspace_bytes}, DType::u8, stream));
     point_to_workspaces(plan, workspace->data(), data);
   }
+  if (call != nullptr) call->before_launch(&plan, stream);
   visit_steps(plan, data, [&](const Plan::Step& step, void** parameters) {
     if (plan.check.has_value() && &step == &plan.steps[plan.check->after_launches]) [[unlikely]]
       run_check(plan, data, stream);
     step.loaded->kernel->launch(step.geometry, parameters, stream);
   });
+  if (call != nullptr) call->after_launch();
+}
+
+}  // namespace
+
+void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
+  enqueue_for(nullptr, plan, tensors, stream);
+}
+
+void enqueue_profiled(ProfiledCall& call, const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
+  enqueue_for(&call, plan, tensors, stream);
 }
 
 void point_to_host_tensors(const Plan& plan, std::span<const TensorView* const> tensors, CallPointers& data) {

@@ -17,6 +17,8 @@
 
 namespace kiln {
 
+class ProfiledCall;
+
 /// One call with everything decided but the addresses. Immutable and shared among threads. A plan serves every set of
 /// pointers, since kernels look at alignment themselves, but for tensors with a tensor map: their data is aligned to
 /// kTensorMapAlignmentBytes, as `extents` says.
@@ -100,5 +102,7 @@ void refuse_check(const Plan& plan);
 /// at the device: UsageError(value) for host memory that is not pinned, for a failed LaunchCheck, and for one during
 /// stream capture. Recordings and profilers are told by observed_launch.
 void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
+/// The same, told to `call` just before the first kernel and after the last: what is allocated is no kernel's time.
+void enqueue_profiled(ProfiledCall& call, const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
 
 }  // namespace kiln
