@@ -89,6 +89,7 @@ TEST_F(SweepProcessTest, DebugShowsOneCall) {
             HasSubstr("warm call"), HasSubstr("reference"), HasSubstr("memory"), Not(HasSubstr("FAILED"))));
   EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--debug", "--json"}), HasSubstr("leave --json out"));
   EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--debug", "--output", "x.npy"}), HasSubstr("leave --output out"));
+  EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--debug", "--repeat", "10"}), HasSubstr("leave --repeat out"));
   EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--shape", "5", "--debug"}), HasSubstr("(5)"));
 }
 
