@@ -2,8 +2,9 @@
 
     benchmarks/gpu_chain.py build/lib/libkiln_bench.so [--plot FILE.png]
 
-The chain is 50 layers of rms_norm, linear_relu, add and kv_append in bf16. The second part asks how much a graph gains where kernels take longer: chains of
-200 copies of a tensor that fits the caches up to one of a millisecond. Rows of one case are measured in turns, in an order drawn anew for each round.
+The chain is 50 layers of rms_norm, linear_relu, add and kv_append in bf16. torch needs more kernels for it, which `torch_nodes` counts; times are for each of the chain's 200 calls, whoever makes them.
+The second part asks how much a graph gains where kernels take longer: chains of additions of a tensor that fits the caches up to one that takes a millisecond, 200 of them, or 50 of the longest.
+Rows of one case are measured in turns, in an order drawn anew for each round.
 """
 
 import argparse
@@ -21,6 +22,9 @@ from kiln_library import Kiln
 CALLS = 200
 WIDTH, HEADS, PAGE, PAGES = 1024, 8, 16, 64
 ROUNDS = 100
+PROFILED_ROUNDS = 20
+LONG_ELEMENTS, LONG_CALLS = 2**25, 50  # from here on a call takes so long that a chain of fewer is as good
+DURATION_BUDGET_US = 1e6
 MOST_OVER_HAND_GRAPH = 1.05
 MOST_PROFILED_US = 1.0
 
@@ -60,11 +64,12 @@ class Chain:
             "graph by hand": lambda: self.timed("kiln_bench_hand_graph_launch", self.hand_graph),
         }
 
-    def profiled(self):
-        """The host's microseconds of resolved calls while a profiler runs, and its report."""
+    def after_a_chain(self, is_profiled):
+        """The host's microseconds of resolved calls behind a chain and a wait, and a profiler's report."""
         report = ctypes.c_char_p()
-        us = self.timed("kiln_bench_chain_profiled", self.handles, len(self.calls), self.stream, ctypes.byref(report))
-        return us, report.value.decode()
+        given = (self.handles, len(self.calls), self.stream, int(is_profiled), ctypes.byref(report))
+        us = self.timed("kiln_bench_chain_profiled", *given)
+        return us, (report.value or b"").decode()
 
     def free(self):
         torch.cuda.synchronize()
@@ -72,14 +77,28 @@ class Chain:
         self.kiln.library.kiln_bench_hand_graph_free(self.hand_graph)
 
 
+def captured_nodes(stream):
+    """How many kernels, copies and fills are in the graph that the stream is being captured into."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    status, graph, count = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_size_t()
+    handle = ctypes.c_void_p(stream.cuda_stream)
+    failed = driver.cuStreamGetCaptureInfo_v2(
+        handle, ctypes.byref(status), None, ctypes.byref(graph), None, None
+    ) or driver.cuGraphGetNodes(graph, None, ctypes.byref(count))
+    if failed:
+        raise RuntimeError(f"the driver does not say what was captured: code {failed}")
+    return count.value
+
+
 def torch_ways(body, stream):
-    """torch's own: `body` called, and captured by torch.cuda.graph."""
+    """torch's own: `body` called, and captured by torch.cuda.graph; and how many nodes that graph has."""
     with torch.cuda.stream(stream):
         body()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         body()
+        nodes = captured_nodes(stream)
 
     def clocked(call):
         def run():
@@ -90,17 +109,21 @@ def torch_ways(body, stream):
 
         return run
 
-    return {"torch eager": clocked(body), "torch graph": clocked(graph.replay)}
+    return {"torch eager": clocked(body), "torch graph": clocked(graph.replay)}, nodes
 
 
-def measured(ways, stream, calls, rounds=ROUNDS):
-    """Of each way: the host's microseconds a call, and those of the whole chain from an idle device to an idle device."""
+def measured(ways, stream, calls, budget_us=None):
+    """Of each way: the host's microseconds a call, and those of the whole chain from an idle device to an idle device. ROUNDS times, or in a budget at least 3 and at most 20."""
     host, whole = ({name: [] for name in ways} for _ in range(2))
     events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
     order, shuffle = list(ways), random.Random(7).shuffle
+    torch.cuda.synchronize()
+    started = time.perf_counter_ns()
     for way in ways.values():
         way()
-    for _ in range(rounds):
+    torch.cuda.synchronize()
+    round_us = (time.perf_counter_ns() - started) / 1e3
+    for _ in range(max(3, min(20, int(budget_us / round_us))) if budget_us else ROUNDS):
         shuffle(order)
         for name in order:
             torch.cuda.synchronize()
@@ -183,11 +206,16 @@ def decode_rows(kiln, stream):
             torch.testing.assert_close(model.last, results["last"], rtol=5e-2, atol=2e-1)
             for ours, theirs in zip(model.layers[-1][4], results["caches"][-1]):
                 torch.testing.assert_close(ours, theirs, rtol=5e-2, atol=2e-1)
-        ways = {**chain.ways(), **torch_ways(lambda: model.by_torch(results), stream)}
-        row = {"case": f"decode chain, batch {batch}", "calls": CALLS, **measured(ways, stream, CALLS)}
-        off = [chain.timed("kiln_bench_chain_resolved", *profiled_arguments(chain)) / CALLS for _ in range(ROUNDS)]
-        on = [chain.profiled()[0] / CALLS for _ in range(20)]
-        row["profiler"] = {"off_us": summary(off), "on_us": summary(on), "report": chain.profiled()[1]}
+        by_torch, nodes = torch_ways(lambda: model.by_torch(results), stream)
+        ways = {**chain.ways(), **by_torch}
+        row = {"case": f"decode chain, batch {batch}", "calls": CALLS, "torch_nodes": nodes}
+        row |= measured(ways, stream, CALLS)
+        samples = {False: [], True: []}
+        for _ in range(PROFILED_ROUNDS):
+            for is_profiled in samples:
+                us, report = chain.after_a_chain(is_profiled)
+                samples[is_profiled].append(us / CALLS)
+        row["profiler"] = {"off_us": summary(samples[False]), "on_us": summary(samples[True]), "report": report}
         row["kiln_graph_over_hand_graph"] = (
             row["kiln graph"]["whole_us"]["median"] / row["graph by hand"]["whole_us"]["median"]
         )
@@ -202,24 +230,22 @@ def decode_rows(kiln, stream):
     return rows
 
 
-def profiled_arguments(chain):
-    torch.cuda.synchronize()
-    return chain.handles, len(chain.calls), chain.stream
-
-
 def duration_rows(kiln, stream):
-    """Chains of copies that take from about 1 us to 1 ms each."""
+    """Chains of additions, a kernel each on both sides (a copy would be a memcpy of torch's), that take from about 1 us to 1 ms."""
     rows = []
-    for elements in [2**power for power in range(10, 31, 2)]:
+    for elements in [2**power for power in (*range(10, 29, 2), 29)]:
         x, out = torch.randn(elements, device="cuda"), torch.empty(elements, device="cuda")
-        chain = Chain(kiln, [kiln.resolve("copy", [out], [x])] * CALLS, stream)
+        calls = CALLS if elements < LONG_ELEMENTS else LONG_CALLS
+        chain = Chain(kiln, [kiln.resolve("add", [out], [x, x])] * calls, stream)
 
-        def by_torch(x=x, out=out):
-            for _ in range(CALLS):
-                out.copy_(x)
+        def body(x=x, out=out, calls=calls):
+            for _ in range(calls):
+                torch.add(x, x, out=out)
 
-        ways = {**chain.ways(), **torch_ways(by_torch, stream)}
-        row = {"case": f"copy of {elements} f32", "elements": elements, **measured(ways, stream, CALLS, rounds=20)}
+        by_torch, nodes = torch_ways(body, stream)
+        ways = {**chain.ways(), **by_torch}
+        row = {"case": f"add of {elements} f32", "elements": elements, "calls": calls, "torch_nodes": nodes}
+        row |= measured(ways, stream, calls, DURATION_BUDGET_US)
         row["kernel_us"] = row["graph by hand"]["whole_us"]["median"]
         for name in ("kiln dispatch", "kiln resolved", "torch eager"):
             row[f"graph_speed_over_{name.replace(' ', '_')}"] = (
@@ -234,7 +260,7 @@ def duration_rows(kiln, stream):
 def print_row(row):
     ways = {name: value for name, value in row.items() if isinstance(value, dict) and "whole_us" in value}
     print(
-        f"{row['case']:24} "
+        f"{row['case']:24} {row['calls']} calls ({row['torch_nodes']} nodes by torch) "
         + "  ".join(
             f"{name} {way['host_us']['median']:.2f}/{way['whole_us']['median']:.2f}" for name, way in ways.items()
         ),

@@ -67,7 +67,7 @@ def try_chain(kiln):
         lambda: kiln.library.kiln_bench_chain_dispatch(*chain),
         lambda: kiln.library.kiln_bench_chain_resolved(*chain),
         lambda: kiln.library.kiln_bench_graph_launch(graph),
-        lambda: kiln.library.kiln_bench_chain_profiled(*chain, ctypes.byref(report)),
+        lambda: kiln.library.kiln_bench_chain_profiled(*chain, 1, ctypes.byref(report)),
     ):
         for out in steps:
             out.fill(np.nan)

@@ -14,6 +14,7 @@ void check_debug_options(const RunOptions& options) {
   const auto refuse = [](const char* option) {
     throw_value_error(fmt::format("--debug prints what it finds and writes no files; leave {} out", option));
   };
+  if (options.repeat) throw_value_error("--debug times a call in a way of its own; leave --repeat out");
   if (options.json) refuse("--json");
   if (!options.output_files.empty()) refuse("--output");
   if (options.output_bits) refuse("--output-bits");

@@ -8,6 +8,7 @@
 
 #include "cli/plot_script.hpp"
 #include "core/errors.hpp"
+#include "core/output_file.hpp"
 #include "core/subprocess.hpp"
 
 namespace kiln::cli {
@@ -57,12 +58,13 @@ void run_python(const std::vector<std::string>& arguments, const std::string& pu
 }  // namespace
 
 void check_plot(const std::string& path) {
-  const std::filesystem::path file(path);
-  if (file.extension() != ".png")
+  if (std::filesystem::path(path).extension() != ".png")
     throw_value_error(fmt::format("--plot is '{}'; expected a file name that ends in .png", path));
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (!std::filesystem::is_directory(folder))
-    throw_value_error(fmt::format("--plot is '{}', but there is no folder '{}'", path, folder.string()));
+  try {
+    check_output_path(path);
+  } catch (const SystemError& error) {
+    throw_value_error(fmt::format("--plot: {}", error.what()));
+  }
   try {
     run_python({"-c", "import matplotlib"}, "--plot");
   } catch (const SystemError& error) {

@@ -6,7 +6,7 @@
 namespace kiln::cli {
 
 /// Before any work: whether a plot could be written to `path`. UsageError(value) for a name that does not end in .png,
-/// for a folder that is not there, and saying what to install where python3 or its matplotlib is missing.
+/// for a place that cannot be written, and saying what to install where python3 or its matplotlib is missing.
 void check_plot(const std::string& path);
 
 /// Draws `data` with python/kiln/plot.py, which says what each kind shows. SystemError with Python's own words when it

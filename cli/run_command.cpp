@@ -198,8 +198,8 @@ int run_command(const RunOptions& options) {
     for (const Tensor& changed : changed_inputs(spec, inputs)) outputs.push_back(to_device(changed, device));
   }
   TimingOptions timing;
-  timing.samples = options.repeat;
-  timing.warmup = std::min(2, options.repeat - 1);
+  timing.samples = options.repeat.value_or(kUsualRepeat);
+  timing.warmup = std::min(2, timing.samples - 1);
   const TimingSummary summary = summarize(time_us(stream, [&] { op(input_views, output_views, stream); }, timing));
   profile.stop();
 

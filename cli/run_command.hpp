@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/call_inputs.hpp"
 
 namespace kiln::cli {
+
+constexpr int kUsualRepeat = 10;
 
 struct RunOptions {
   CallText call;
@@ -15,7 +18,7 @@ struct RunOptions {
   std::vector<std::string> input_files;
   std::vector<std::string> output_files;
   std::uint64_t seed = 0;
-  int repeat = 10;
+  std::optional<int> repeat;  ///< timed runs; kUsualRepeat unless given
   bool check = false;
   bool debug = false;        ///< debug_op's report in place of the usual one
   bool output_bits = false;  ///< write bf16 and fp8 outputs as their bits

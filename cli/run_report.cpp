@@ -61,7 +61,7 @@ Json to_json(const RunReport& report) {
   for (const Config::Entry& entry : plan.config.entries()) json["config"][entry.first] = entry.second;
   json["config_source"] = plan.config_source;
   json["kernels"] = kernels_json(plan);
-  json["time"] = {{"samples", report.options.repeat},
+  json["time"] = {{"samples", report.options.repeat.value_or(kUsualRepeat)},
                   {"median_us", report.timing.median_us},
                   {"min_us", report.timing.min_us},
                   {"p10_us", report.timing.p10_us},
@@ -134,9 +134,10 @@ std::string to_text(const RunReport& report) {
   } else {
     rows.push_back({"kernel", plan.config_source});  // "none: every output is empty"
   }
-  rows.push_back({"time", fmt::format("{} median of {} (min {}, p90 {})", format_duration_us(report.timing.median_us),
-                                      report.options.repeat, format_duration_us(report.timing.min_us),
-                                      format_duration_us(report.timing.p90_us))});
+  rows.push_back(
+      {"time", fmt::format("{} median of {} (min {}, p90 {})", format_duration_us(report.timing.median_us),
+                           report.options.repeat.value_or(kUsualRepeat), format_duration_us(report.timing.min_us),
+                           format_duration_us(report.timing.p90_us))});
   std::string rate = fmt::format("{:.4g} GB/s", report.gb_per_s());
   if (plan.cost.flops > 0) rate += fmt::format(", {:.4g} GFLOP/s", report.gflop_per_s());
   rows.push_back({"rate", rate});

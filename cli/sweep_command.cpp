@@ -80,18 +80,13 @@ class Sweep {
     for (std::size_t i = 0; i < values_.size() && report.ended.empty(); ++i) {
       line.show(static_cast<double>(i + 1) / static_cast<double>(values_.size() + 1),
                 fmt::format("{}={}", pattern_.variable, values_[i]));
-      const auto end = [&](const Error& error) {
-        if (report.points.empty()) throw;
-        report.ended = fmt::format("{}={}: {}", pattern_.variable, values_[i], error.what());
-      };
       try {
         const SizedCall call = sized_call(values_[i]);
         report.ended = memory_problem(call);
         if (report.ended.empty()) report.points.push_back(measure(values_[i], call));
-      } catch (const UsageError& error) {
-        end(error);
-      } catch (const DeviceError& error) {  // memory that somebody else took meanwhile
-        end(error);
+      } catch (const Error& error) {  // memory that somebody else took meanwhile, a kernel that does not compile
+        if (report.points.empty()) throw;
+        report.ended = fmt::format("{}={}: {}", pattern_.variable, values_[i], error.what());
       }
     }
     if (report.points.empty()) throw_value_error(fmt::format("--sweep: {}", report.ended));
@@ -175,13 +170,13 @@ class Sweep {
     return point;
   }
 
-  /// nullptr where matmul does not take the op's dtype.
+  /// nullptr where matmul does not take the op's dtype, or fails: the points are there, and worth more.
   const MeasuredRate* matmul_peak() const {
     const SizedCall call = sized_call(values_.front());
     if (call.inputs.empty()) return nullptr;
     try {
       return &measured_matmul_peak(device_, call.inputs.front().dtype);
-    } catch (const UsageError&) {
+    } catch (const Error&) {
       return nullptr;
     }
   }
@@ -204,12 +199,13 @@ int sweep_command(const BenchOptions& options) {
   if (!options.against.empty()) throw_value_error("--sweep times one config at each size; leave --against out");
   if (!options.plot.empty()) check_plot(options.plot);
   const SweepReport report = Sweep(options).run();
-  if (!options.plot.empty()) plot_png("sweep", to_json(report), options.plot);
   std::fputs(
       (options.json ? to_json(report).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n'
                     : to_text(report))
           .c_str(),
       stdout);
+  // Later than the numbers, which a drawing that fails must not lose.
+  if (!options.plot.empty()) plot_png("sweep", to_json(report), options.plot);
   return 0;
 }
 

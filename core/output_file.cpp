@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -13,15 +15,23 @@
 namespace kiln {
 namespace {
 
+constexpr int kMostLinks = 40;  ///< as Linux follows
+
 std::string reason(int error) {
   return std::error_code(error, std::generic_category()).message();
 }
 
 /// Through symbolic links, so that the rename replaces the file a link names and not the link.
-std::filesystem::path resolved(const std::string& path) {
+std::filesystem::path resolved(std::filesystem::path path) {
   std::error_code error;
+  // weakly_canonical takes a link to a file that is not there yet for that file.
+  for (int links = 0; links < kMostLinks && !std::filesystem::exists(path, error); ++links) {
+    const std::filesystem::path to = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = path.parent_path() / to;
+  }
   std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
-  return error ? std::filesystem::path(path) : target;
+  return error ? path : target;
 }
 
 /// /dev/stdout and named pipes cannot be replaced by a rename.
@@ -51,7 +61,9 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)), target_(resol
   if (is_special(target_)) {
     file_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
-    staging_ = target_.parent_path() / fmt::format(".{}.{}.partial", target_.filename().string(), ::getpid());
+    static std::atomic<std::uint64_t> made{0};
+    staging_ = target_.parent_path() /
+               fmt::format(".{}.{}.{}.partial", target_.filename().string(), ::getpid(), made.fetch_add(1));
     file_ = ::open(staging_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
   }
   if (file_ < 0) fail(errno);

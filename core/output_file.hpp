@@ -11,7 +11,8 @@ namespace kiln {
 void check_output_path(const std::string& path);
 
 /// A file that takes its place as a whole at `commit`; before that, and when writing fails, whatever was there stays as
-/// it was. A symbolic link is followed; /dev/stdout and named pipes are written as they are.
+/// it was. Of several at a time for one path the last to commit stays. A symbolic link is followed, also to a file that
+/// is not there yet; /dev/stdout and named pipes are written as they are.
 class OutputFile {
  public:
   /// SystemError as check_output_path.

@@ -175,6 +175,9 @@ struct OpSpec {
   /// Writes the inputs that random numbers in a range cannot make (indices that must be distinct), over CPU memory,
   /// after every input was filled with random numbers.
   std::function<void(const OpCall&, std::mt19937_64&)> fill_inputs;
+  /// Inputs hold addresses, and the op works on what lies there. A copy of such inputs is no call of its own: it names
+  /// the same memory, which the reference, on the CPU, may not be able to reach.
+  bool follows_addresses = false;
 };
 
 }  // namespace kiln

@@ -45,6 +45,10 @@ BenchmarkedReference::BenchmarkedReference(std::string_view op, std::span<const 
                                            const Attributes& attributes)
     : spec_(Registry::process().get(op)) {
   if (!spec_.reference) throw_not_implemented(fmt::format("op '{}' has no reference to compare with", spec_.name));
+  if (spec_.follows_addresses && stream_of(inputs, {}).device.is_cuda())
+    throw_not_implemented(fmt::format(
+        "op '{}' has inputs that hold addresses, and its reference, which runs on the CPU, cannot reach those of a GPU",
+        spec_.name));
   const std::vector<TensorMeta> outputs = infer_outputs(op, inputs, attributes);
   attributes_ = complete_attributes(spec_, attributes);
   tensors_ = make_tensors(spec_, inputs, outputs, Stream::default_of(Device::cpu()), true);

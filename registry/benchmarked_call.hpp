@@ -36,7 +36,8 @@ class BenchmarkedCall {
 /// A call of an op's definition, on one thread of the CPU, over copies of the inputs.
 class BenchmarkedReference {
  public:
-  /// UsageError: not_implemented for an op without a reference, else as dispatch_gpu_op.
+  /// UsageError: not_implemented for an op without a reference, and for one that follows addresses of a GPU, else as
+  /// dispatch_gpu_op.
   BenchmarkedReference(std::string_view op, std::span<const TensorView> inputs, const Attributes& attributes);
 
   std::vector<double> samples_us(int count) const;

@@ -125,6 +125,8 @@ class DebuggedCall {
   }
 
   DebugReport run() {
+    // What came before may still write the inputs, in pinned host memory too, which is read with no wait of its own.
+    attempt("earlier work on the stream", [&] { synchronize(stream_); });
     attempt("asking for the device's memory", [&] { report_.memory_before = memory_usage(stream_.device); });
     attempt("reading the inputs", [&] { look_at_inputs(); });
     attempt("copying the inputs for the reference", [&] { prepare_reference(); });
@@ -201,6 +203,8 @@ class DebuggedCall {
   /// Empty where the results can be compared.
   std::string reference_problem() const {
     if (!spec_.reference) return "the op has no reference";
+    if (spec_.follows_addresses)
+      return "the inputs hold addresses, whose memory the reference would change once more, or cannot reach";
     double bytes = 0;
     for (const auto* views : {&views_, &planned_outputs_})
       for (const TensorView& view : *views)
@@ -217,7 +221,7 @@ class DebuggedCall {
     PlanKey key;
     const std::vector<TensorView> outputs(options_.outputs.begin(), options_.outputs.end());
     key.encode(spec_.name, pointers_to(views_), pointers_to(outputs), attributes_, options_.config,
-               options_.tuning.value_or(tuning_policy()), stream_.device);
+               options_.tuning.value_or(tuning_policy()), stream_.device, overlaps_previous(options_, stream_.device));
     return PlanCache::process().find(key);
   }
 
@@ -265,17 +269,28 @@ class DebuggedCall {
   }
 
   void time_warm_calls() {
+    if (spec_.follows_addresses) {
+      report_.no_warm_time = "the inputs hold addresses, whose memory it would change once more";
+      return;
+    }
     std::vector<Tensor> outputs, owned;
     std::vector<TensorView> inputs = views_, output_views;
     std::deque<KeptBytes> kept;
-    if (!spec_.outputs.empty())
-      for (const Tensor& result : report_.results) output_views.push_back(outputs.emplace_back(twin(result, stream_)));
-    for (std::size_t i = 0; i < views_.size(); ++i) {
-      if (!input_spec(spec_, i).mutated || is_left_out(i)) continue;
-      if (views_[i].device == stream_.device)
-        inputs[i] = owned.emplace_back(twin(views_[i], stream_));
-      else  // page-locked memory that the GPU writes: no other memory will do
-        kept.emplace_back(views_[i]);
+    try {
+      if (!spec_.outputs.empty())
+        for (const Tensor& result : report_.results)
+          output_views.push_back(outputs.emplace_back(twin(result, stream_)));
+      for (std::size_t i = 0; i < views_.size(); ++i) {
+        if (!input_spec(spec_, i).mutated || is_left_out(i)) continue;
+        if (views_[i].device == stream_.device)
+          inputs[i] = owned.emplace_back(twin(views_[i], stream_));
+        else  // page-locked memory that the GPU writes: no other memory will do
+          kept.emplace_back(views_[i]);
+      }
+    } catch (const DeviceError& error) {
+      if (!error.meaning().starts_with("out of memory")) throw;
+      report_.no_warm_time = fmt::format("there is no room for copies of the tensors: {}", error.meaning());
+      return;
     }
     DispatchOptions options = options_;
     if (!options_.outputs.empty()) options.outputs = outputs;

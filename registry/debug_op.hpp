@@ -50,6 +50,7 @@ struct DebugReport {
   std::optional<double> first_us;  ///< the call itself: planning, allocation, kernels, and the wait for them
   std::optional<double> warm_us;   ///< the median of later calls, over memory of their own
   int warm_calls = 0;
+  std::string no_warm_time;  ///< why `warm_us` is not there, where nothing failed
   std::vector<DebuggedResult> comparisons;
   std::optional<MemoryUsage> memory_before, memory_after;
   std::string error;
@@ -62,10 +63,11 @@ struct DebugReport {
 /// takes, which kernels it runs, how its results compare with the op's reference in double precision, and memory. Slow
 /// by design: it waits for the device again and again, and reads every element on the CPU.
 ///
-/// The caller's tensors are left as one call leaves them: later calls, for the warm time, work on copies. UsageErrors
-/// pass through, as dispatch_gpu_op's, and for a stream that is being captured. What fails otherwise (a compile, a
-/// launch, the device) does not: it is in the report. After a fault of the device that report is the last that the
-/// process can tell of it.
+/// The caller's tensors are left as one call leaves them: later calls, for the warm time, work on copies. Where there
+/// can be none (OpSpec::follows_addresses, memory that is short) there are no later calls. UsageErrors pass through,
+/// as dispatch_gpu_op's, and for a stream that is being captured. What fails otherwise (a compile, a launch, the
+/// device) does not: it is in the report. After a fault of the device that report is the last that the process can tell
+/// of it.
 DebugReport debug_op(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes = {},
                      const DispatchOptions& options = {});
 inline DebugReport debug_op(std::string_view name, std::initializer_list<Tensor> inputs,

@@ -69,6 +69,7 @@ void add_times(Rows& rows, const DebugReport& report) {
     rows.push_back({"first call", fmt::format("{}, {}", format_duration_us(*report.first_us),
                                               report.was_planned ? "as planned by an earlier call of this process"
                                                                  : "planning included")});
+  if (!report.no_warm_time.empty()) rows.push_back({"warm call", "not made, " + report.no_warm_time});
   if (!report.warm_us) return;
   std::string text = fmt::format("{} median of {}", format_duration_us(*report.warm_us), report.warm_calls);
   if (report.plan && *report.warm_us > 0) {

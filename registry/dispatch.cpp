@@ -84,15 +84,6 @@ bool is_left_out(const OpSpec& spec, const CallTensors& tensors, std::size_t ten
          is_absent(*tensors.views[tensor]);
 }
 
-/// Whether the call's launches may overlap what is before them. Drivers before CUDA 12.3 have no such edges in graphs,
-/// so that a capture would fail.
-bool overlaps_previous(const DispatchOptions& options, Device device) {
-  constexpr int kOldestDriver = 12030;
-  if (!options.overlap_previous || !device.is_cuda()) return false;
-  const DeviceInfo& info = device_info(device);
-  return can_overlap_previous(info.target) && info.driver_version >= kOldestDriver;
-}
-
 enum class Addresses { checked, ignored };
 
 /// The plan of a call that no cache knows: validate, build, publish. During a capture it is built only of kernels that
@@ -265,6 +256,12 @@ std::vector<Tensor> changed_inputs(std::string_view name, std::span<const Tensor
 }
 
 }  // namespace
+
+bool can_overlap_previous(Device device) {
+  constexpr int kOldestDriver = 12030;  ///< older ones have no such edges in graphs, so that a capture would fail
+  const DeviceInfo& info = device_info(device);
+  return can_overlap_previous(info.target) && info.driver_version >= kOldestDriver;
+}
 
 Tensor dispatch_gpu_op(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
                        const DispatchOptions& options) {

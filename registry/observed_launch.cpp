@@ -9,13 +9,15 @@ namespace kiln {
 
 void observed_launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
   ProfiledCall* const call = ProfiledCall::current();
-  if (call != nullptr) call->before_launch(&plan, stream);
   if (const auto recording = Recording::of_work(stream, plan.spec->name)) {
+    if (call != nullptr) call->before_launch(&plan, stream);
     record_launch(*recording, plan, tensors, stream);
+    if (call != nullptr) call->after_launch();
+  } else if (call != nullptr) {
+    enqueue_profiled(*call, plan, tensors, stream);
   } else {
     enqueue(plan, tensors, stream);
   }
-  if (call != nullptr) call->after_launch();
 }
 
 void keep_while_recording(std::span<const Tensor> tensors, Stream stream) {

@@ -71,6 +71,8 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
   const CompileRequest& request = choice.requests[index];
   const KernelLaunch& launch = choice.plan.launches[index];
   report.name = instance_name(request);
+  // Whoever waits for another thread's compile waits in here, and loads what comes of it.
+  std::optional<ProfiledPhase> loading_phase(std::in_place, ProfilePhase::load, request.op, report.name);
   auto loaded = KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), [&] {
     if (loading == Loading::refused) refuse_loading(request.op);
     std::optional<ProfiledPhase> phase(std::in_place, ProfilePhase::compile, request.op, report.name);
@@ -79,13 +81,13 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
     report.artifact_origin = found.origin;
     report.artifact_us = found.elapsed_us;
     phase.reset();
-    phase.emplace(ProfilePhase::load, request.op, report.name);
     const auto start = std::chrono::steady_clock::now();
     LoadedKernel kernel{load_kernel(*found.artifact, device), found.key.hex()};
     report.load_us =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
     return kernel;
   });
+  loading_phase.reset();
   report.artifact_key = loaded->artifact_key;
   report.overlaps_previous = request.overlaps_previous;
   LaunchGeometry geometry = launch.geometry;
@@ -243,8 +245,18 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
   return plan;
 }
 
-void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
-  if (plan.steps.empty()) return;
+namespace {
+
+/// enqueue, twice: `call` is null, which costs nothing, or told of the launch.
+[[gnu::always_inline]] inline void enqueue_for(ProfiledCall* call, const Plan& plan,
+                                               std::span<const TensorView* const> tensors, Stream stream) {
+  if (plan.steps.empty()) {
+    if (call != nullptr) {
+      call->before_launch(&plan, stream);
+      call->after_launch();
+    }
+    return;
+  }
   CallPointers data;
   point_to_tensors(plan, tensors, data);
   if (plan.check.has_value() && is_capturing(stream)) [[unlikely]]
@@ -257,11 +269,23 @@ void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Strea
     workspace.emplace(empty({plan.workspace_bytes}, DType::u8, stream));
     point_to_workspaces(plan, workspace->data(), data);
   }
+  if (call != nullptr) call->before_launch(&plan, stream);
   visit_steps(plan, data, [&](const Plan::Step& step, void** parameters) {
     if (plan.check.has_value() && &step == &plan.steps[plan.check->after_launches]) [[unlikely]]
       run_check(plan, data, stream);
     step.loaded->kernel->launch(step.geometry, parameters, stream);
   });
+  if (call != nullptr) call->after_launch();
+}
+
+}  // namespace
+
+void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
+  enqueue_for(nullptr, plan, tensors, stream);
+}
+
+void enqueue_profiled(ProfiledCall& call, const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
+  enqueue_for(&call, plan, tensors, stream);
 }
 
 void point_to_host_tensors(const Plan& plan, std::span<const TensorView* const> tensors, CallPointers& data) {

@@ -17,6 +17,8 @@
 
 namespace kiln {
 
+class ProfiledCall;
+
 /// One call with everything decided but the addresses. Immutable and shared among threads. A plan serves every set of
 /// pointers, since kernels look at alignment themselves, but for tensors with a tensor map: their data is aligned to
 /// kTensorMapAlignmentBytes, as `extents` says.
@@ -62,6 +64,13 @@ struct Choice {
 Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
               const TunedLookup& tuned = {}, bool overlap_previous = false);
 
+/// Whether kernels on a GPU may be launched so that they overlap what is before them.
+bool can_overlap_previous(Device device);
+/// Whether a call's plan is made for that.
+inline bool overlaps_previous(const DispatchOptions& options, Device device) {
+  return options.overlap_previous && device.is_cuda() && can_overlap_previous(device);
+}
+
 /// What to compile for on `device`: its architecture, as PTX where its driver is older than NVRTC's machine code.
 Target target_of(Device device);
 
@@ -93,5 +102,7 @@ void refuse_check(const Plan& plan);
 /// at the device: UsageError(value) for host memory that is not pinned, for a failed LaunchCheck, and for one during
 /// stream capture. Recordings and profilers are told by observed_launch.
 void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
+/// The same, told to `call` just before the first kernel and after the last: what is allocated is no kernel's time.
+void enqueue_profiled(ProfiledCall& call, const Plan& plan, std::span<const TensorView* const> tensors, Stream stream);
 
 }  // namespace kiln

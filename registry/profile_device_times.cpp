@@ -2,20 +2,21 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
+#include <cmath>
 #include <iterator>
+#include <new>
 
 namespace kiln {
 namespace {
 
 /// To make an event costs about as much as to record one, so the first launch on a device makes enough for many.
 constexpr std::size_t kEventsMade = 16384;
-constexpr std::size_t kEventsPerThread = 256;
+constexpr std::size_t kMostPerRequest = 256;
 /// Launches of a thread whose events wait before they are read while recording.
 constexpr std::size_t kMostPending = 32768;
 
 ProfileTime after(ProfileTime time, double us) {
-  return time + std::chrono::nanoseconds(static_cast<std::int64_t>(us * 1e3));
+  return time + std::chrono::nanoseconds(std::llround(us * 1e3));
 }
 
 }  // namespace
@@ -25,14 +26,14 @@ const DeviceClock& ProfileDevices::clock_of(Device device) {
   return entry_of(device).clock;
 }
 
-std::vector<Event> ProfileDevices::take_events(Device device) {
+std::vector<Event> ProfileDevices::take_events(Device device, std::size_t count) {
   const std::lock_guard lock(mutex_);
   std::vector<Event>& events = entry_of(device).events;
   if (events.empty()) {
     events.reserve(kEventsMade);
     for (std::size_t i = 0; i < kEventsMade; ++i) events.emplace_back(device, /*is_timed=*/true);
   }
-  const auto first = events.end() - static_cast<std::ptrdiff_t>(std::min(kEventsPerThread, events.size()));
+  const auto first = events.end() - static_cast<std::ptrdiff_t>(std::min(count, events.size()));
   std::vector<Event> taken(std::make_move_iterator(first), std::make_move_iterator(events.end()));
   events.erase(first, events.end());
   return taken;
@@ -41,10 +42,21 @@ std::vector<Event> ProfileDevices::take_events(Device device) {
 Event ProfileDeviceTimes::take(Device device, std::vector<CallRecord>& calls) {
   std::vector<Event>& free = free_[device];
   if (free.empty() && pending_.size() >= kMostPending) read(calls, /*wait=*/false);
-  if (free.empty()) free = devices_->take_events(device);
+  if (free.empty()) {
+    free = devices_->take_events(device, next_request_);
+    next_request_ = std::min(2 * next_request_, kMostPerRequest);
+  }
   Event event = std::move(free.back());
   free.pop_back();
   return event;
+}
+
+void ProfileDeviceTimes::give_back(Event event) noexcept {
+  try {
+    free_[event.device()].push_back(std::move(event));
+  } catch (const std::bad_alloc&) {
+    return;  // one event fewer
+  }
 }
 
 void ProfileDeviceTimes::add(std::size_t call, Event start, Event stop) {

@@ -18,8 +18,9 @@ class ProfileDevices {
  public:
   /// Set at the device's first use. DeviceError.
   const DeviceClock& clock_of(Device device);
-  /// Timed events, of many that are made at a time, the first of them with the device's clock. DeviceError.
-  std::vector<Event> take_events(Device device);
+  /// Up to `count` timed events, at least one, of many that are made at a time, the first of them with the device's
+  /// clock. DeviceError.
+  std::vector<Event> take_events(Device device, std::size_t count);
 
  private:
   struct Entry {
@@ -41,6 +42,8 @@ class ProfileDeviceTimes {
 
   /// A timed event. Where very many wait to be read, those of `calls` that are done are read first. DeviceError.
   Event take(Device device, std::vector<CallRecord>& calls);
+  /// An event that `take` gave and nobody needs.
+  void give_back(Event event) noexcept;
   /// The events around the launch of `calls[call]`, as they will be given to `take` and `read`.
   void add(std::size_t call, Event start, Event stop);
   /// Sets the device times of the calls that are done, oldest first; of all of them, which it waits for, with `wait`.
@@ -62,6 +65,7 @@ class ProfileDeviceTimes {
   ProfileDevices* devices_;
   std::vector<Pending> pending_;
   std::map<Device, std::vector<Event>> free_;
+  std::size_t next_request_ = 8;  ///< events that are asked for at a time: more each time, for most threads need few
   std::map<std::pair<Device, void*>, Anchor> anchors_;  ///< by stream
 };
 

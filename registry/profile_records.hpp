@@ -3,9 +3,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct PhaseRecord {
 struct RegionNode {
   std::string name;
   std::uint32_t parent = 0;
+  std::map<std::string, std::uint32_t, std::less<>> inner = {};  ///< numbers of the regions in it, by name
 };
 /// "decode/attention"; empty for number 0.
 std::string region_path(const std::vector<RegionNode>& nodes, std::uint32_t region);
@@ -75,9 +77,6 @@ struct ThreadRecords {
   std::unordered_map<const Plan*, std::shared_ptr<const Plan>> plans;  ///< of `calls`
   std::size_t dropped = 0;                                             ///< calls and regions there was no room for
   std::size_t failed = 0;                                              ///< calls that threw
-
-  /// The number of the region of this name in `outer`, a new one for a new name.
-  std::uint32_t region(std::string_view name, std::uint32_t outer);
 };
 
 }  // namespace kiln

@@ -161,17 +161,16 @@ class ReportBuilder {
   }
 
   std::size_t region_index(const std::string& path) {
-    const auto found =
-        std::find_if(regions_.begin(), regions_.end(), [&](const auto& region) { return region.first.path == path; });
-    const auto index = static_cast<std::size_t>(found - regions_.begin());
-    if (index == regions_.size()) regions_.emplace_back().first.path = path;
-    return index;
+    const auto [found, is_new] = region_indices_.try_emplace(path, regions_.size());
+    if (is_new) regions_.emplace_back().first.path = path;
+    return found->second;
   }
 
   ProfileReport report_;
   std::map<RowKey, RowSamples> rows_;
   std::unordered_map<const Plan*, RowSamples*> by_plan_;
   std::vector<std::pair<ProfileRegionRow, std::vector<double>>> regions_;
+  std::unordered_map<std::string, std::size_t> region_indices_;  ///< by path
   std::vector<double> graph_device_us_, graph_host_us_;
 };
 

@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kRoomPerRequest = 256;
+constexpr std::size_t kMostPerRequest = 256;
 
 std::atomic<std::uint64_t> running_session{0};
 
@@ -46,13 +46,26 @@ ThreadRecorder::ThreadRecorder(ProfileSession& of, std::uint64_t number)
 }
 
 bool ThreadRecorder::make_room() {
-  if (room == 0) room = session->reserve(kRoomPerRequest);
+  if (room == 0) {
+    room = session->reserve(next_request);
+    next_request = std::min(2 * next_request, kMostPerRequest);
+  }
   if (room == 0) {
     ++records.dropped;
     return false;
   }
   --room;
   return true;
+}
+
+std::uint32_t ThreadRecorder::region_in(std::uint32_t outer, std::string_view name) {
+  std::vector<RegionNode>& nodes = records.region_nodes;
+  if (const auto found = nodes[outer].inner.find(name); found != nodes[outer].inner.end()) return found->second;
+  if (!make_room()) return outer;
+  const auto number = static_cast<std::uint32_t>(nodes.size());
+  nodes.push_back({std::string(name), outer});
+  nodes[outer].inner.emplace(name, number);
+  return number;
 }
 
 void ProfileSession::start(const std::shared_ptr<ProfileSession>& session) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "registry/profile_device_times.hpp"
@@ -23,6 +24,9 @@ struct ThreadRecorder {
 
   /// Whether one more record may be added; counts it as dropped otherwise.
   bool make_room();
+  /// The number of the region of this name in `outer`. A new name takes a record, for programs may make names up as
+  /// they go; where there is no room it is `outer`.
+  std::uint32_t region_in(std::uint32_t outer, std::string_view name);
 
   const std::uint64_t session_number;
   const ProfilerOptions options;
@@ -32,7 +36,8 @@ struct ThreadRecorder {
   ProfileSession* session;  ///< null: the profiler stopped, and nothing is taken down any more
   ThreadRecords records;
   ProfileDeviceTimes device_times;
-  std::size_t room = 0;  ///< records that may be added before the session is asked
+  std::size_t room = 0;          ///< records that may be added before the session is asked
+  std::size_t next_request = 8;  ///< for how many it is asked then: more each time, for most threads need few
 };
 
 /// All of one profiler, while it runs and after.

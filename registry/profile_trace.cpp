@@ -30,6 +30,11 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+/// JSON has no NaN and no infinity, and a user's spec may state any cost.
+std::string number(double value) {
+  return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
 const char* category(ProfilePhase phase) {
   switch (phase) {
     case ProfilePhase::plan:
@@ -152,7 +157,7 @@ class TraceWriter {
     texts.args =
         fmt::format(R"("op": {}, "shape": {}, "dtype": {}, "config": {}, "variant": {}, "bytes": {}, "flops": {})",
                     texts.name, quoted(op.shapes), quoted(op.dtypes), quoted(op.config), quoted(op.variant),
-                    plan->report.cost.bytes, plan->report.cost.flops);
+                    number(plan->report.cost.bytes), number(plan->report.cost.flops));
     return texts;
   }
 

@@ -29,7 +29,12 @@ ProfiledCall* ProfiledCall::current() noexcept {
   return current_call;
 }
 
-ProfiledCall::ProfiledCall(std::string_view op) : outer_(std::exchange(current_call, this)) {
+ProfiledCall::ProfiledCall(std::string_view op) : outer_(current_call) {
+  begin(op);
+  current_call = this;  // nothing fails any more: the destructor will take it back
+}
+
+void ProfiledCall::begin(std::string_view op) {
   if (detail::inside_tuning()) return;
   const ThreadRecorder* const recorder = ProfileSession::recorder();
   if (recorder == nullptr) return;
@@ -48,7 +53,10 @@ ProfiledCall::~ProfiledCall() {
   ThreadRecorder* const recorder = ProfileSession::recorder(session_);
   if (recorder == nullptr) return;
   const std::lock_guard lock(recorder->mutex);
-  if (recorder->session != nullptr) add_to(*recorder);
+  if (recorder->session == nullptr) return;
+  add_to(*recorder);
+  for (std::optional<Event>* const event : {&start_, &stop_})  // of a call that was not taken down
+    if (event->has_value()) recorder->device_times.give_back(*std::move(*event));
 }
 
 void ProfiledCall::add_to(ThreadRecorder& recorder) {
@@ -63,11 +71,14 @@ void ProfiledCall::add_to(ThreadRecorder& recorder) {
     record_.device_us = to_us(record_.launch_end - record_.launch_start);
   }
   try {
-    if (const Plan* const plan = record_.plan; plan != nullptr)
-      if (auto& kept = records.plans[plan]; kept == nullptr) kept = plan->shared_from_this();
+    if (plan_ != nullptr)
+      if (auto& kept = records.plans[plan_.get()]; kept == nullptr) kept = std::move(plan_);
     records.calls.push_back(record_);
-    if (start_.has_value() && stop_.has_value())
+    if (start_.has_value() && stop_.has_value()) {
       recorder.device_times.add(records.calls.size() - 1, *std::move(start_), *std::move(stop_));
+      start_.reset();
+      stop_.reset();
+    }
   } catch (const std::bad_alloc&) {
     ++records.dropped;
   }
@@ -76,6 +87,7 @@ void ProfiledCall::add_to(ThreadRecorder& recorder) {
 void ProfiledCall::before_launch(const Plan* plan, Stream stream) {
   if (session_ == 0) return;
   const ProfileTime start = now();
+  if (plan != nullptr) plan_ = plan->shared_from_this();
   record_.plan = plan;
   record_.stream = stream;
   try {
@@ -114,13 +126,18 @@ void ProfiledCall::after_launch() {
 }
 
 ProfiledPhase::ProfiledPhase(ProfilePhase phase, std::string_view op, std::string_view kernel)
-    : outer_(std::exchange(current_phase, this)), call_(current_call) {
+    : outer_(current_phase), call_(current_call) {
+  begin(phase, op, kernel);
+  current_phase = this;
+}
+
+void ProfiledPhase::begin(ProfilePhase phase, std::string_view op, std::string_view kernel) {
   // A tuning is one phase; what it does in order to measure is none.
   if (detail::inside_tuning() && phase != ProfilePhase::tune) return;
   const ThreadRecorder* const recorder = ProfileSession::recorder();
   if (recorder == nullptr) return;
-  session_ = recorder->session_number;
   record_ = {phase, std::string(op), std::string(kernel), now(), {}, 0, recorder->region};
+  session_ = recorder->session_number;
 }
 
 ProfiledPhase::~ProfiledPhase() {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -31,6 +32,7 @@ class ProfiledCall {
   void add_cold(ProfileDuration duration) noexcept { record_.cold += duration; }
 
  private:
+  void begin(std::string_view op);
   void start_events(Stream stream);
   void add_to(ThreadRecorder& recorder);
 
@@ -38,6 +40,7 @@ class ProfiledCall {
   std::uint64_t session_ = 0;  ///< 0: nothing is taken down
   bool is_nvtx_range_ = false;
   bool is_done_ = false;
+  std::shared_ptr<const Plan> plan_;  ///< of record_: caches may drop it before the call is over
   CallRecord record_;
   std::optional<Event> start_, stop_;
 };
@@ -54,6 +57,8 @@ class ProfiledPhase {
   void turned_out(ProfilePhase phase) noexcept { record_.phase = phase; }
 
  private:
+  void begin(ProfilePhase phase, std::string_view op, std::string_view kernel);
+
   ProfiledPhase* const outer_;
   ProfiledCall* const call_;   ///< that needs the plan; null for none
   std::uint64_t session_ = 0;  ///< 0: nothing is taken down

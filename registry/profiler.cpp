@@ -55,7 +55,7 @@ void ProfilerRegion::begin(std::string_view name) {
   if (recorder->session == nullptr) return;
   session_ = recorder->session_number;
   outer_ = recorder->region;
-  region_ = recorder->records.region(name, outer_);
+  region_ = recorder->region_in(outer_, name);
   recorder->region = region_;
   is_nvtx_range_ = recorder->options.nvtx;
   if (is_nvtx_range_) push_nvtx_range(std::string(name).c_str());
@@ -68,6 +68,7 @@ void ProfilerRegion::end() noexcept {
   ThreadRecorder* const recorder = ProfileSession::recorder(session_);
   if (recorder == nullptr) return;
   recorder->region = outer_;
+  if (region_ == outer_) return;  // there was no room for its name
   const std::lock_guard lock(recorder->mutex);
   if (recorder->session == nullptr || !recorder->make_room()) return;
   try {

@@ -16,8 +16,8 @@ struct ProfilerOptions {
   bool nvtx = false;
   /// Times work on GPUs, by two events around each launch. Without it only the host is timed.
   bool device_time = true;
-  /// Calls, graph launches and regions beyond these are counted and not kept; about 100 bytes each. Threads reserve
-  /// 256 at a time, so several of them may keep a few less.
+  /// Calls, graph launches, regions and their names beyond these are counted and not kept; about 100 bytes each.
+  /// Threads reserve some at a time, first 8 and later up to 256, so several of them may keep a few less.
   std::size_t max_records = 1'000'000;
 };
 

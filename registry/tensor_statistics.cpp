@@ -54,9 +54,8 @@ struct Sums {
 
 /// Walks a view whose memory the CPU can read, last axis innermost.
 template <typename T, typename Read>
-Sums add_all(const TensorView& view, Read read) {
-  Sums sums;
-  if (view.numel() == 0) return sums;
+void add_all(const TensorView& view, Sums& sums, Read read) {
+  if (view.numel() == 0) return;
   const int last = view.ndim() - 1;
   const std::int64_t row_extent = last < 0 ? 1 : view.shape[last];
   const std::int64_t row_stride = last < 0 ? 0 : view.strides[last];
@@ -72,49 +71,61 @@ Sums add_all(const TensorView& view, Read read) {
       row -= view.strides[axis] * view.shape[axis];
       index[axis] = 0;
     }
-    if (axis < 0) return sums;
+    if (axis < 0) return;
   }
 }
 
 template <typename T>
-Sums add_numbers(const TensorView& view) {
-  return add_all<T>(view, [](T value) { return value; });
+void add_numbers(const TensorView& view, Sums& sums) {
+  add_all<T>(view, sums, [](T value) { return value; });
 }
 
-Sums add_elements(const TensorView& view) {
+void add_elements(const TensorView& view, Sums& sums) {
   switch (view.dtype) {
     case DType::f64:
-      return add_numbers<double>(view);
+      return add_numbers<double>(view, sums);
     case DType::f32:
-      return add_numbers<float>(view);
+      return add_numbers<float>(view, sums);
     case DType::f16:
-      return add_all<std::uint16_t>(view, [](std::uint16_t bits) { return formats::f16_to_f32(bits); });
+      return add_all<std::uint16_t>(view, sums, [](std::uint16_t bits) { return formats::f16_to_f32(bits); });
     case DType::bf16:
-      return add_all<std::uint16_t>(view, [](std::uint16_t bits) { return formats::bf16_to_f32(bits); });
+      return add_all<std::uint16_t>(view, sums, [](std::uint16_t bits) { return formats::bf16_to_f32(bits); });
     case DType::fp8e4m3:
-      return add_all<std::uint8_t>(view, [](std::uint8_t bits) { return formats::fp8e4m3_to_f32(bits); });
+      return add_all<std::uint8_t>(view, sums, [](std::uint8_t bits) { return formats::fp8e4m3_to_f32(bits); });
     case DType::fp8e5m2:
-      return add_all<std::uint8_t>(view, [](std::uint8_t bits) { return formats::fp8e5m2_to_f32(bits); });
+      return add_all<std::uint8_t>(view, sums, [](std::uint8_t bits) { return formats::fp8e5m2_to_f32(bits); });
     case DType::i64:
-      return add_numbers<std::int64_t>(view);
+      return add_numbers<std::int64_t>(view, sums);
     case DType::i32:
-      return add_numbers<std::int32_t>(view);
+      return add_numbers<std::int32_t>(view, sums);
     case DType::i16:
-      return add_numbers<std::int16_t>(view);
+      return add_numbers<std::int16_t>(view, sums);
     case DType::i8:
-      return add_numbers<std::int8_t>(view);
+      return add_numbers<std::int8_t>(view, sums);
     case DType::u64:
-      return add_numbers<std::uint64_t>(view);
+      return add_numbers<std::uint64_t>(view, sums);
     case DType::u32:
-      return add_numbers<std::uint32_t>(view);
+      return add_numbers<std::uint32_t>(view, sums);
     case DType::u16:
-      return add_numbers<std::uint16_t>(view);
+      return add_numbers<std::uint16_t>(view, sums);
     case DType::u8:
-      return add_numbers<std::uint8_t>(view);
+      return add_numbers<std::uint8_t>(view, sums);
     case DType::bool_:
-      return add_all<std::uint8_t>(view, [](std::uint8_t value) { return value != 0; });
+      return add_all<std::uint8_t>(view, sums, [](std::uint8_t value) { return value != 0; });
   }
   throw InternalError("tensor_statistics: a dtype without a case");
+}
+
+/// Of a dense tensor on a GPU, which may be larger than what the host has left.
+void add_in_pieces(const TensorView& view, Sums& sums) {
+  constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
+  const std::int64_t item_bytes = itemsize_bytes(view.dtype), count = view.numel();
+  const std::int64_t piece = kPieceBytes / item_bytes;
+  for (std::int64_t start = 0; start < count; start += piece) {
+    std::byte* const data = static_cast<std::byte*>(view.data) + start * item_bytes;
+    const Dims shape{std::min(piece, count - start)};
+    add_elements(to_device(dense_view(data, view.dtype, shape, view.device), Device::cpu()), sums);
+  }
 }
 
 }  // namespace
@@ -122,9 +133,13 @@ Sums add_elements(const TensorView& view) {
 TensorStatistics tensor_statistics(const TensorView& tensor) {
   if (tensor.numel() == 0) return {};
   const Distinct elements = distinct(tensor);
-  Tensor host;
-  if (tensor.device.is_cuda()) host = to_device(elements.view, Device::cpu());
-  const Sums sums = add_elements(tensor.device.is_cuda() ? host.view() : elements.view);
+  Sums sums;
+  if (!tensor.device.is_cuda())
+    add_elements(elements.view, sums);
+  else if (elements.view.is_contiguous())
+    add_in_pieces(elements.view, sums);
+  else
+    add_elements(to_device(elements.view, Device::cpu()), sums);
   TensorStatistics statistics = sums.statistics;
   if (statistics.num_finite() > 0)
     statistics.mean = static_cast<double>(sums.total / static_cast<long double>(statistics.num_finite()));

@@ -1,6 +1,6 @@
 #include "runtime/device_clock.hpp"
 
-#include <cstdint>
+#include <cmath>
 
 #include "runtime/stream.hpp"
 
@@ -24,7 +24,7 @@ DeviceClock::DeviceClock(Device device) : reference_(device, /*is_timed=*/true) 
 }
 
 std::chrono::steady_clock::time_point DeviceClock::time_of(const Event& event) const {
-  return reference_time_ + std::chrono::nanoseconds(static_cast<std::int64_t>(elapsed_us(reference_, event) * 1e3));
+  return reference_time_ + std::chrono::nanoseconds(std::llround(elapsed_us(reference_, event) * 1e3));
 }
 
 }  // namespace kiln

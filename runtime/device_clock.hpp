@@ -13,7 +13,8 @@ class DeviceClock {
   explicit DeviceClock(Device device);
 
   /// When the mark of a timed event was reached, which it must have been. The driver tells times as single-precision
-  /// milliseconds, so the error grows with the distance from the construction: 4 us after a minute.
+  /// milliseconds, so the error grows with the distance from the construction: 4 us after a minute. So does what the
+  /// two clocks drift apart, some microseconds in a second.
   std::chrono::steady_clock::time_point time_of(const Event& event) const;
 
  private:

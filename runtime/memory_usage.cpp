@@ -29,6 +29,17 @@ std::int64_t number_in(const char* path, std::int64_t fallback) {
   return std::ifstream(path) >> value ? value : fallback;
 }
 
+/// What a container could not give back: of the files' pages it keeps, the inactive ones go as soon as memory is asked
+/// for.
+std::int64_t cgroup_used_bytes() {
+  std::int64_t inactive_bytes = 0;
+  std::ifstream statistics("/sys/fs/cgroup/memory.stat");
+  std::string name;
+  for (std::int64_t value = 0; statistics >> name >> value;)
+    if (name == "inactive_file") inactive_bytes = value;
+  return std::max<std::int64_t>(0, number_in("/sys/fs/cgroup/memory.current", 0) - inactive_bytes);
+}
+
 MemoryUsage cpu_usage() {
   constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
   MemoryUsage usage;
@@ -44,8 +55,7 @@ MemoryUsage cpu_usage() {
   const std::int64_t limit_bytes = number_in("/sys/fs/cgroup/memory.max", kUnlimited);
   if (limit_bytes < usage.total_bytes) {
     usage.total_bytes = limit_bytes;
-    usage.free_bytes =
-        std::clamp<std::int64_t>(limit_bytes - number_in("/sys/fs/cgroup/memory.current", 0), 0, usage.free_bytes);
+    usage.free_bytes = std::clamp<std::int64_t>(limit_bytes - cgroup_used_bytes(), 0, usage.free_bytes);
   }
   return usage;
 }

@@ -132,6 +132,7 @@ OpSpec append_layers_spec() {
   spec.examples = append_layers_examples();
   spec.random_example = random_append_layers;
   spec.fill_inputs = fill_append_layers;
+  spec.follows_addresses = true;
   return spec;
 }
 

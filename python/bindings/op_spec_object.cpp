@@ -216,6 +216,7 @@ void bind_op_spec(py::module_& module) {
       .def_property_readonly("aliasing", [](const OpSpec& self) { return aliasing_name(self.aliasing); })
       .def_property_readonly("input_ranges", [](const OpSpec& self) { return pairs_of(self.input_ranges); })
       .def_property_readonly("has_reference", [](const OpSpec& self) { return static_cast<bool>(self.reference); })
+      .def_readonly("follows_addresses", &OpSpec::follows_addresses, "Inputs hold addresses of what the op works on.")
       .def_property_readonly("has_random_example",
                              [](const OpSpec& self) { return static_cast<bool>(self.random_example); })
       .def("dtypes_of", &dtypes_of, py::arg("input"), "The dtypes one of the inputs may have.")

@@ -142,7 +142,7 @@ def check(
     Raises
     ------
     NotImplementedError
-        For an op without a reference.
+        For an op without a reference, and for tensors that hold addresses (kv_append_layers).
     ValueError
         For an op without examples when no tensors are given.
     """
@@ -157,6 +157,11 @@ def check(
             f"op '{spec.name}' has no reference to compare with; kiln.register_op takes one"
         )
     bounds = check_tolerance(tolerance, "kiln.check")
+    if tensors and spec.follows_addresses:
+        raise _kiln.UsageNotImplementedError(
+            f"op '{spec.name}' has inputs that hold addresses: what lies there would be changed, and the reference, "
+            "which runs on the CPU, may not reach it; without tensors the op's examples are checked"
+        )
     if tensors:
         if spec.inputs and spec.inputs[-1].repeated and len(tensors) == len(spec.inputs):
             last = tensors[-1]

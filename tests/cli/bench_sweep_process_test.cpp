@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -73,8 +75,27 @@ TEST_F(SweepProcessTest, RefusesBeforeAnythingIsMeasured) {
   EXPECT_THAT(refusal({"bench", "add", "--sweep", "--against", "default"}), HasSubstr("leave --against out"));
   EXPECT_THAT(refusal({"bench", "add", "--shape", "4", "--plot", "x.png"}), HasSubstr("give --sweep too"));
   EXPECT_THAT(refusal({"bench", "add", "--sweep", "--plot", "x.jpg"}), HasSubstr("ends in .png"));
+  EXPECT_THAT(refusal({"bench", "add", "--sweep", "--plot", directory_.file("absent/x.png")}),
+              HasSubstr("there is no folder"));
+  const std::string folder = directory_.file("folder.png");
+  std::filesystem::create_directory(folder);
+  EXPECT_THAT(refusal({"bench", "add", "--sweep", "--plot", folder}), HasSubstr("it is a folder"));
   EXPECT_THAT(refusal({"bench", "add", "--sweep", "--budget", "0s"}), HasSubstr("--budget"));
   EXPECT_THAT(refusal({"bench", "add", "--sweep", "--config", "BLOCK_SIZE=3"}), HasSubstr("BLOCK_SIZE"));
+}
+
+TEST_F(SweepProcessTest, ADrawingThatFailsLosesNoNumbers) {
+  const std::string python = directory_.file("python3");
+  std::ofstream(python) << "#!/bin/sh\n[ \"$2\" = 'import matplotlib' ] || { echo 'no ink' >&2; exit 1; }\n";
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  const std::string path = ::getenv("PATH");
+  ::setenv("PATH", (directory_.path().string() + ":" + path).c_str(), 1);
+  const SubprocessResult result = run_kiln({"bench", "neg", "--sweep", "N=64:64", "--device", "cpu", "--budget", "20ms",
+                                            "--json", "--plot", directory_.file("x.png")});
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(result.exit_status, 1);
+  EXPECT_THAT(result.standard_error, HasSubstr("no ink"));
+  EXPECT_EQ(nlohmann::json::parse(result.standard_output)["points"].size(), 1U);
 }
 
 TEST_F(SweepProcessTest, DebugShowsOneCall) {
@@ -89,6 +110,7 @@ TEST_F(SweepProcessTest, DebugShowsOneCall) {
             HasSubstr("warm call"), HasSubstr("reference"), HasSubstr("memory"), Not(HasSubstr("FAILED"))));
   EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--debug", "--json"}), HasSubstr("leave --json out"));
   EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--debug", "--output", "x.npy"}), HasSubstr("leave --output out"));
+  EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--debug", "--repeat", "10"}), HasSubstr("leave --repeat out"));
   EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--shape", "5", "--debug"}), HasSubstr("(5)"));
 }
 

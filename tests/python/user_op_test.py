@@ -142,6 +142,10 @@ def test_check_takes_the_callers_tensors() -> None:
         kiln.check(register_affine(reference=None))
     with pytest.raises(ValueError, match="no examples"):
         kiln.check(register_affine(examples=()))
+    assert kiln.check("kv_append_layers").ok
+    rows, table, slots = np.zeros((1, 2, 1, 4), np.float32), np.zeros(1, np.int64), np.zeros(2, np.int64)
+    with pytest.raises(NotImplementedError, match="hold addresses"):
+        kiln.check("kv_append_layers", rows, rows, table, table, slots, num_blocks=1, page=2)
     assert kiln.check("concat", [x, x + 1], dim=1).ok
     assert kiln.check("concat", (x, x + 1, x)).ok
     with pytest.raises(TypeError, match="op is 3"):

@@ -47,6 +47,14 @@ TEST_F(BenchmarkedCallTest, ReferencesRunOnTheCpu) {
   EXPECT_EQ(BenchmarkedReference("neg", inputs, {}).samples_us(3).size(), 3U);
   const std::vector<TensorView> none;
   EXPECT_THROW(BenchmarkedReference("neg", none, {}), UsageError);
+  const std::vector<TensorView> on_gpu{dense_view(nullptr, DType::f32, {1, 1, 1, 1}, Device::cuda())};
+  try {
+    BenchmarkedReference("kv_append_layers", on_gpu, {});
+    FAIL() << "it would follow addresses of a GPU";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.kind(), UsageError::Kind::not_implemented);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("hold addresses"));
+  }
 }
 
 }  // namespace

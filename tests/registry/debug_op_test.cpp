@@ -2,9 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <memory>
 #include <random>
 
 #include "core/errors.hpp"
@@ -14,6 +19,7 @@
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
 #include "tests/registry/guarded_tensor.hpp"
+#include "tests/registry/kv_tensors.hpp"
 
 namespace kiln {
 namespace {
@@ -22,7 +28,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::make_f32;
+using testing::make_integers;
+using testing::make_patterns;
 using ::testing::Not;
+using testing::read_bits;
 using testing::read_f32;
 using testing::view_of;
 using DebugOpTest = testing::DevicesTest;
@@ -167,6 +176,33 @@ TEST_F(DebugOpTest, BuiltInOpsThatChangeInputs) {
   }
 }
 
+TEST_F(DebugOpTest, WhatLiesAtAddressesIsChangedOnce) {
+  OpSpec spec = accumulate("debug_follows_addresses", 0);
+  spec.follows_addresses = true;
+  Registry::process().register_op(spec);
+  for (const Device device : devices_) {
+    const Tensor total = make_f32({1, 2}, device);
+    EXPECT_TRUE(debug_op("debug_follows_addresses", {total, make_f32({1, 2}, device)}, {{"n", std::int64_t{2}}}).ok());
+    EXPECT_EQ(read_f32(total), (std::vector<float>{2, 4}));
+
+    const Tensor key = make_patterns({1, 2, 1, 4}, 3, device);
+    const Tensor keys = make_patterns({1, 2, 1, 4}, 50, device), values = make_patterns({1, 2, 1, 4}, 70, device);
+    const auto table = [&](const Tensor& cache) {
+      return make_integers(DType::i64, {1}, {reinterpret_cast<std::intptr_t>(cache.data())}, device);
+    };
+    const DebugReport report = debug_op(
+        "kv_append_layers", {key, key, table(keys), table(values), make_integers(DType::i64, {2}, {-1, 0}, device)},
+        {{"num_blocks", std::int64_t{1}}, {"page", std::int64_t{2}}});
+    EXPECT_TRUE(report.ok()) << to_string(report);
+    EXPECT_FALSE(report.warm_us);
+    EXPECT_EQ(report.warm_calls, 0);
+    EXPECT_EQ(read_bits(keys), (std::vector<std::int64_t>{7, 8, 9, 10, 54, 55, 56, 57}));
+    EXPECT_THAT(to_string(report),
+                AllOf(HasSubstr("not made, the inputs hold addresses"),
+                      HasSubstr("key_caches: not compared, the inputs hold addresses"), Not(HasSubstr("FAILED"))));
+  }
+}
+
 TEST_F(DebugOpTest, AWrongResultIsCountedAndPlaced) {
   Registry::process().register_op(accumulate("debug_wrong", 0.5F));
   for (const Device device : devices_) {
@@ -235,6 +271,32 @@ TEST_F(DebugOpTest, ZeroSizeAndLeftOutInputs) {
     const DebugReport left_out = debug_op("clamp", {make_f32({1, 5}, device)}, {{"max", 2.0}});
     EXPECT_TRUE(left_out.ok());
   }
+}
+
+TEST_F(DebugOpTest, WithNoMemoryForCopiesThereIsNoWarmTime) {
+  constexpr std::size_t kBytes = (std::size_t{4} << 30) + sizeof(float);
+  void* const memory =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  TensorView apart = dense_view(memory, DType::f32, {2});
+  apart.strides = {std::int64_t{1} << 30};
+  const Tensor x = make_f32({1, 2}, Device::cpu());
+  const Tensor outputs[] = {{apart, std::shared_ptr<void>(memory, [](void* mapped) { munmap(mapped, kBytes); })}};
+  dispatch_gpu_op("neg", {x}, {}, {.outputs = outputs});  // compiles
+  std::int64_t pages = 0;
+  ASSERT_TRUE(std::ifstream("/proc/self/statm") >> pages);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  rlimit little = before;
+  little.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{1} << 30);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &little), 0);
+  const DebugReport report = debug_op("neg", {x}, {}, {.outputs = outputs});
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_TRUE(report.ok()) << to_string(report);
+  EXPECT_EQ(report.error, "");
+  EXPECT_FALSE(report.warm_us);
+  EXPECT_THAT(report.no_warm_time, HasSubstr("no room for copies"));
+  EXPECT_EQ(report.outputs.at(0).after.value().min, -2);
 }
 
 TEST_F(DebugOpTest, BadInputIsRefused) {

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,6 +17,7 @@
 #include "core/errors.hpp"
 #include "registry/dispatch.hpp"
 #include "registry/profiler.hpp"
+#include "registry/registry.hpp"
 #include "tests/registry/device_tensors.hpp"
 #include "tests/temporary_directory.hpp"
 
@@ -137,6 +140,24 @@ TEST_F(ProfileTraceTest, ShowsWhatAFirstCallDoes) {
   EXPECT_EQ(aggregate(trace, "plan").at("pow").count, 1u);
   EXPECT_EQ(aggregate(trace, "compile")["pow"].count + aggregate(trace, "load")["pow"].count, 2u);
   EXPECT_GT(aggregate(trace, "plan").at("pow").sum_us, aggregate(trace, "load").at("pow").sum_us);
+}
+
+TEST_F(ProfileTraceTest, ACostThatIsNoNumberIsNull) {
+  OpSpec spec = Registry::process().get("neg");
+  spec.name = "trace_odd_cost";
+  spec.cost = [](const OpCall&) { return Cost{std::nan(""), std::numeric_limits<double>::infinity()}; };
+  Registry::process().register_op(spec);
+  const Tensor a = make_f32({10}, {}, Device::cpu());
+  Profiler profiler;
+  dispatch_gpu_op("trace_odd_cost", {a});
+  profiler.stop();
+  const json trace = trace_of(profiler);
+  EXPECT_EQ(aggregate(trace, "kernel").at("trace_odd_cost").count, 1u);
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("name") != "trace_odd_cost" || event.at("cat") != "kernel") continue;
+    EXPECT_TRUE(event.at("args").at("flops").is_null());
+    EXPECT_TRUE(event.at("args").at("bytes").is_null());
+  }
 }
 
 TEST_F(ProfileTraceTest, NamesItsLines) {

@@ -324,6 +324,26 @@ TEST_F(ProfilerTest, RegionsNestAndAddUpTheirCalls) {
   EXPECT_NEAR(decode.device_us, total_of(report, "add")->device_us + total_of(report, "mul")->device_us, 1e-6);
 }
 
+TEST_F(ProfilerTest, RegionsNamedAtRunTimeHaveALimit) {
+  Profiler profiler({.max_records = 101});
+  const ProfilerRegion all("all");
+  for (int i = 0; i < 1000; ++i) {
+    const ProfilerRegion step("step " + std::to_string(i));
+  }
+  const ProfileReport report = profiler.report();
+  ASSERT_EQ(report.regions.size(), 51u);  // each step is a name and a time
+  EXPECT_EQ(report.dropped, 950u);
+  EXPECT_EQ(report.regions.at(50).path, "all/step 49");
+}
+
+TEST_F(ProfilerTest, RegionsOfManyNamesTakeNoTimeToFind) {
+  Profiler profiler;
+  for (int i = 0; i < 100'000; ++i) {
+    const ProfilerRegion step("step " + std::to_string(i));
+  }
+  EXPECT_EQ(profiler.report().regions.size(), 100'000u);
+}
+
 TEST_F(ProfilerTest, ARegionThatOutlivesItsProfilerHarmsNothing) {
   const Tensor a = random_f32({5}, Device::cpu());
   std::optional<Profiler> first(std::in_place);
@@ -402,6 +422,16 @@ TEST_F(ProfilerTest, DropsWhatIsBeyondTheLimitAndSaysSo) {
     EXPECT_EQ(limit == 0 ? 0 : report.rows.at(0).count, limit);
     EXPECT_THAT(to_string(report), HasSubstr("records beyond ProfilerOptions::max_records are left out"));
   }
+}
+
+TEST_F(ProfilerTest, ThreadsWithAFewCallsLeaveRoomForOthers) {
+  const Tensor a = random_f32({6}, Device::cpu());
+  dispatch_gpu_op("add", {a, a});
+  Profiler profiler({.max_records = 1000});
+  for (int i = 0; i < 100; ++i) std::thread([&] { dispatch_gpu_op("add", {a, a}); }).join();
+  const ProfileReport report = profiler.report();
+  EXPECT_EQ(report.rows.at(0).count, 100u);
+  EXPECT_EQ(report.dropped, 0u);
 }
 
 TEST_F(ProfilerTest, TheTableHoldsWhatItPromises) {

@@ -102,6 +102,20 @@ TEST(TensorStatisticsTest, AnExpandedTensorIsReadOnce) {
   EXPECT_EQ(statistics.mean, 0.5);
 }
 
+TEST(TensorStatisticsTest, ALargeTensorOfAGpuIsReadToItsEnd) {
+  if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
+  std::vector<float> values((std::size_t{160} << 20) / sizeof(float) + 3, 2.0F);  // some pieces and a rest
+  values[(std::size_t{64} << 20) / sizeof(float)] = NAN;
+  values.back() = 7;
+  const Tensor tensor =
+      to_device(dense_view(values.data(), DType::f32, {static_cast<std::int64_t>(values.size())}), Device::cuda());
+  const TensorStatistics statistics = tensor_statistics(tensor);
+  EXPECT_EQ(statistics.num_elements, static_cast<std::int64_t>(values.size()));
+  EXPECT_EQ(statistics.num_nan, 1);
+  EXPECT_EQ(statistics.min, 2);
+  EXPECT_EQ(statistics.max, 7);
+}
+
 TEST(TensorStatisticsTest, SaysWhatIsThere) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
   std::vector<float> values{NAN, kInf, -kInf, 2};
