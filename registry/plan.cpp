@@ -247,11 +247,12 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
 
 namespace {
 
-/// enqueue, twice: `call` is null, which costs nothing, or told of the launch.
-[[gnu::always_inline]] inline void enqueue_for(ProfiledCall* call, const Plan& plan,
+/// enqueue and enqueue_profiled; `call` is null in the first. A template, so that the first is as it would be alone.
+template <bool is_profiled>
+[[gnu::always_inline]] inline void enqueue_for([[maybe_unused]] ProfiledCall* call, const Plan& plan,
                                                std::span<const TensorView* const> tensors, Stream stream) {
   if (plan.steps.empty()) {
-    if (call != nullptr) {
+    if constexpr (is_profiled) {
       call->before_launch(&plan, stream);
       call->after_launch();
     }
@@ -269,23 +270,23 @@ namespace {
     workspace.emplace(empty({plan.workspace_bytes}, DType::u8, stream));
     point_to_workspaces(plan, workspace->data(), data);
   }
-  if (call != nullptr) call->before_launch(&plan, stream);
+  if constexpr (is_profiled) call->before_launch(&plan, stream);
   visit_steps(plan, data, [&](const Plan::Step& step, void** parameters) {
     if (plan.check.has_value() && &step == &plan.steps[plan.check->after_launches]) [[unlikely]]
       run_check(plan, data, stream);
     step.loaded->kernel->launch(step.geometry, parameters, stream);
   });
-  if (call != nullptr) call->after_launch();
+  if constexpr (is_profiled) call->after_launch();
 }
 
 }  // namespace
 
 void enqueue(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
-  enqueue_for(nullptr, plan, tensors, stream);
+  enqueue_for<false>(nullptr, plan, tensors, stream);
 }
 
 void enqueue_profiled(ProfiledCall& call, const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
-  enqueue_for(&call, plan, tensors, stream);
+  enqueue_for<true>(&call, plan, tensors, stream);
 }
 
 void point_to_host_tensors(const Plan& plan, std::span<const TensorView* const> tensors, CallPointers& data) {
