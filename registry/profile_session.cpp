@@ -16,7 +16,7 @@
 namespace kiln {
 namespace {
 
-constexpr std::size_t kMostPerRequest = 256;
+constexpr std::size_t kMostRecordsPerRequest = 256;
 
 std::atomic<std::uint64_t> running_session{0};
 
@@ -48,7 +48,7 @@ ThreadRecorder::ThreadRecorder(ProfileSession& of, std::uint64_t number)
 bool ThreadRecorder::make_room() {
   if (room == 0) {
     room = session->reserve(next_request);
-    next_request = std::min(2 * next_request, kMostPerRequest);
+    next_request = std::min(2 * next_request, kMostRecordsPerRequest);
   }
   if (room == 0) {
     ++records.dropped;
