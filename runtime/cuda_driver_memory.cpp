@@ -44,11 +44,6 @@ struct Functions {
 /// Filled while the driver is opened. Whoever holds a handle of the driver's knows that it is.
 constinit Functions functions;
 
-void check(CUresult result, const char* call) {
-  if (result != CUDA_SUCCESS) [[unlikely]]
-    fail_call(static_cast<int>(result), call);
-}
-
 CUstream stream_of(void* stream) {
   return static_cast<CUstream>(stream);
 }

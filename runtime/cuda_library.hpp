@@ -9,6 +9,11 @@ namespace kiln::cuda {
 /// DeviceError saying why the driver cannot be used. When it returns, every table is filled.
 void require_driver();
 [[noreturn]] void fail_call(int code, const std::string& call);
+/// Of a CUresult, whose 0 is success.
+inline void check(int result, const char* call) {
+  if (result != 0) [[unlikely]]
+    fail_call(result, call);
+}
 
 /// Fill a file's table from the open library. The name of the first function that it lacks, or null.
 const char* resolve_memory_functions(void* library) noexcept;

@@ -291,21 +291,25 @@ int main(int argc, char** argv) {
   try {
     kiln::testing::Options options;
     CLI::App app("Random ops from many threads over several streams; every result is checked, memory must not grow.");
+    const CLI::Range positive(std::int64_t{1}, std::int64_t{1'000'000'000'000});
     app.add_option("--device", options.devices, "cpu, cuda, cuda:N, or several, with commas between")->delimiter(',');
-    app.add_option("--threads", options.threads)->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option("--threads", options.threads)->check(positive)->capture_default_str();
     app.add_option("--streams", options.streams, "of each device, shared by all threads")
-        ->check(CLI::PositiveNumber)
+        ->check(positive)
         ->capture_default_str();
     app.add_option("--dispatches", options.dispatches, "of all threads together")
-        ->check(CLI::PositiveNumber)
+        ->check(positive)
         ->capture_default_str();
-    app.add_option("--seconds", options.seconds, "stop after so long, however many were made")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--cases", options.cases, "calls to choose from")->check(CLI::PositiveNumber)->capture_default_str();
+    app.add_option("--seconds", options.seconds, "stop after so long, however many were made")->check(positive);
+    app.add_option("--cases", options.cases, "calls to choose from")->check(positive)->capture_default_str();
     app.add_option("--max-growth-mib", options.max_growth_mib, "of resident and of device memory over the last half")
         ->capture_default_str();
     app.add_option("--seed", options.seed);
-    CLI11_PARSE(app, argc, argv);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return app.exit(error) == 0 ? 0 : 2;
+    }
     return kiln::testing::run(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "stress: %s\n", error.what());
