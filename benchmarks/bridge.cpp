@@ -49,7 +49,7 @@ int kiln_bench_register_kv_series(const char* kernel_path) {
 /// An op bound to these tensors, outputs first, on CUDA device 0 if one of them is there, else on the CPU; null on
 /// error. `attributes` is a JSON object; `config` may be null.
 void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int num_outputs, int num_tensors,
-                         const char* attributes, const char* config) {
+                         const char* attributes, const char* config, int overlap_previous) {
   return guarded(static_cast<void*>(nullptr), [&]() -> void* {
     kiln::Device device = kiln::Device::cpu();
     std::vector<kiln::TensorView> input_views, output_views;
@@ -65,6 +65,7 @@ void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int n
     for (const auto& [key, value] : object.items()) parsed_attributes.set(key, attribute_value(key, value));
     kiln::DispatchOptions options;
     options.outputs = outputs;
+    options.overlap_previous = overlap_previous != 0;
     kiln::Config parsed;
     if (config != nullptr) {
       parsed = kiln::parse_config(config);

@@ -30,23 +30,26 @@ MOST_PROFILED_US = 1.0
 
 
 class Chain:
-    """Calls of libkiln_bench.so that are enqueued together; the ways to do so return the host's microseconds."""
+    """Calls of libkiln_bench.so that are enqueued together, and the same with overlap_previous; the ways to do so return the host's microseconds."""
 
-    def __init__(self, kiln, calls, stream):
-        self.kiln, self.calls, self.stream = kiln, calls, ctypes.c_void_p(stream.cuda_stream)
-        self.handles = (ctypes.c_void_p * len(calls))(*(call.handle for call in calls))
+    def __init__(self, kiln, calls, overlapping, stream):
+        self.kiln, self.calls, self.stream = kiln, (calls, overlapping), ctypes.c_void_p(stream.cuda_stream)
+        self.handles, self.overlapping = (
+            (ctypes.c_void_p * len(each))(*(call.handle for call in each)) for each in self.calls
+        )
         library = kiln.library
         for name in ("dispatch", "resolved", "profiled"):
             getattr(library, f"kiln_bench_chain_{name}").restype = ctypes.c_double
         for kind in ("graph", "hand_graph"):
             getattr(library, f"kiln_bench_{kind}_launch").restype = ctypes.c_double
-        self.graph = self.recorded("kiln_bench_chain_capture")
-        self.hand_graph = self.recorded("kiln_bench_hand_graph_new")
+        self.graph = self.recorded("kiln_bench_chain_capture", self.handles)
+        self.overlapping_graph = self.recorded("kiln_bench_chain_capture", self.overlapping)
+        self.hand_graph = self.recorded("kiln_bench_hand_graph_new", self.handles)
 
-    def recorded(self, function):
+    def recorded(self, function, handles):
         make = getattr(self.kiln.library, function)
         make.restype = ctypes.c_void_p
-        graph = make(self.handles, len(self.calls), self.stream)
+        graph = make(handles, len(handles), self.stream)
         self.kiln.check(not graph)
         return ctypes.c_void_p(graph)
 
@@ -56,24 +59,27 @@ class Chain:
         return us
 
     def ways(self):
-        given = (self.handles, len(self.calls), self.stream)
+        given = (len(self.handles), self.stream)
         return {
-            "kiln dispatch": lambda: self.timed("kiln_bench_chain_dispatch", *given),
-            "kiln resolved": lambda: self.timed("kiln_bench_chain_resolved", *given),
+            "kiln dispatch": lambda: self.timed("kiln_bench_chain_dispatch", self.handles, *given),
+            "kiln resolved": lambda: self.timed("kiln_bench_chain_resolved", self.handles, *given),
+            "kiln resolved, overlapping": lambda: self.timed("kiln_bench_chain_resolved", self.overlapping, *given),
             "kiln graph": lambda: self.timed("kiln_bench_graph_launch", self.graph),
+            "kiln graph, overlapping": lambda: self.timed("kiln_bench_graph_launch", self.overlapping_graph),
             "graph by hand": lambda: self.timed("kiln_bench_hand_graph_launch", self.hand_graph),
         }
 
     def after_a_chain(self, is_profiled):
         """The host's microseconds of resolved calls behind a chain and a wait, and a profiler's report."""
         report = ctypes.c_char_p()
-        given = (self.handles, len(self.calls), self.stream, int(is_profiled), ctypes.byref(report))
+        given = (self.handles, len(self.handles), self.stream, int(is_profiled), ctypes.byref(report))
         us = self.timed("kiln_bench_chain_profiled", *given)
         return us, (report.value or b"").decode()
 
     def free(self):
         torch.cuda.synchronize()
-        self.kiln.library.kiln_bench_graph_free(self.graph)
+        for graph in (self.graph, self.overlapping_graph):
+            self.kiln.library.kiln_bench_graph_free(graph)
         self.kiln.library.kiln_bench_hand_graph_free(self.hand_graph)
 
 
@@ -165,16 +171,18 @@ class DecodeChain:
             x = out
         self.last = x
 
-    def calls(self, kiln):
+    def calls(self, kiln, overlap_previous):
         calls = []
+
+        def resolve(*call):
+            calls.append(kiln.resolve(*call, overlap_previous=overlap_previous))
+
         for x, weight, matrix, bias, caches, slots, normed, hidden, out in self.layers:
             rows = [tensor.view(self.batch, HEADS, -1) for tensor in (hidden, normed)]
-            calls += [
-                kiln.resolve("rms_norm", [normed], [x, weight], {"eps": 1e-5}),
-                kiln.resolve("linear_relu", [hidden], [normed, matrix, bias]),
-                kiln.resolve("add", [out], [x, hidden]),
-                kiln.resolve("kv_append", [], [*rows, *caches, slots]),
-            ]
+            resolve("rms_norm", [normed], [x, weight], {"eps": 1e-5})
+            resolve("linear_relu", [hidden], [normed, matrix, bias])
+            resolve("add", [out], [x, hidden])
+            resolve("kv_append", [], [*rows, *caches, slots])
         return calls
 
     def by_torch(self, results):
@@ -194,7 +202,7 @@ def decode_rows(kiln, stream):
     for batch in (1, 4, 16):
         model = DecodeChain(batch)
         results = {"caches": [[torch.zeros_like(cache) for cache in layer[4]] for layer in model.layers]}
-        chain = Chain(kiln, model.calls(kiln), stream)
+        chain = Chain(kiln, model.calls(kiln, False), model.calls(kiln, True), stream)
         for way in chain.ways().values():  # each of them gives what torch gives
             for layer in model.layers:
                 for tensor in (*layer[4], *layer[6:]):
@@ -219,6 +227,10 @@ def decode_rows(kiln, stream):
         row["kiln_graph_over_hand_graph"] = (
             row["kiln graph"]["whole_us"]["median"] / row["graph by hand"]["whole_us"]["median"]
         )
+        row["overlap_speed"] = {
+            way: row[way]["whole_us"]["median"] / row[f"{way}, overlapping"]["whole_us"]["median"]
+            for way in ("kiln resolved", "kiln graph")
+        }
         row["met"] = {
             "graph within 5% of one by hand": row["kiln_graph_over_hand_graph"] <= MOST_OVER_HAND_GRAPH,
             "profiler adds 1 us or less": row["profiler"]["on_us"]["median"] - row["profiler"]["off_us"]["median"]
@@ -236,7 +248,10 @@ def duration_rows(kiln, stream):
     for elements in [2**power for power in (*range(10, 29, 2), 29)]:
         x, out = torch.randn(elements, device="cuda"), torch.empty(elements, device="cuda")
         calls = CALLS if elements < LONG_ELEMENTS else LONG_CALLS
-        chain = Chain(kiln, [kiln.resolve("add", [out], [x, x])] * calls, stream)
+        plain, overlapping = (
+            [kiln.resolve("add", [out], [x, x], overlap_previous=overlap)] * calls for overlap in (False, True)
+        )
+        chain = Chain(kiln, plain, overlapping, stream)
 
         def body(x=x, out=out, calls=calls):
             for _ in range(calls):

@@ -161,7 +161,7 @@ class Kiln:
             )
         )
 
-    def resolve(self, op, outputs, inputs, attributes=None, config=None):
+    def resolve(self, op, outputs, inputs, attributes=None, config=None, overlap_previous=False):
         """A function that launches the op, on `stream` where one is given; its `config` says which variant and config that is."""
         tensors = [*outputs, *inputs]
         described = (BenchTensor * len(tensors))(*map(describe, tensors))
@@ -172,6 +172,7 @@ class Kiln:
             len(tensors),
             json.dumps(attributes or {}).encode(),
             config.encode() if config else None,
+            int(overlap_previous),
         )
         self.check(not call)
         call, launch = ctypes.c_void_p(call), self.library.kiln_bench_launch
