@@ -151,6 +151,14 @@ def summary(samples):
     }
 
 
+def overlap_speed(row):
+    """How much faster the whole chain is with overlap_previous."""
+    return {
+        way: row[way]["whole_us"]["median"] / row[f"{way}, overlapping"]["whole_us"]["median"]
+        for way in ("kiln resolved", "kiln graph")
+    }
+
+
 def normal(*shape):
     return torch.randn(shape, device="cuda", dtype=torch.bfloat16)
 
@@ -227,10 +235,7 @@ def decode_rows(kiln, stream):
         row["kiln_graph_over_hand_graph"] = (
             row["kiln graph"]["whole_us"]["median"] / row["graph by hand"]["whole_us"]["median"]
         )
-        row["overlap_speed"] = {
-            way: row[way]["whole_us"]["median"] / row[f"{way}, overlapping"]["whole_us"]["median"]
-            for way in ("kiln resolved", "kiln graph")
-        }
+        row["overlap_speed"] = overlap_speed(row)
         row["met"] = {
             "graph within 5% of one by hand": row["kiln_graph_over_hand_graph"] <= MOST_OVER_HAND_GRAPH,
             "profiler adds 1 us or less": row["profiler"]["on_us"]["median"] - row["profiler"]["off_us"]["median"]
@@ -243,24 +248,26 @@ def decode_rows(kiln, stream):
 
 
 def duration_rows(kiln, stream):
-    """Chains of additions, a kernel each on both sides (a copy would be a memcpy of torch's), that take from about 1 us to 1 ms."""
+    """Chains of additions, a kernel each on both sides (a copy would be a memcpy of torch's), that take from about 1 us to 1 ms. Of two tensors: reading one twice is a matter of caches."""
     rows = []
     for elements in [2**power for power in (*range(10, 29, 2), 29)]:
-        x, out = torch.randn(elements, device="cuda"), torch.empty(elements, device="cuda")
+        x, y = (torch.randn(elements, device="cuda") for _ in range(2))
+        out = torch.empty_like(x)
         calls = CALLS if elements < LONG_ELEMENTS else LONG_CALLS
         plain, overlapping = (
-            [kiln.resolve("add", [out], [x, x], overlap_previous=overlap)] * calls for overlap in (False, True)
+            [kiln.resolve("add", [out], [x, y], overlap_previous=overlap)] * calls for overlap in (False, True)
         )
         chain = Chain(kiln, plain, overlapping, stream)
 
-        def body(x=x, out=out, calls=calls):
+        def body(x=x, y=y, out=out, calls=calls):
             for _ in range(calls):
-                torch.add(x, x, out=out)
+                torch.add(x, y, out=out)
 
         by_torch, nodes = torch_ways(body, stream)
         ways = {**chain.ways(), **by_torch}
         row = {"case": f"add of {elements} f32", "elements": elements, "calls": calls, "torch_nodes": nodes}
         row |= measured(ways, stream, calls, DURATION_BUDGET_US)
+        row["overlap_speed"] = overlap_speed(row)
         row["kernel_us"] = row["graph by hand"]["whole_us"]["median"]
         for name in ("kiln dispatch", "kiln resolved", "torch eager"):
             row[f"graph_speed_over_{name.replace(' ', '_')}"] = (

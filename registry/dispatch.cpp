@@ -18,6 +18,7 @@
 #include "registry/validation.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/observers.hpp"
+#include "runtime/recording.hpp"
 
 namespace kiln {
 namespace {
@@ -175,7 +176,12 @@ template <typename Allocate>
 [[gnu::noinline]] void run_observed(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
                                     const DispatchOptions& options, const Allocate& allocate) {
   const ProfiledCall call(name);
-  run(name, inputs, attributes, options, allocate,
+  run(
+      name, inputs, attributes, options,
+      [&](const TensorMeta& meta, Stream stream) {
+        Recording::of_work(stream, name);  // refuses what no graph would hold, before memory is taken for it
+        return allocate(meta, stream);
+      },
       [&](const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
         keep_while_recording(inputs, stream);
         keep_while_recording(options.outputs, stream);

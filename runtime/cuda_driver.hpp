@@ -155,28 +155,24 @@ void abandon_capture(void* stream, bool is_callers_graph = false) noexcept;
 std::uint64_t capture_id(void* stream);
 /// The nodes of the captured graph that the next work of `stream` will depend on.
 std::vector<void*> capture_dependencies(void* stream);
+/// Makes a copy of `graph` a node of the graph that `stream` is being captured into. Launching an executable there is
+/// refused by the driver.
+void capture_child_graph(void* stream, void* graph);
+/// Keeps `holdings` as long as the graph that `stream` is being captured into and all that is instantiated of it.
+void hold_with_capture(void* stream, std::shared_ptr<void> holdings);
 std::vector<void*> graph_nodes(void* graph);
 void destroy_node(void* node) noexcept;
 void destroy_graph(void* graph) noexcept;
 
-/// An executable graph. It holds `holdings` until it is destroyed and its last launch is done; memory that the graph
-/// itself allocates and leaves is freed at the next launch.
-void* instantiate_graph(void* graph, std::shared_ptr<void> holdings);
-/// Keeps `holdings` as long as a graph of the caller's and all that is instantiated of it.
+/// An executable graph. Memory that the graph itself allocates and leaves is freed at the next launch.
+void* instantiate_graph(void* graph);
+/// Keeps `holdings` as long as a graph of the caller's and all that is instantiated of it (see ForeignHoldings).
 void hold_with_graph(void* graph, std::shared_ptr<void> holdings);
-/// Changes `executable` to what `graph` holds, with `holdings` in place of its own. Why that cannot be, or empty.
-std::string update_executable(void* executable, void* graph, std::shared_ptr<void> holdings);
+/// Changes `executable` to what `graph` holds. Why that cannot be, or empty.
+std::string update_executable(void* executable, void* graph);
 /// Gives a kernel node of `executable` the kernel and geometry of `source`, a node of a graph that is not instantiated,
-/// with `parameters`. `node` is of the graph that `executable` was instantiated from.
+/// with `parameters`, which `source` takes as well. `node` is of the graph that `executable` was instantiated from.
 void set_kernel_parameters(void* executable, void* node, void* source, void* const* parameters);
 void launch_graph(void* executable, void* stream);
 void destroy_executable(void* executable) noexcept;
-/// Drops the holdings of executables that are gone. The driver says so on a thread where none of its functions may be
-/// called, so somebody else has to.
-void drop_released_holdings() noexcept;
-/// Drops one owner's share of a graph's holdings, which may name streams that are gone.
-void drop_holdings(std::shared_ptr<void> holdings) noexcept;
-/// Whether this thread is in one of these.
-bool is_dropping_holdings() noexcept;
-
 }  // namespace kiln::cuda

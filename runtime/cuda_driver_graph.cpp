@@ -2,11 +2,14 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <atomic>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core/errors.hpp"
 #include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_graph_holdings.hpp"
 #include "runtime/cuda_library.hpp"
 #include "runtime/process_fork.hpp"
 
@@ -24,12 +27,13 @@ namespace {
   FUNCTION(cuGraphGetNodes)                   \
   FUNCTION(cuGraphDestroyNode)                \
   FUNCTION(cuGraphExecUpdate_v2)              \
+  FUNCTION(cuGraphAddChildGraphNode)          \
   FUNCTION(cuGraphKernelNodeGetParams_v2)     \
+  FUNCTION(cuGraphKernelNodeSetParams_v2)     \
   FUNCTION(cuGraphExecKernelNodeSetParams_v2) \
   FUNCTION(cuUserObjectCreate)                \
   FUNCTION(cuUserObjectRelease)               \
-  FUNCTION(cuGraphRetainUserObject)           \
-  FUNCTION(cuGraphReleaseUserObject)
+  FUNCTION(cuGraphRetainUserObject)
 
 struct Functions {
 // A declared name takes no parentheses. NOLINTNEXTLINE(bugprone-macro-parentheses)
@@ -42,6 +46,9 @@ struct Functions {
                               const void**, std::size_t*) = nullptr;
   CUresult (*capture_info_v2)(CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**,
                               std::size_t*) = nullptr;
+  // As with capture_info; edges without data are plain ones.
+  CUresult (*set_dependencies_v2)(CUstream, CUgraphNode*, const void*, std::size_t, unsigned) = nullptr;
+  CUresult (*set_dependencies)(CUstream, CUgraphNode*, std::size_t, unsigned) = nullptr;
   // Since CUDA 12.3.
   CUresult (*begin_capture_to_graph)(CUstream, CUgraph, const CUgraphNode*, const void*, std::size_t,
                                      CUstreamCaptureMode) = nullptr;
@@ -63,6 +70,7 @@ CUgraphExec executable_of(void* executable) {
 struct CaptureInfo {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   cuuint64_t id = 0;
+  CUgraph graph = nullptr;
   const CUgraphNode* dependencies = nullptr;  ///< the driver's, until the next work
   std::size_t num_dependencies = 0;
 };
@@ -70,79 +78,16 @@ struct CaptureInfo {
 CaptureInfo capture_info(void* stream) {
   require_driver();
   CaptureInfo info;
-  CUgraph graph = nullptr;
   const void* edges = nullptr;
   const CUresult result = functions.capture_info_v3 != nullptr
-                              ? functions.capture_info_v3(stream_of(stream), &info.status, &info.id, &graph,
+                              ? functions.capture_info_v3(stream_of(stream), &info.status, &info.id, &info.graph,
                                                           &info.dependencies, &edges, &info.num_dependencies)
-                              : functions.capture_info_v2(stream_of(stream), &info.status, &info.id, &graph,
+                              : functions.capture_info_v2(stream_of(stream), &info.status, &info.id, &info.graph,
                                                           &info.dependencies, &info.num_dependencies);
   if (result == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) return {};
   check(result, "cuStreamGetCaptureInfo");
   return info;
 }
-
-/// Holdings whose graph is gone, on their way to drop_released_holdings. A list that needs neither a lock nor memory,
-/// since the driver's thread adds to it.
-struct Holder {
-  std::shared_ptr<void> holdings;
-  Holder* next = nullptr;
-};
-constinit std::atomic<Holder*> released{nullptr};
-constinit thread_local bool is_dropping = false;
-
-/// Marks this thread as dropping holdings, also within a drop: what goes then may be another graph.
-class DroppingScope {
- public:
-  DroppingScope() noexcept : previous_(std::exchange(is_dropping, true)) {}
-  ~DroppingScope() { is_dropping = previous_; }
-  DroppingScope(const DroppingScope&) = delete;
-  DroppingScope& operator=(const DroppingScope&) = delete;
-
- private:
-  bool previous_;
-};
-
-void release_later(void* data) {
-  auto* const holder = static_cast<Holder*>(data);
-  holder->next = released.load(std::memory_order_relaxed);
-  while (!released.compare_exchange_weak(holder->next, holder, std::memory_order_release, std::memory_order_relaxed)) {
-  }
-}
-
-/// A reference to holdings as the driver counts them.
-class UserObject {
- public:
-  explicit UserObject(std::shared_ptr<void> holdings) {
-    auto holder = std::make_unique<Holder>(Holder{std::move(holdings), nullptr});
-    check(functions.cuUserObjectCreate(&handle_, holder.get(), release_later, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
-          "cuUserObjectCreate");
-    [[maybe_unused]] const Holder* const the_drivers = holder.release();
-  }
-  ~UserObject() { functions.cuUserObjectRelease(handle_, 1); }
-  UserObject(const UserObject&) = delete;
-  UserObject& operator=(const UserObject&) = delete;
-  CUuserObject get() const noexcept { return handle_; }
-
- private:
-  CUuserObject handle_ = nullptr;
-};
-
-/// Lets a graph refer to a user object while it lives: what is instantiated or updated of the graph meanwhile takes a
-/// reference of its own. The graph itself stays for its nodes' handles only.
-class GraphReference {
- public:
-  GraphReference(void* graph, const UserObject& object) : graph_(graph_of(graph)), object_(object.get()) {
-    check(functions.cuGraphRetainUserObject(graph_, object_, 1, 0), "cuGraphRetainUserObject");
-  }
-  ~GraphReference() { functions.cuGraphReleaseUserObject(graph_, object_, 1); }
-  GraphReference(const GraphReference&) = delete;
-  GraphReference& operator=(const GraphReference&) = delete;
-
- private:
-  CUgraph graph_;
-  CUuserObject object_;
-};
 
 const char* update_problem(CUgraphExecUpdateResult result) {
   switch (result) {
@@ -209,9 +154,13 @@ const char* resolve_graph_functions(void* library) noexcept {
   };
   resolve(functions.capture_info_v3, "cuStreamGetCaptureInfo_v3");
   resolve(functions.capture_info_v2, "cuStreamGetCaptureInfo_v2");
+  resolve(functions.set_dependencies_v2, "cuStreamUpdateCaptureDependencies_v2");
+  resolve(functions.set_dependencies, "cuStreamUpdateCaptureDependencies");
   resolve(functions.begin_capture_to_graph, "cuStreamBeginCaptureToGraph");
   if (functions.capture_info_v3 == nullptr && functions.capture_info_v2 == nullptr && missing == nullptr)
     missing = "cuStreamGetCaptureInfo_v2";
+  if (functions.set_dependencies_v2 == nullptr && functions.set_dependencies == nullptr && missing == nullptr)
+    missing = "cuStreamUpdateCaptureDependencies";
   return missing;
 }
 
@@ -261,6 +210,22 @@ std::vector<void*> capture_dependencies(void* stream) {
   return std::vector<void*>(info.dependencies, info.dependencies + info.num_dependencies);
 }
 
+void capture_child_graph(void* stream, void* graph) {
+  const CaptureInfo info = capture_info(stream);
+  CUgraphNode node = nullptr;
+  check(
+      functions.cuGraphAddChildGraphNode(&node, info.graph, info.dependencies, info.num_dependencies, graph_of(graph)),
+      "cuGraphAddChildGraphNode");
+  check(functions.set_dependencies_v2 != nullptr
+            ? functions.set_dependencies_v2(stream_of(stream), &node, nullptr, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES)
+            : functions.set_dependencies(stream_of(stream), &node, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES),
+        "cuStreamUpdateCaptureDependencies");
+}
+
+void hold_with_capture(void* stream, std::shared_ptr<void> holdings) {
+  hold_with_graph(capture_info(stream).graph, std::move(holdings));
+}
+
 std::vector<void*> graph_nodes(void* graph) {
   require_driver();
   std::size_t count = 0;
@@ -279,10 +244,9 @@ void destroy_graph(void* graph) noexcept {
   functions.cuGraphDestroy(graph_of(graph));
 }
 
-void* instantiate_graph(void* graph, std::shared_ptr<void> holdings) {
+void* instantiate_graph(void* graph) {
   require_driver();
-  const UserObject object(std::move(holdings));
-  const GraphReference reference(graph, object);
+  const RelaxedCapture relaxed;  // this thread may be in the body of another capture
   CUgraphExec executable = nullptr;
   check(functions.cuGraphInstantiateWithFlags(&executable, graph_of(graph),
                                               CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH),
@@ -292,14 +256,19 @@ void* instantiate_graph(void* graph, std::shared_ptr<void> holdings) {
 
 void hold_with_graph(void* graph, std::shared_ptr<void> holdings) {
   require_driver();
-  const UserObject object(std::move(holdings));
-  check(functions.cuGraphRetainUserObject(graph_of(graph), object.get(), 1, 0), "cuGraphRetainUserObject");
+  auto holder = std::make_unique<ForeignHoldings>(std::move(holdings));
+  CUuserObject object = nullptr;
+  check(functions.cuUserObjectCreate(&object, holder.get(), drop_later, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC),
+        "cuUserObjectCreate");
+  [[maybe_unused]] const ForeignHoldings* const the_drivers = holder.release();
+  const CUresult result = functions.cuGraphRetainUserObject(graph_of(graph), object, 1, CU_GRAPH_USER_OBJECT_MOVE);
+  if (result != CUDA_SUCCESS) functions.cuUserObjectRelease(object, 1);
+  check(result, "cuGraphRetainUserObject");
 }
 
-std::string update_executable(void* executable, void* graph, std::shared_ptr<void> holdings) {
+std::string update_executable(void* executable, void* graph) {
   require_driver();
-  const UserObject object(std::move(holdings));
-  const GraphReference reference(graph, object);
+  const RelaxedCapture relaxed;
   CUgraphExecUpdateResultInfo info{};
   const CUresult result = functions.cuGraphExecUpdate_v2(executable_of(executable), graph_of(graph), &info);
   if (result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
@@ -315,9 +284,12 @@ void set_kernel_parameters(void* executable, void* node, void* source, void* con
         "cuGraphKernelNodeGetParams");
   settings.kernelParams = const_cast<void**>(parameters);
   settings.extra = nullptr;
+  const RelaxedCapture relaxed;
   check(
       functions.cuGraphExecKernelNodeSetParams_v2(executable_of(executable), static_cast<CUgraphNode>(node), &settings),
       "cuGraphExecKernelNodeSetParams");
+  check(functions.cuGraphKernelNodeSetParams_v2(static_cast<CUgraphNode>(source), &settings),
+        "cuGraphKernelNodeSetParams");
 }
 
 void launch_graph(void* executable, void* stream) {
@@ -328,24 +300,6 @@ void launch_graph(void* executable, void* stream) {
 void destroy_executable(void* executable) noexcept {
   if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
   functions.cuGraphExecDestroy(executable_of(executable));
-}
-
-void drop_released_holdings() noexcept {
-  if (released.load(std::memory_order_relaxed) == nullptr) return;
-  const DroppingScope dropping;
-  for (Holder* holder = released.exchange(nullptr, std::memory_order_acquire); holder != nullptr;) {
-    const std::unique_ptr<Holder> dropped(holder);
-    holder = holder->next;
-  }
-}
-
-void drop_holdings(std::shared_ptr<void> holdings) noexcept {
-  const DroppingScope dropping;
-  holdings.reset();
-}
-
-bool is_dropping_holdings() noexcept {
-  return is_dropping;
 }
 
 }  // namespace kiln::cuda

@@ -12,6 +12,7 @@
 #include "runtime/cuda_branch_stream.hpp"
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_graph_holdings.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::cuda {
@@ -71,6 +72,7 @@ bool is_capturing_now(void* stream) noexcept {
 /// False when the free must wait for the end of a capture.
 bool try_free_on(void* stream, const Allocation& allocation) noexcept {
   if (!allocation.is_graph_node && is_capturing_now(stream)) return false;
+  const RelaxedCapture relaxed;  // this thread may capture another stream, which the free would spoil
   free_async(allocation.memory, stream);
   return true;
 }
@@ -141,7 +143,7 @@ void note_stream_made(void* stream) {
 
 void note_stream_gone(void* stream) noexcept {
   free_deferred();
-  drop_released_holdings();
+  drop_finished_holdings();
   GoneStreams& gone = gone_streams();
   const std::lock_guard lock(gone.mutex);
   try {
@@ -164,10 +166,11 @@ std::shared_ptr<void> allocate(std::int64_t size_bytes, Stream stream) {
   Allocation allocation{nullptr, stream.handle, primary_context(ordinal), ordinal, has_pool(ordinal), false};
   const CurrentContext current(allocation.context, ordinal);
   free_deferred();
-  drop_released_holdings();
+  drop_finished_holdings();
   if (allocation.is_pooled) {
     allocation.loan = find_branch_loan(stream);
     allocation.is_graph_node = stream_is_capturing(stream.handle);
+    const RelaxedCapture relaxed;  // for a stream that is not captured, while this thread captures another
     allocation.memory = try_allocate_async(size_bytes, stream.handle);
   } else {
     const RelaxedCapture relaxed;

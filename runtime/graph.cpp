@@ -15,6 +15,7 @@
 #if KILN_HAS_CUDA
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_graph_holdings.hpp"
 #include "runtime/cuda_memory.hpp"
 #endif
 
@@ -77,7 +78,7 @@ void require_capturable(Stream stream) {
 #if KILN_HAS_CUDA
 /// What goes on around a capture, whether it ends well or not.
 struct CaptureFrame {
-  explicit CaptureFrame(Device device) : turn(device) { cuda::drop_released_holdings(); }
+  explicit CaptureFrame(Device device) : turn(device) { cuda::drop_finished_holdings(); }
   ~CaptureFrame() { cuda::free_deferred(); }
   CaptureFrame(const CaptureFrame&) = delete;
   CaptureFrame& operator=(const CaptureFrame&) = delete;
@@ -162,8 +163,8 @@ struct Graph::State {
     if (!device.is_cuda()) return;
     const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
     if (executable != nullptr) cuda::destroy_executable(executable);
-    cuda::drop_holdings(std::move(holdings));
-    cuda::drop_released_holdings();
+    cuda::retire_holdings(std::move(holdings), launched);
+    cuda::drop_finished_holdings();
 #endif
   }
   State(const State&) = delete;
@@ -173,8 +174,9 @@ struct Graph::State {
   Calls calls;
   std::shared_ptr<GraphHoldings> holdings;
   DriverGraph graph;           ///< what `executable` was instantiated from: its nodes' handles are this one's
-  DriverGraph latest;          ///< of the last update by a body, whose nodes hold what the executable's hold now
+  DriverGraph latest;          ///< of the last update by a body; the later of the two holds what `executable` does now
   void* executable = nullptr;  ///< CUgraphExec
+  mutable void* launched = nullptr;       ///< an event behind the last launch since `holdings` are these
   std::vector<std::vector<void*>> nodes;  ///< in `graph`, of each call
 };
 
@@ -195,7 +197,7 @@ Graph capture(Stream stream, const std::function<void()>& body) {
   if (stream.device.is_cuda()) {
     const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
     for (const auto& call : state->calls) state->nodes.emplace_back(call->nodes().begin(), call->nodes().end());
-    state->executable = cuda::instantiate_graph(state->graph.get(), state->holdings);
+    state->executable = cuda::instantiate_graph(state->graph.get());
   }
 #endif
   return Graph(std::move(state));
@@ -223,7 +225,14 @@ void Graph::launch_state(const State& state, [[maybe_unused]] Stream stream, Rec
 #if KILN_HAS_CUDA
   if (state.device.is_cuda()) {
     const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);
-    cuda::launch_graph(state.executable, stream.handle);
+    if (cuda::capture_id(stream.handle) == 0) {
+      if (state.launched == nullptr) state.launched = cuda::create_event(false);
+      cuda::launch_graph(state.executable, stream.handle);
+      cuda::record_event(state.launched, stream.handle);
+    } else {
+      cuda::capture_child_graph(stream.handle, (state.latest.get() != nullptr ? state.latest : state.graph).get());
+      if (recording == nullptr) cuda::hold_with_capture(stream.handle, state.holdings);
+    }
   }
 #endif
   if (recording != nullptr) {
@@ -283,7 +292,7 @@ void Graph::update(Stream stream, const std::function<void()>& body) {
 #if KILN_HAS_CUDA
   if (differs.empty() && state.device.is_cuda()) {
     const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);
-    differs = cuda::update_executable(state.executable, recorded.graph.get(), recorded.holdings);
+    differs = cuda::update_executable(state.executable, recorded.graph.get());
   }
 #endif
   if (!differs.empty())
@@ -292,7 +301,8 @@ void Graph::update(Stream stream, const std::function<void()>& body) {
   state.calls = std::move(recorded.calls);
   std::swap(state.holdings, recorded.holdings);
 #if KILN_HAS_CUDA
-  if (state.device.is_cuda()) cuda::drop_holdings(std::move(recorded.holdings));
+  if (state.device.is_cuda())
+    cuda::retire_holdings(std::move(recorded.holdings), std::exchange(state.launched, nullptr));
 #endif
   state.latest = std::move(recorded.graph);
 }

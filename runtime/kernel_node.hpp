@@ -8,7 +8,7 @@ namespace kiln {
 /// stream.
 void* last_kernel_node(Stream stream);
 /// Gives a kernel node of an instantiated graph the kernel and geometry of `source`, a node of a graph that is not
-/// instantiated, with `parameters`. DeviceError.
+/// instantiated, with `parameters`, which `source` takes as well. DeviceError.
 void set_kernel_node(void* executable, void* node, void* source, void* const* parameters);
 
 }  // namespace kiln

@@ -206,10 +206,36 @@ TEST_F(GraphTest, LaunchesOfGraphsAreRecorded) {
     ASSERT_EQ(outer.num_calls(), 2u);
     EXPECT_EQ(outer.call(0).op, "graph");
     EXPECT_EQ(message_of(Kind::not_implemented, [&] { outer.update(0, {}, {}); }).find("call 0"), 0u);
-    inner.reset();  // the outer one holds what it needs of it
+    const Tensor other = random_tensor({50}, device);
+    inner->update(0, std::vector<TensorView>{other, one}, inner->call(0).outputs);
+    std::optional<Tensor> later_result;
+    const Graph later = capture(stream, [&] {
+      inner->launch(stream);
+      later_result = add(*inner_result, one, stream);
+    });
+    EXPECT_EQ(replay(later, *later_result, stream), read(add(add(other, one, stream), one, stream), stream))
+        << "a launch is recorded as the graph is then, " << to_string(device);
+    inner.reset();  // the outer ones hold what they need of it
     inner_result.reset();
     refill(x, stream);
     EXPECT_EQ(replay(outer, *result, stream), read(add(add(x, one, stream), one, stream), stream)) << to_string(device);
+  }
+}
+
+TEST_F(GraphTest, MemoryOfOtherStreamsMayComeAndGoMeanwhile) {
+  for (const Device device : devices_) {
+    const OwnedStream stream(device), outside(device);
+    const Tensor x = random_tensor({50}, device);
+    const std::vector<float> expected = read(add(x, x, stream), stream);
+    std::optional<Tensor> dropped = empty({1 << 20}, DType::u8, outside), made, result;
+    const Graph graph = capture(stream, [&] {
+      made = empty({64}, DType::u8, outside);
+      dropped.reset();
+      result = add(x, x, stream);
+    });
+    EXPECT_EQ(replay(graph, *result, stream), expected) << to_string(device);
+    memset_bytes(*made, 7, outside);
+    synchronize(outside);
   }
 }
 

@@ -4,17 +4,23 @@
 
 namespace kiln::tl {
 
+/// Above this many programs a kernel does not let the next one in before it ends. That instruction costs each program
+/// 80 ns during which its multiprocessor starts no other (H200): more than is gained where more than one comes to each.
+inline constexpr unsigned kMostProgramsToLetIn = 128;
+
 /// Under KILN_OVERLAPS_PREVIOUS this program may run while the kernel before it on the stream still does
-/// (LaunchGeometry::overlaps_previous): waits for the end of that one and for what it wrote, then lets the kernel
-/// behind this one start as early. Without it there is nothing to wait for, and this is no instruction. program_id
-/// does it too; a kernel that touches memory or returns before it asks for its id calls this first.
+/// (LaunchGeometry::overlaps_previous): waits for the end of that one and for what it wrote. Then, in a small grid, it
+/// lets the kernel behind this one start as early; behind a larger one that starts as programs end. Without it there is
+/// nothing to wait for, and this is no instruction. program_id does it too; a kernel that touches memory or returns
+/// before it asks for its id calls this first.
 ///
 /// Every program waits, so a kernel ends after the one before it, which ended after the one before that: whoever waits
 /// for one kernel has waited for all before. Waiting before the next kernel is let in, rather than behind, keeps at
 /// most two kernels of a stream on the device. The clobber holds back every access that follows.
 KILN_DEVICE void wait_for_previous() {
 #if defined(KILN_OVERLAPS_PREVIOUS)
-  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  if (gridDim.x * gridDim.y * gridDim.z <= kMostProgramsToLetIn) asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
 
