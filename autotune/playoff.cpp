@@ -9,7 +9,7 @@ namespace {
 
 // The standings are looked at after these rounds only. A look after every round would sooner or later find a difference
 // where there is none: each look has its own 2.5% chance to err.
-constexpr std::array kLooks = {12, 24, 48};
+constexpr std::array kLooks = {12, 24, 48, 96, 192};
 
 }  // namespace
 
@@ -63,7 +63,7 @@ bool Playoff::settled(double reference_us) {
     return finalist != fastest && paired(finalist, fastest).median_interval().low > 1 + options_.tie;
   });
   const auto is_precise = [&](const SampleSet& set) {
-    return set.median_interval().width() <= options_.precision.width_at(set.median(), reference_us);
+    return set.median_interval().width() <= options_.deciding.width_at(set.median(), reference_us);
   };
   const bool order_is_known = std::all_of(racing_.begin(), racing_.end(), [&](std::size_t finalist) {
     return finalist == fastest || is_precise(paired(finalist, fastest));

@@ -13,6 +13,9 @@ namespace kiln {
 
 struct PlayoffOptions {
   Precision precision;
+  /// How exactly what decides must be known: the fastest finalist's time over the default's and over those that may tie
+  /// with it. 0.5 us, enough to screen, is a twelfth of a small product.
+  Precision deciding = {.share = 0.005, .time_us = 0.05};
   /// What a candidate must save at least, beyond its interval, to replace the default.
   double least_gain = 0.005;
   /// More of it where the default's own time moved during the search: each 1% asks for so much more, up to the most.

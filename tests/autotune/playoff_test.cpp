@@ -40,7 +40,7 @@ TEST(Playoff, TheFastestWins) {
 TEST(Playoff, NobodyWinsByLessThanNoise) {
   EXPECT_EQ(play({{1, 1.0}, {2, 1.02}}, 0.01, 0).winner(), std::nullopt);
   EXPECT_EQ(play({{1, 0.997}}, 0.002, 0).winner(), std::nullopt);  // certain, but less than the least gain
-  EXPECT_EQ(play({{1, 0.985}}, 0.08, 0).winner(), std::nullopt);   // more than that, but uncertain
+  EXPECT_EQ(play({{1, 0.985}}, 0.3, 0).winner(), std::nullopt);    // more than that, but uncertain
   EXPECT_EQ(play({{1, 0.985}}, 0.002, 0).winner(), 1U);
 }
 
