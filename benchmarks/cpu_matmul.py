@@ -1,12 +1,13 @@
 """matmul and linear_relu in f32 on the CPU, beside OpenBLAS and NumPy with as many threads. Prints a JSON object.
 
 OpenBLAS is the system's (Debian's libopenblas.so.0), called as cblas_sgemm; NumPy brings a BLAS of its own, which the result names. Inputs are drawn from a normal
-distribution, results are compared with a double-precision product first, and the providers take turns in one process.
+distribution, results are compared with a double-precision product first, and the providers, a process each, take turns.
 """
 
 import argparse
 import ctypes
 import json
+import multiprocessing
 import os
 import statistics
 import sys
@@ -65,44 +66,127 @@ def numpy_blas():
     return f"{blas['name']} {blas['version']}"
 
 
-def numpy_linear_relu(product, bias, out):
+class Call:
+    """One case for one provider: its inputs, and a function that fills `out`."""
+
+    def __init__(self, case):
+        import numpy as np
+
+        m, n, k = case["shape"]
+        random = np.random.default_rng(7)
+        self.a, self.weight, self.bias = (
+            random.standard_normal(shape, dtype=np.float32) for shape in ((m, k), (n, k), (n,))
+        )
+        self.b = np.ascontiguousarray(self.weight.T) if case["layout"] == "NN" else self.weight.T
+        self.out = np.full((m, n), np.nan, np.float32)
+        self.is_linear = case["op"] == "linear_relu"
+
+    def check(self):
+        import numpy as np
+
+        exact = self.a.astype(np.float64) @ self.b.astype(np.float64)
+        if self.is_linear:
+            exact = np.maximum(exact + self.bias, 0)
+        np.testing.assert_allclose(self.out, exact, rtol=1e-6, atol=2**-17 * self.a.shape[1] ** 0.5)
+
+    def with_numpy_relu(self, product):
+        import numpy as np
+
+        def run():
+            product()
+            np.add(self.out, self.bias, out=self.out)
+            np.maximum(self.out, 0, out=self.out)
+
+        return run if self.is_linear else product
+
+
+def kiln_calls(library, config=None):
+    from kiln_library import Kiln
+
+    kiln = Kiln(library)
+
+    def make(call, case):
+        inputs = [call.a, call.weight, call.bias] if call.is_linear else [call.a, call.b]
+        return kiln.resolve(case["op"], [call.out], inputs, config=config)
+
+    return make, ""
+
+
+def openblas_calls(path, threads):
+    blas = OpenBlas(path, threads)
+    return lambda call, _: call.with_numpy_relu(blas.product(call.a, call.b, call.out)), blas.version
+
+
+def numpy_calls():
     import numpy as np
 
-    def run():
-        product()
-        np.add(out, bias, out=out)
-        np.maximum(out, 0, out=out)
-
-    return run
+    return lambda call, _: call.with_numpy_relu(lambda: np.matmul(call.a, call.b, out=call.out)), numpy_blas()
 
 
-def cases(blas, m, n, k):
-    """(name, Kiln's op, its inputs, output, double-precision result, {peer: call})"""
-    import numpy as np
+PROVIDERS = {"kiln": kiln_calls, "openblas": openblas_calls, "numpy": numpy_calls}
 
-    random = np.random.default_rng(7)
-    a, weight, bias = (random.standard_normal(shape, dtype=np.float32) for shape in ((m, k), (n, k), (n,)))
-    out = np.empty((m, n), np.float32)
-    exact = a.astype(np.float64) @ weight.T.astype(np.float64)
-    for layout, b in (("NN", np.ascontiguousarray(weight.T)), ("NT", weight.T)):
-        peers = {"openblas": blas.product(a, b, out), "numpy": lambda b=b: np.matmul(a, b, out=out)}
-        yield f"matmul {layout} {m}x{n}x{k}", "matmul", [a, b], out, exact, peers
-    peers = {name: numpy_linear_relu(call, bias, out) for name, call in peers.items()}
-    yield f"linear_relu {m}x{n}x{k}", "linear_relu", [a, weight, bias], out, np.maximum(exact + bias, 0), peers
+
+def provide(connection, kind, arguments):
+    """A provider's process: the library, and nobody else's threads. Answers with its version, then to each case with its config, to each "turn" with samples."""
+    make, version = PROVIDERS[kind](*arguments)
+    connection.send(version)
+    run = None
+    while (request := connection.recv()) is not None:
+        if request == "turn":
+            connection.send(samples_of(run))
+            continue
+        call = Call(request)
+        run = make(call, request)
+        run()
+        call.check()
+        connection.send((getattr(run, "config", None), getattr(run, "flops", None)))
+
+
+def samples_of(run):
+    """Microseconds, and microseconds of processor time. One call wakes a provider's threads and brings back what others pushed out of the caches, the two after it
+    count."""
+    run()
+    samples = []
+    for _ in range(2):
+        started, started_cpu = time.perf_counter(), time.process_time()
+        run()
+        samples.append(((time.perf_counter() - started) * 1e6, (time.process_time() - started_cpu) * 1e6))
+    return samples
+
+
+class Provider:
+    """A library in a process of its own: in one process, threads of three libraries wait for work on the same cores."""
+
+    def __init__(self, kind, *arguments):
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=provide, args=(theirs, kind, arguments), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.version = self.connection.recv()
+
+    def ask(self, request):
+        self.connection.send(request)
+        return self.connection.recv()
+
+    def end(self):
+        self.connection.send(None)
+        self.process.join()
+
+
+def cases():
+    for m, n, k in SHAPES:
+        for layout in ("NN", "NT"):
+            yield {"case": f"matmul {layout} {m}x{n}x{k}", "op": "matmul", "shape": (m, n, k), "layout": layout}
+        yield {"case": f"linear_relu {m}x{n}x{k}", "op": "linear_relu", "shape": (m, n, k), "layout": "NT"}
 
 
 def measure(providers, rounds):
-    """Samples per provider: microseconds, and microseconds of processor time. One call wakes a provider's threads and brings back what others pushed out of the
-    caches, the two after it count."""
     samples = {name: [] for name in providers}
     for _ in range(rounds):
-        for name, call in providers.items():
+        for name, provider in providers.items():
             time.sleep(THREADS_AT_REST_S)
-            call()
-            for _ in range(2):
-                started, started_cpu = time.perf_counter(), time.process_time()
-                call()
-                samples[name].append(((time.perf_counter() - started) * 1e6, (time.process_time() - started_cpu) * 1e6))
+            samples[name] += provider.ask("turn")
     return samples
 
 
@@ -133,48 +217,48 @@ def main():
         os.environ[variable] = str(arguments.threads)
     for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         os.environ.pop(variable, None)
-    import numpy as np
-    from kiln_library import Kiln
-
-    kiln, blas = Kiln(arguments.library), OpenBlas(arguments.openblas, arguments.threads)
+    peers = ("openblas", "numpy")
+    providers = {
+        "kiln": Provider("kiln", arguments.library),
+        "openblas": Provider("openblas", arguments.openblas, arguments.threads),
+        "numpy": Provider("numpy"),
+        **{f"kiln {config}": Provider("kiln", arguments.library, config) for config in arguments.configs},
+    }
     rows = []
-    for m, n, k in SHAPES:
-        for name, op, inputs, out, exact, peers in cases(blas, m, n, k):
-            if arguments.only not in name:
-                continue
-            run = kiln.resolve(op, [out], inputs)
-            providers = {
-                "kiln": run,
-                **peers,
-                **{f"kiln {c}": kiln.resolve(op, [out], inputs, config=c) for c in arguments.configs},
-            }
-            for call in providers.values():
-                out.fill(np.nan)
-                call()
-                np.testing.assert_allclose(out, exact, rtol=1e-6, atol=2**-17 * k**0.5)
-            samples = measure(providers, arguments.rounds)
-            row = {
-                "case": name,
-                "op": op,
-                "dtype": "float32",
-                "config": run.config,
-                **{p: summary(samples[p], run.flops) for p in providers},
-            }
-            row["kiln_speed_over_best_peer"] = min(row[p]["median_us"] for p in peers) / row["kiln"]["median_us"]
-            if arguments.threads == 1:
-                row["kiln_cpu_speed_over_best_peer"] = min(row[p]["cpu_us"] for p in peers) / row["kiln"]["cpu_us"]
-            row["demanded"] = 1.0 if op == "linear_relu" else 0.8
-            row["met"] = row["kiln_speed_over_best_peer"] >= row["demanded"]
-            rows.append(row)
-            rates = "  ".join(f"{p} {row[p]['gflops']:.0f}" for p in providers)
-            by_cpu = f" (processor time x{row['kiln_cpu_speed_over_best_peer']:.3f})" if arguments.threads == 1 else ""
-            print(
-                f"{name:24} {rates}  x{row['kiln_speed_over_best_peer']:.3f}{by_cpu}  [{run.config}]",
-                file=sys.stderr,
-                flush=True,
-            )
+    for case in cases():
+        if arguments.only not in case["case"]:
+            continue
+        (config, flops), *_ = [provider.ask(case) for provider in providers.values()]
+        samples = measure(providers, arguments.rounds)
+        row = {
+            "case": case["case"],
+            "op": case["op"],
+            "dtype": "float32",
+            "config": config,
+            **{p: summary(samples[p], flops) for p in providers},
+        }
+        row["kiln_speed_over_best_peer"] = min(row[p]["median_us"] for p in peers) / row["kiln"]["median_us"]
+        if arguments.threads == 1:
+            row["kiln_cpu_speed_over_best_peer"] = min(row[p]["cpu_us"] for p in peers) / row["kiln"]["cpu_us"]
+        row["demanded"] = 1.0 if case["op"] == "linear_relu" else 0.8
+        row["met"] = row["kiln_speed_over_best_peer"] >= row["demanded"]
+        rows.append(row)
+        rates = "  ".join(f"{p} {row[p]['gflops']:.0f}" for p in providers)
+        by_cpu = f" (processor time x{row['kiln_cpu_speed_over_best_peer']:.3f})" if arguments.threads == 1 else ""
+        print(
+            f"{case['case']:24} {rates}  x{row['kiln_speed_over_best_peer']:.3f}{by_cpu}  [{config}]",
+            file=sys.stderr,
+            flush=True,
+        )
+    for provider in providers.values():
+        provider.end()
     json.dump(
-        {"threads": arguments.threads, "openblas": blas.version, "numpy_blas": numpy_blas(), "rows": rows},
+        {
+            "threads": arguments.threads,
+            "openblas": providers["openblas"].version,
+            "numpy_blas": providers["numpy"].version,
+            "rows": rows,
+        },
         sys.stdout,
         indent=1,
     )

@@ -299,6 +299,7 @@ void launch_graph(void* executable, void* stream) {
 
 void destroy_executable(void* executable) noexcept {
   if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
+  const RelaxedCapture relaxed;  // else it would spoil a capture of this thread's
   functions.cuGraphExecDestroy(executable_of(executable));
 }
 
