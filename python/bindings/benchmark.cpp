@@ -76,7 +76,7 @@ class Benchmark {
   /// A Python callable without arguments, which enqueues its work on the stream; torch's current one on a GPU. The GIL
   /// is held while it is timed.
   void add_callable(const py::object& callable, const std::string& device) {
-    place(parse_device(device), loaded_library());
+    place(parse_device(device), library_of_streams());
     const CallTiming& timed =
         callables_.emplace_back([callable](Stream) { callable(); }, where_->stream, where_->policy);
     contenders_.push_back({[&timed](int count) { return timed.samples_us(count); }});
@@ -119,13 +119,6 @@ class Benchmark {
     if (where_) return;
     device_info(device);  // refuses a device that is not there
     where_ = Where{stream_argument(stream_, device, kind), measuring_argument(graph_, flush_l2_, device)};
-  }
-
-  /// Whose current stream a callable most likely uses.
-  static ArrayKind loaded_library() {
-    const py::dict modules = py::module_::import("sys").attr("modules");
-    if (modules.contains("torch")) return ArrayKind::torch;
-    return modules.contains("cupy") ? ArrayKind::cupy : ArrayKind::other;
   }
 
   /// None where there are too few samples to tell.
