@@ -18,7 +18,6 @@
 #include "registry/tuning_policy.hpp"
 #include "registry/validation.hpp"
 #include "runtime/event.hpp"
-#include "runtime/observers.hpp"
 #include "runtime/recording.hpp"
 
 namespace kiln::python {
@@ -380,14 +379,14 @@ void CallArguments::wait_if_borrowed() const {
 }
 
 void CallArguments::note_launch() const {
-  if (is_observed()) [[unlikely]]
-    hold_if_recorded();
+  hold_if_recorded();
   note_changes();
 }
 
 void CallArguments::hold_if_recorded() const {
   const std::shared_ptr<Recording> recording = Recording::of(stream_);
-  if (recording == nullptr) return;
+  if (recording == nullptr) [[likely]]
+    return;
   const auto hold = [&](const Tensor& tensor, PyObject* object) {
     if (object == nullptr) return;
     recording->keep(tensor.owner(), tensor.data());

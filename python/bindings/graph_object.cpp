@@ -20,7 +20,6 @@
 #include "python/bindings/tensor_layout.hpp"
 #include "runtime/event.hpp"
 #include "runtime/graph.hpp"
-#include "runtime/observers.hpp"
 #include "runtime/recording.hpp"
 
 namespace kiln::python {
@@ -97,16 +96,15 @@ class GraphObject {
     const GilReleased released;
     const std::lock_guard lock(mutex_);
     graph_->launch(where);
-    if (is_observed()) [[unlikely]]
-      if (const std::shared_ptr<Recording> recording = Recording::of(where)) {
-        for (const auto& [place, held] : updated_)
-          for (const auto* tensors : {&held.inputs, &held.outputs})
-            for (const HeldTensor& tensor : *tensors) {
-              recording->keep(tensor.array, tensor.view.data);
-              recording->keep(tensor.made, tensor.view.data);
-            }
-        return;
-      }
+    if (const std::shared_ptr<Recording> recording = Recording::of(where)) {
+      for (const auto& [place, held] : updated_)
+        for (const auto* tensors : {&held.inputs, &held.outputs})
+          for (const HeldTensor& tensor : *tensors) {
+            recording->keep(tensor.array, tensor.view.data);
+            recording->keep(tensor.made, tensor.view.data);
+          }
+      return;
+    }
     if (!stream_.device.is_cuda() || is_capturing(where)) return;
     if (!updated_.empty()) mark_launch(where);
     // Arrays of the graph's own say that work on them is on the stream that was recorded: who reads them waits for

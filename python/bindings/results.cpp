@@ -10,7 +10,6 @@
 #include "python/bindings/gil.hpp"
 #include "python/bindings/tensor_meta.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/observers.hpp"
 #include "runtime/recording.hpp"
 
 namespace kiln::python {
@@ -75,7 +74,6 @@ Results::Results(const CallArguments& arguments)
       exchange_(arguments.kind() == ArrayKind::torch ? nullptr : arguments.exchange()),
       prototype_(arguments.prototype()),
       stream_(arguments.stream()) {
-  if (!is_observed()) return;
   const std::shared_ptr<Recording> recording = Recording::of(stream_);
   if (recording == nullptr) return;
   is_recorded_ = true;

@@ -17,7 +17,6 @@
 #include "runtime/device_info.hpp"
 #include "runtime/event.hpp"
 #include "runtime/fork_join.hpp"
-#include "runtime/observers.hpp"
 #include "runtime/recording.hpp"
 
 namespace kiln::python {
@@ -95,7 +94,7 @@ class LibraryStreams {
  public:
   explicit LibraryStreams(Stream stream) : LibraryStreams() {  // the destructor is for a part of them too
     // In a graph of Kiln's their allocators' memory would be reused by others between replays.
-    if (!stream.device.is_cuda() || (is_observed() && Recording::of(stream) != nullptr)) return;
+    if (!stream.device.is_cuda() || Recording::of(stream) != nullptr) return;
     const py::dict modules = py::module_::import("sys").attr("modules");
     if (modules.contains("torch")) {
       const py::object cuda = py::module_::import("torch.cuda");
