@@ -15,9 +15,9 @@ import importlib
 from . import ops
 from ._kiln import (
     CompileError,
-    DType,
     DebugReport,
     DeviceError,
+    DType,
     Error,
     Event,
     FileError,
@@ -29,11 +29,11 @@ from ._kiln import (
     Op,
     OpSpec,
     PlanReport,
+    Profiler,
     ProfileRegionRow,
     ProfileReport,
     ProfileRow,
     ProfileTotal,
-    Profiler,
     ResolvedOp,
     Stream,
     Tensor,

@@ -165,9 +165,7 @@ def test_an_array_of_an_update_lives_with_the_graph(layer: Layer) -> None:
     gc.collect()
     assert gone() is not None
     graph.launch()
-    numpy.testing.assert_allclose(
-        layer.numpy(result), softmax(copy + layer.numpy(layer.y)), rtol=1e-5, atol=1e-6
-    )
+    numpy.testing.assert_allclose(layer.numpy(result), softmax(copy + layer.numpy(layer.y)), rtol=1e-5, atol=1e-6)
     del graph
     gc.collect()
     assert gone() is None
@@ -301,9 +299,7 @@ def test_a_graph_in_the_body_of_another(layer: Layer) -> None:
     assert gone() is not None, "the outer graph reads it"
     layer.fill(result, float("nan"))
     outer.launch()
-    numpy.testing.assert_allclose(
-        layer.numpy(result), softmax(copy + layer.numpy(layer.y)), rtol=1e-5, atol=1e-6
-    )
+    numpy.testing.assert_allclose(layer.numpy(result), softmax(copy + layer.numpy(layer.y)), rtol=1e-5, atol=1e-6)
 
 
 def test_resolved_ops_and_changed_inputs_are_recorded(layer: Layer) -> None:
