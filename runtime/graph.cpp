@@ -62,7 +62,8 @@ struct Recorded {
 void require_capturable(Stream stream) {
   require_cuda_device(stream.device);
   if (stream.handle == nullptr)
-    throw_value_error("CUDA cannot record the default stream; give a stream of your own (OwnedStream; in Python kiln.Stream)");
+    throw_value_error(
+        "CUDA cannot record the default stream; give a stream of your own (OwnedStream; in Python kiln.Stream)");
   if (is_capturing(stream)) refuse_nested(stream);
 }
 

@@ -102,7 +102,7 @@ def test_a_wrong_kernel_is_found(random: Random) -> None:
         KERNEL, "one_more", grid=lambda meta: kiln.cdiv(meta["n"], meta["BLOCK_SIZE"]), tunables={"BLOCK_SIZE": [128]}
     )
     kiln.register_op(
-        "debug_test_wrong",
+        "debug.wrong",
         kernel=kernel,
         inputs=["x"],
         outputs=["out"],
@@ -111,7 +111,7 @@ def test_a_wrong_kernel_is_found(random: Random) -> None:
         examples=[([("f32", (1000,))], {})],
     )
     x = normal(random, 1000)
-    report = kiln.debug_op("debug_test_wrong", x)
+    report = kiln.debug_op("debug.wrong", x)
     assert not report.ok and report.error == ""
     numpy.testing.assert_array_equal(report.results[0], x + 1)
     (comparison,) = report.comparisons
@@ -127,8 +127,8 @@ def test_a_call_that_fails_is_in_the_report(random: Random) -> None:
         grid=lambda meta: kiln.cdiv(meta["n"], meta["BLOCK_SIZE"]),
         tunables={"BLOCK_SIZE": [128]},
     )
-    kiln.register_op("debug_test_broken", kernel=broken, inputs=["x"], outputs=["out"], dtypes=["f32"])
-    report = kiln.debug_op("debug_test_broken", normal(random, 10))
+    kiln.register_op("debug.broken", kernel=broken, inputs=["x"], outputs=["out"], dtypes=["f32"])
+    report = kiln.debug_op("debug.broken", normal(random, 10))
     assert not report.ok and report.results == [] and report.warm_us is None
     assert "one" in report.error
     assert report.inputs[0]["before"]["num_elements"] == 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -65,6 +66,15 @@ class Layer:
         numpy.testing.assert_allclose(self.numpy(result), softmax(self.numpy(x) + self.numpy(y)), rtol=1e-5, atol=1e-6)
 
 
+def is_let_go(reference: weakref.ref[Any], device: str) -> bool:
+    """On a GPU the driver says when a graph's memory may go, and the next allocation lets go of it."""
+    deadline = time.monotonic() + 30
+    while reference() is not None and time.monotonic() < deadline:
+        gc.collect()
+        kiln.empty((1,), "f32", device)
+    return reference() is None
+
+
 @pytest.fixture(params=["cpu", "cuda"])
 def layer(request: pytest.FixtureRequest, random: Random) -> Layer:
     device = request.param if request.param == "cpu" else request.getfixturevalue("gpu")
@@ -110,8 +120,7 @@ def test_what_a_graph_holds(layer: Layer) -> None:
     expected = softmax(x + y)
     numpy.testing.assert_allclose(layer.numpy(result), expected, rtol=1e-5, atol=1e-6)
     del graph
-    gc.collect()
-    assert gone() is None
+    assert is_let_go(gone, layer.device)
     numpy.testing.assert_allclose(layer.numpy(result), expected, rtol=1e-5, atol=1e-6)
 
 
@@ -141,8 +150,7 @@ def test_a_call_reads_other_arrays_after_an_update(layer: Layer) -> None:
     graph.launch()
     layer.check(result, x, layer.y)
     graph.update(0, [None, layer.array()])
-    gc.collect()
-    assert gone() is None, "nobody reads it any more"
+    assert is_let_go(gone, layer.device), "nobody reads it any more"
     out = layer.array()
     graph.update(1, outputs=out)
     graph.update(0, (x, layer.y), None)
@@ -167,8 +175,7 @@ def test_an_array_of_an_update_lives_with_the_graph(layer: Layer) -> None:
     graph.launch()
     numpy.testing.assert_allclose(layer.numpy(result), softmax(copy + layer.numpy(layer.y)), rtol=1e-5, atol=1e-6)
     del graph
-    gc.collect()
-    assert gone() is None
+    assert is_let_go(gone, layer.device)
 
 
 def test_a_graph_takes_another_body(layer: Layer) -> None:
