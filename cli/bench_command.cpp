@@ -169,7 +169,7 @@ int bench_command(const BenchOptions& options) {
     throw_value_error("--profile records the calls of one size; leave out --sweep");
   if (options.is_sweep) return sweep_command(options);
   if (!options.plot.empty()) throw_value_error("--plot draws a sweep; give --sweep too");
-  CommandProfile profile(options.profile);
+  CommandProfile profile(options.profile, options.measured_peak);
   Bench bench(options);
   bench.run();
   profile.stop();

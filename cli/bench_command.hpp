@@ -18,6 +18,7 @@ struct BenchOptions {
   std::string profile;  ///< file for a trace; empty: none
   std::uint64_t seed = 0;
   bool json = false;
+  bool measured_peak = false;  ///< measure what the profile's roofline lacks
   bool is_sweep = false;
   std::string sweep;  ///< sizes, as parse_sweep_range takes them; empty: from small to larger than the caches
   std::string plot;   ///< PNG file that a sweep draws; empty: none

@@ -194,7 +194,7 @@ class CommandLine {
     command.add_flag("--check", run_.check, "Compare with the op's reference on the CPU; exit status 1 when wrong");
     command.add_flag("--debug", run_.debug,
                      "Look at one call closely: layouts, NaN and Inf, first and later times, the reference, memory");
-    add_profile(command, run_.profile);
+    add_profile(command, run_.profile, run_.measured_peak);
     add_json(command, run_.json);
     command.footer(
         "bf16 and fp8 inputs come from .npy files of their bits: --input x.npy (u16) --dtype bf16.\n\nExamples:\n"
@@ -230,7 +230,7 @@ class CommandLine {
     command.add_option("--seed", bench_.seed, "Seed of the random inputs (default 0)")
         ->type_name("N")
         ->check(whole_number_problem);
-    add_profile(command, bench_.profile);
+    add_profile(command, bench_.profile, bench_.measured_peak);
     add_json(command, bench_.json);
     command.footer(
         "Samples are taken until the 95% interval of the median is 1% or 0.5 us wide.\n\nExamples:\n"
@@ -245,11 +245,17 @@ class CommandLine {
     });
   }
 
-  static void add_profile(CLI::App& command, std::string& profile) {
+  static void add_profile(CLI::App& command, std::string& profile, bool& measured_peak) {
+    CLI::Option* const option =
+        command
+            .add_option(
+                "--profile", profile,
+                "Write a trace for Perfetto and print what took how long; the profiler's own time is in the times")
+            ->type_name("FILE.json");
     command
-        .add_option("--profile", profile,
-                    "Write a trace for Perfetto and print what took how long; the profiler's own time is in the times")
-        ->type_name("FILE.json");
+        .add_flag("--measured-peak", measured_peak,
+                  "In the profile's table, measure the bandwidth of a device that does not state it (some seconds)")
+        ->needs(option);
   }
 
   static void add_measuring(CLI::App& command, std::string& measure, std::string& l2) {

@@ -7,10 +7,12 @@
 
 #include "core/errors.hpp"
 #include "core/output_file.hpp"
+#include "registry/measured_peak.hpp"
 
 namespace kiln::cli {
 
-CommandProfile::CommandProfile(std::string path) : path_(std::move(path)) {
+CommandProfile::CommandProfile(std::string path, bool measures_peak)
+    : path_(std::move(path)), measures_peak_(measures_peak) {
   if (path_.empty()) return;
   try {
     check_output_path(path_);
@@ -28,7 +30,12 @@ void CommandProfile::finish(bool prints_json) {
   if (!profiler_) return;
   profiler_->write_trace(path_);
   if (prints_json) return;
-  std::fputs(fmt::format("\n{}  trace: {}\n", to_string(profiler_->report()), path_).c_str(), stdout);
+  ProfileReport report = profiler_->report();
+  if (measures_peak_ && !report.devices_without_peak.empty()) {
+    for (const Device device : report.devices_without_peak) measured_peak(device);
+    report = profiler_->report();
+  }
+  std::fputs(fmt::format("\n{}  trace: {}\n", to_string(report), path_).c_str(), stdout);
 }
 
 }  // namespace kiln::cli

@@ -10,8 +10,9 @@ namespace kiln::cli {
 /// What --profile FILE asks of a command: a profiler while it works, the trace, and the table.
 class CommandProfile {
  public:
-  /// Starts to record; an empty path asks for nothing. UsageError(value) where the file cannot be written.
-  explicit CommandProfile(std::string path);
+  /// Starts to record; an empty path asks for nothing. `measures_peak`: of devices whose peak is not known otherwise.
+  /// UsageError(value) where the file cannot be written.
+  CommandProfile(std::string path, bool measures_peak);
 
   /// Ends recording, so that what the command still does (a check, its output) is not in it.
   void stop();
@@ -21,6 +22,7 @@ class CommandProfile {
 
  private:
   std::string path_;
+  bool measures_peak_;
   std::optional<Profiler> profiler_;
 };
 

@@ -173,7 +173,7 @@ int run_command(const RunOptions& options) {
   if (options.check && !spec.reference)
     throw_value_error(fmt::format("op '{}' has no reference, so --check has nothing to compare with", spec.name));
 
-  CommandProfile profile(options.profile);
+  CommandProfile profile(options.profile, options.measured_peak);
   const std::vector<Tensor> host_inputs =
       options.input_files.empty() ? random_inputs(spec, options, attributes) : inputs_from_files(spec, options);
   std::vector<Tensor> inputs = host_inputs;

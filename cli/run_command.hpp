@@ -24,6 +24,7 @@ struct RunOptions {
   bool output_bits = false;  ///< write bf16 and fp8 outputs as their bits
   std::string profile;       ///< file for a trace; empty: none
   bool json = false;
+  bool measured_peak = false;  ///< measure what the profile's roofline lacks
 };
 
 /// Runs one op on random or .npy inputs and prints what ran, how fast, and how right. Returns the exit status (1:

@@ -208,22 +208,45 @@ class Kept {
     const auto found = values_.find(key);
     return found != values_.end() ? found->second : values_.emplace(key, measure()).first->second;
   }
+  /// Null where there is none, and while one is being measured.
+  const Value* find(const Key& key) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return nullptr;
+    const auto found = values_.find(key);
+    return found != values_.end() ? &found->second : nullptr;
+  }
 
  private:
   std::mutex mutex_;
   std::map<Key, Value> values_;
 };
 
+// Never destroyed: threads may still ask while the process exits.
+Kept<Device, MeasuredPeak>& kept_peaks() {
+  static auto* const peaks = new Kept<Device, MeasuredPeak>;
+  return *peaks;
+}
+Kept<std::pair<Device, DType>, MeasuredRate>& kept_matmul_peaks() {
+  static auto* const peaks = new Kept<std::pair<Device, DType>, MeasuredRate>;
+  return *peaks;
+}
+
 }  // namespace
 
 const MeasuredPeak& measured_peak(Device device) {
-  static auto& peaks = *new Kept<Device, MeasuredPeak>;  // threads may still ask while the process exits
-  return peaks.get(device, [&] { return measure_peak(device); });
+  return kept_peaks().get(device, [&] { return measure_peak(device); });
+}
+
+const MeasuredPeak* find_measured_peak(Device device) {
+  return kept_peaks().find(device);
 }
 
 const MeasuredRate& measured_matmul_peak(Device device, DType dtype) {
-  static auto& peaks = *new Kept<std::pair<Device, DType>, MeasuredRate>;
-  return peaks.get({device, dtype}, [&] { return measure_matmul(device, dtype); });
+  return kept_matmul_peaks().get({device, dtype}, [&] { return measure_matmul(device, dtype); });
+}
+
+const MeasuredRate* find_measured_matmul_peak(Device device, DType dtype) {
+  return kept_matmul_peaks().find({device, dtype});
 }
 
 std::string to_string(const MeasuredPeak& peak) {

@@ -43,10 +43,13 @@ struct MeasuredPeak {
 /// device, and compiles a few kernels once per machine; threads that ask meanwhile wait. UsageError(value) for a device
 /// that is not there; DeviceError.
 const MeasuredPeak& measured_peak(Device device);
+/// What measured_peak found before; null where it has not, or is at it. Measures nothing.
+const MeasuredPeak* find_measured_peak(Device device);
 
 /// The most that matmul reaches on square matrices of `dtype`, of some sizes, as dispatched; kept like measured_peak.
 /// UsageError as matmul for dtypes that it does not take.
 const MeasuredRate& measured_matmul_peak(Device device, DType dtype);
+const MeasuredRate* find_measured_matmul_peak(Device device, DType dtype);  ///< as find_measured_peak
 
 /// "4512 GB/s by sum f32 (268435456) with BLOCK_M=1 ..., best of 60 calls over 1.0 GiB each (median 4498)".
 std::string to_string(const MeasuredPeak& peak);

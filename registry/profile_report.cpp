@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "registry/measured_peak.hpp"
 #include "registry/plan.hpp"
 #include "registry/profile_session.hpp"
 #include "registry/profiled_op.hpp"
@@ -30,15 +31,17 @@ struct RowSamples {
   double bytes = 0, flops = 0;  ///< of all calls in device_us
 };
 
-void fill_rates(RowSamples& samples, const RooflinePeaks& peaks) {
+/// False where there is a time, and no peak to hold it against.
+bool fill_rates(RowSamples& samples, const RooflinePeaks& peaks) {
   ProfileRow& row = samples.row;
   const double total_us = row.device_time.total_us;
-  if (total_us <= 0) return;
+  if (total_us <= 0) return true;
   row.gb_s = samples.bytes / total_us * 1e-3;
   row.tflop_s = samples.flops / total_us * 1e-6;
   const RooflinePeak peak = peaks(row.device, samples.dtype);
   if (peak.bandwidth_gb_s > 0) row.roofline_share = row.gb_s / peak.bandwidth_gb_s;
   if (peak.tflop_s > 0) row.roofline_share = std::max(row.roofline_share, row.tflop_s / peak.tflop_s);
+  return peak.bandwidth_gb_s > 0 || peak.tflop_s > 0;
 }
 
 class ReportBuilder {
@@ -55,7 +58,10 @@ class ReportBuilder {
       row.count = samples.host_us.size();
       row.device_time = distribution_of(std::move(samples.device_us));
       row.host_time = distribution_of(std::move(samples.host_us));
-      fill_rates(samples, peaks);
+      std::vector<Device>& without_peak = report_.devices_without_peak;
+      if (!fill_rates(samples, peaks) &&
+          std::find(without_peak.begin(), without_peak.end(), row.device) == without_peak.end())
+        without_peak.push_back(row.device);
       ProfileTotal& total = total_of(row.op);
       total.count += row.count;
       total.device_us += row.device_time.total_us;
@@ -190,8 +196,13 @@ TimeDistribution distribution_of(std::vector<double> samples_us) {
   return times;
 }
 
-RooflinePeak data_sheet_peak(Device device, DType) {
-  return {device_info(device).peak_bandwidth_gb_s, 0};
+RooflinePeak known_peak(Device device, DType dtype) {
+  RooflinePeak peak{device_info(device).peak_bandwidth_gb_s, 0};
+  if (const MeasuredPeak* measured = find_measured_peak(device); measured != nullptr && peak.bandwidth_gb_s <= 0)
+    peak.bandwidth_gb_s = measured->bandwidth_gb_s;
+  if (const MeasuredRate* measured = find_measured_matmul_peak(device, dtype); measured != nullptr)
+    peak.tflop_s = measured->tflop_s();
+  return peak;
 }
 
 ProfileReport make_report(const ProfileSession& session, const RooflinePeaks& peaks) {

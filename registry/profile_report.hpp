@@ -25,8 +25,9 @@ struct RooflinePeak {
 };
 /// The peaks of a device for calls whose first input is of a dtype.
 using RooflinePeaks = std::function<RooflinePeak(Device, DType)>;
-/// DeviceInfo's bandwidth, and no arithmetic peak.
-RooflinePeak data_sheet_peak(Device device, DType dtype);
+/// What is known without measuring: the bandwidth as the device states it (DeviceInfo), else what measured_peak found
+/// in this process; for arithmetic what measured_matmul_peak found.
+RooflinePeak known_peak(Device device, DType dtype);
 
 /// Calls of one op with the same dtypes, shapes and config on one device.
 struct ProfileRow {
@@ -69,8 +70,9 @@ struct ProfileReport {
   std::size_t threads = 0;
   /// Over all ops and threads. Compiling is what the compiler took; finding a kernel on disk and loading it is loading.
   double plan_us = 0, compile_us = 0, load_us = 0, tune_us = 0;
-  std::size_t failed = 0;   ///< calls that threw; they are in no row
-  std::size_t dropped = 0;  ///< records beyond ProfilerOptions::max_records
+  std::vector<Device> devices_without_peak;  ///< of rows that have a time, and no share for want of a peak
+  std::size_t failed = 0;                    ///< calls that threw; they are in no row
+  std::size_t dropped = 0;                   ///< records beyond ProfilerOptions::max_records
 };
 
 /// Tables for people.

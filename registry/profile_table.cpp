@@ -74,6 +74,11 @@ std::string to_string(const ProfileReport& report) {
   if (calls + report.graph_host_time.count > 0) text += format_table(call_rows(report), 2);
   if (!report.ops.empty()) text += '\n' + format_table(op_rows(report), 2);
   if (!report.regions.empty()) text += '\n' + format_table(region_rows(report), 2);
+  for (const Device device : report.devices_without_peak)
+    text += fmt::format(
+        "  of roofline: no peak of {0} is known; measured_peak(\"{0}\") before the report measures it (of the command "
+        "--measured-peak)\n",
+        to_string(device));
   if (report.failed > 0)
     text +=
         fmt::format("  {} failed and {} not counted\n", format_count(static_cast<std::int64_t>(report.failed), "call"),

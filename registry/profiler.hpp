@@ -38,7 +38,7 @@ class Profiler {
   /// out. UsageError(value) the second time. DeviceError when GPU work failed: the profiler is stopped then too.
   void stop();
   /// What was recorded; stops the profiler if it still runs. `peaks` say what the rooflines are made of.
-  ProfileReport report(const RooflinePeaks& peaks = data_sheet_peak);
+  ProfileReport report(const RooflinePeaks& peaks = known_peak);
   /// Writes what was recorded for Perfetto or chrome://tracing (docs/profiling.md). A file is replaced as a whole or
   /// left as it was. UsageError(value) before `stop`, SystemError when the file system refuses.
   void write_trace(const std::string& path) const;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
+#include <thread>
 #include <utility>
 
 #include "core/errors.hpp"
@@ -58,20 +60,11 @@ struct Recorded {
                   to_string(stream.device)));
 }
 
-Recorded record_on_cpu(Stream stream, const std::function<void()>& body) {
-  if (Recording::is_on_this_thread(stream.device)) refuse_nested(stream);
-  const auto recording = std::make_shared<Recording>(stream, 0);
-  {
-    const RecordingScope scope(recording);
-    body();
-  }
-  return {recording->take_calls(), recording->holdings(), DriverGraph()};
-}
-
 void require_capturable(Stream stream) {
   require_cuda_device(stream.device);
   if (stream.handle == nullptr)
-    throw_value_error("CUDA cannot record the default stream; give a stream of your own (OwnedStream)");
+    throw_value_error(
+        "CUDA cannot record the default stream; give a stream of your own (OwnedStream; in Python kiln.Stream)");
   if (is_capturing(stream)) refuse_nested(stream);
 }
 
@@ -92,31 +85,82 @@ void run_body(Stream stream, const std::function<void()>& body, std::shared_ptr<
   const RecordingScope scope(recording);
   body();
 }
-
-Recorded record_on_cuda(Stream stream, const std::function<void()>& body) {
-  require_capturable(stream);
-  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
-  const CaptureFrame frame(stream.device);
-  cuda::begin_capture(stream.handle);
-  std::shared_ptr<Recording> recording;
-  try {
-    run_body(stream, body, recording);
-  } catch (...) {
-    cuda::abandon_capture(stream.handle);
-    throw;
-  }
-  DriverGraph graph(cuda::end_capture(stream.handle));
-  return {recording->take_calls(), recording->holdings(), std::move(graph)};
-}
-#else
-Recorded record_on_cuda(Stream stream, const std::function<void()>& /*body*/) {
-  require_capturable(stream);
-  throw InternalError("a build without the NVIDIA target got as far as recording a CUDA stream");
-}
 #endif
 
+/// A recording that has begun. It ends on the thread that began it, and without `end` as after an exception.
+class OpenRecording {
+ public:
+  explicit OpenRecording(Stream stream) : OpenRecording(stream, NotBegun()) { begin(); }
+  ~OpenRecording() {
+    scope_.reset();
+#if KILN_HAS_CUDA
+    if (!is_capturing_) return;
+    const cuda::CurrentContext current(cuda::primary_context(stream_.device.index), stream_.device.index);
+    cuda::abandon_capture(stream_.handle);
+    recording_.reset();  // its memory is freed when the capture has ended
+#endif
+  }
+  OpenRecording(const OpenRecording&) = delete;
+  OpenRecording& operator=(const OpenRecording&) = delete;
+
+  Stream stream() const noexcept { return stream_; }
+
+  Recorded end() {
+    scope_.reset();
+    DriverGraph graph;
+#if KILN_HAS_CUDA
+    if (is_capturing_) {
+      const cuda::CurrentContext current(cuda::primary_context(stream_.device.index), stream_.device.index);
+      is_capturing_ = false;
+      graph = DriverGraph(cuda::end_capture(stream_.handle));
+    }
+    frame_.reset();
+#endif
+    return {recording_->take_calls(), recording_->holdings(), std::move(graph)};
+  }
+
+ private:
+  struct NotBegun {};
+  OpenRecording(Stream stream, NotBegun) noexcept : stream_(stream) {}  // the destructor is for a failed begin too
+
+  void begin() {
+    std::uint64_t capture_id = 0;
+    if (stream_.device.is_cuda()) {
+      require_capturable(stream_);
+#if KILN_HAS_CUDA
+      const cuda::CurrentContext current(cuda::primary_context(stream_.device.index), stream_.device.index);
+      frame_.emplace(stream_.device);
+      cuda::begin_capture(stream_.handle);
+      is_capturing_ = true;
+      capture_id = cuda::capture_id(stream_.handle);
+#else
+      throw InternalError("a build without the NVIDIA target got as far as recording a CUDA stream");
+#endif
+    } else if (Recording::is_on_this_thread(stream_.device)) {
+      refuse_nested(stream_);
+    }
+    recording_ = std::make_shared<Recording>(stream_, capture_id);
+    scope_.emplace(recording_);
+  }
+
+  Stream stream_;
+#if KILN_HAS_CUDA
+  std::optional<CaptureFrame> frame_;
+  bool is_capturing_ = false;
+#endif
+  std::shared_ptr<Recording> recording_;
+  std::optional<RecordingScope> scope_;
+};
+
 Recorded record(Stream stream, const std::function<void()>& body) {
-  return stream.device.is_cuda() ? record_on_cuda(stream, body) : record_on_cpu(stream, body);
+  OpenRecording open(stream);
+#if KILN_HAS_CUDA
+  // Whatever else the body calls finds the stream's device current.
+  std::optional<cuda::CurrentContext> current;
+  if (stream.device.is_cuda()) current.emplace(cuda::primary_context(stream.device.index), stream.device.index);
+#endif
+  body();
+  return open.end();
 }
 
 /// What differs between two recordings so that one cannot take the other's place, or empty.
@@ -170,6 +214,12 @@ struct Graph::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  /// Of a new recording, instantiated.
+  static std::unique_ptr<State> make(Device device, Recorded recorded);
+  void require_device(Stream stream) const;
+  /// Changes the graph to another recording.
+  void change_to(Recorded recorded);
+
   Device device;
   Calls calls;
   std::shared_ptr<GraphHoldings> holdings;
@@ -191,16 +241,50 @@ Graph::State& Graph::state() const {
   return *state_;
 }
 
-Graph capture(Stream stream, const std::function<void()>& body) {
-  auto state = std::make_unique<Graph::State>(stream.device, record(stream, body));
+std::unique_ptr<Graph::State> Graph::State::make(Device device, Recorded recorded) {
+  auto state = std::make_unique<State>(device, std::move(recorded));
 #if KILN_HAS_CUDA
-  if (stream.device.is_cuda()) {
-    const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  if (device.is_cuda()) {
+    const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
     for (const auto& call : state->calls) state->nodes.emplace_back(call->nodes().begin(), call->nodes().end());
     state->executable = cuda::instantiate_graph(state->graph.get());
   }
 #endif
-  return Graph(std::move(state));
+  return state;
+}
+
+Graph capture(Stream stream, const std::function<void()>& body) {
+  return Graph(Graph::State::make(stream.device, record(stream, body)));
+}
+
+struct GraphCapture::State {
+  explicit State(Stream stream) : open(stream) {}
+  /// Ends the recording, whether what ends it throws or not.
+  static Recorded take(std::unique_ptr<State> state) { return state->open.end(); }
+
+  OpenRecording open;
+  std::thread::id thread = std::this_thread::get_id();
+};
+
+GraphCapture::GraphCapture(Stream stream) : state_(std::make_unique<State>(stream)) {}
+GraphCapture::~GraphCapture() = default;
+
+GraphCapture::State& GraphCapture::state() const {
+  if (state_ == nullptr) throw_value_error("this capture was ended already");
+  if (state_->thread != std::this_thread::get_id())
+    throw_value_error("a capture ends on the thread that began it, and this is another one");
+  return *state_;
+}
+
+Graph GraphCapture::end() {
+  const Device device = state().open.stream().device;
+  return Graph(Graph::State::make(device, State::take(std::move(state_))));
+}
+
+void GraphCapture::end(Graph& graph) {
+  Graph::State& changed = graph.state();
+  changed.require_device(state().open.stream());
+  changed.change_to(State::take(std::move(state_)));
 }
 
 void Graph::launch(Stream stream) const {
@@ -282,29 +366,35 @@ void Graph::update(std::size_t call, std::span<const TensorView> inputs, std::sp
   state.calls[call] = std::move(changed);
 }
 
+void Graph::State::require_device(Stream stream) const {
+  if (stream.device != device)
+    throw_value_error(fmt::format("a graph recorded on {} was to be updated on a stream of {}", to_string(device),
+                                  to_string(stream.device)));
+}
+
 void Graph::update(Stream stream, const std::function<void()>& body) {
   State& state = this->state();
-  if (stream.device != state.device)
-    throw_value_error(fmt::format("a graph recorded on {} was to be updated on a stream of {}", to_string(state.device),
-                                  to_string(stream.device)));
-  Recorded recorded = record(stream, body);
-  std::string differs = difference(state.calls, recorded.calls);
+  state.require_device(stream);
+  state.change_to(record(stream, body));
+}
+
+void Graph::State::change_to(Recorded recorded) {
+  std::string differs = difference(calls, recorded.calls);
 #if KILN_HAS_CUDA
-  if (differs.empty() && state.device.is_cuda()) {
-    const cuda::CurrentContext current(cuda::primary_context(state.device.index), state.device.index);
-    differs = cuda::update_executable(state.executable, recorded.graph.get());
+  if (differs.empty() && device.is_cuda()) {
+    const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
+    differs = cuda::update_executable(executable, recorded.graph.get());
   }
 #endif
   if (!differs.empty())
     throw_value_error(
         fmt::format("the graph cannot be updated to this body: {}; make a new graph with kiln::capture", differs));
-  state.calls = std::move(recorded.calls);
-  std::swap(state.holdings, recorded.holdings);
+  calls = std::move(recorded.calls);
+  std::swap(holdings, recorded.holdings);
 #if KILN_HAS_CUDA
-  if (state.device.is_cuda())
-    cuda::retire_holdings(std::move(recorded.holdings), std::exchange(state.launched, nullptr));
+  if (device.is_cuda()) cuda::retire_holdings(std::move(recorded.holdings), std::exchange(launched, nullptr));
 #endif
-  state.latest = std::move(recorded.graph);
+  latest = std::move(recorded.graph);
 }
 
 #if KILN_HAS_CUDA

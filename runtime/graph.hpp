@@ -61,6 +61,7 @@ class Graph {
 
  private:
   friend Graph capture(Stream stream, const std::function<void()>& body);
+  friend class GraphCapture;
   struct State;
   explicit Graph(std::unique_ptr<State> state) noexcept;
   State& state() const;
@@ -79,6 +80,28 @@ class Graph {
 /// UsageError(value) for CUDA's default stream, which cannot be recorded, and for a stream that is being recorded
 /// already; DeviceError, for one when a forked stream was not joined.
 Graph capture(Stream stream, const std::function<void()>& body);
+
+/// A capture in two halves, for a body that is no function, such as a `with` block of Python: what `capture` says of
+/// its body holds for what is done between the constructor and `end`. Both, and the destructor, belong on one thread.
+class GraphCapture {
+ public:
+  /// Begins to record `stream`. Errors as capture.
+  explicit GraphCapture(Stream stream);
+  /// Ends a recording that `end` has not ended, as an exception of the body does.
+  ~GraphCapture();
+  GraphCapture(const GraphCapture&) = delete;
+  GraphCapture& operator=(const GraphCapture&) = delete;
+
+  /// The graph of what was recorded. UsageError(value) for a capture that was ended before, and on another thread.
+  Graph end();
+  /// Changes `graph` to what was recorded, as Graph::update(stream, body) does.
+  void end(Graph& graph);
+
+ private:
+  struct State;
+  State& state() const;
+  std::unique_ptr<State> state_;
+};
 
 /// As capture, but adds the work to `cuda_graph`, a CUgraph of the caller's, after the nodes `dependencies` of it.
 /// Returns the nodes that later work has to depend on. What the recording allocated and held lives as long as that

@@ -68,6 +68,8 @@ Recording::Recording(Stream stream, std::uint64_t capture_id)
 }
 
 std::shared_ptr<Recording> Recording::of(Stream stream) {
+  if (!is_observed()) [[likely]]
+    return nullptr;
   if (!stream.device.is_cuda()) return find_on_this_thread(stream.device);
 #if KILN_HAS_CUDA
   CudaRecordings& recordings = cuda_recordings();

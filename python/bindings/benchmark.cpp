@@ -31,7 +31,7 @@ class Benchmark {
 
   /// An op as a dispatch runs it, with this config or what `tuning` says.
   void add_op(const std::string& op, const py::sequence& tensors, const py::dict& arguments, py::handle config,
-              const std::optional<std::string>& tuning) {
+              const std::optional<std::string>& tuning, bool overlap_previous) {
     const BoundCall& call = calls_.emplace_back(op, tensors, arguments);
     place(call.device(), call.kind);
     const std::optional<Config> given = optional_config_argument(config);
@@ -39,6 +39,7 @@ class Benchmark {
     options.stream = where_->stream;
     if (given) options.config = &*given;
     if (tuning) options.tuning = parse_tuning_policy(*tuning);
+    options.overlap_previous = overlap_previous;
     const MeasuringPolicy policy = where_->policy;
     const BenchmarkedCall* timed = nullptr;
     {
@@ -76,7 +77,7 @@ class Benchmark {
   /// A Python callable without arguments, which enqueues its work on the stream; torch's current one on a GPU. The GIL
   /// is held while it is timed.
   void add_callable(const py::object& callable, const std::string& device) {
-    place(parse_device(device), loaded_library());
+    place(parse_device(device), library_of_streams());
     const CallTiming& timed =
         callables_.emplace_back([callable](Stream) { callable(); }, where_->stream, where_->policy);
     contenders_.push_back({[&timed](int count) { return timed.samples_us(count); }});
@@ -119,13 +120,6 @@ class Benchmark {
     if (where_) return;
     device_info(device);  // refuses a device that is not there
     where_ = Where{stream_argument(stream_, device, kind), measuring_argument(graph_, flush_l2_, device)};
-  }
-
-  /// Whose current stream a callable most likely uses.
-  static ArrayKind loaded_library() {
-    const py::dict modules = py::module_::import("sys").attr("modules");
-    if (modules.contains("torch")) return ArrayKind::torch;
-    return modules.contains("cupy") ? ArrayKind::cupy : ArrayKind::other;
   }
 
   /// None where there are too few samples to tell.
@@ -171,7 +165,7 @@ void bind_benchmark(py::module_& module) {
                 },
                 py::name("BenchmarkRun"), py::kw_only(), py::arg("graph"), py::arg("flush_l2"), py::arg("stream")));
   type.def("add_op", &Benchmark::add_op, py::arg("op"), py::arg("tensors"), py::arg("arguments"), py::arg("config"),
-           py::arg("tuning"))
+           py::arg("tuning"), py::arg("overlap_previous"))
       .def("add_reference", &Benchmark::add_reference, py::arg("op"), py::arg("tensors"), py::arg("arguments"))
       .def("add_callable", &Benchmark::add_callable, py::arg("callable"), py::arg("device"))
       .def("run", &Benchmark::run, py::arg("samples"), py::arg("budget_s"));

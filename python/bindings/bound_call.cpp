@@ -39,11 +39,12 @@ py::tuple positional(const OpSpec& spec, const py::sequence& tensors, py::dict& 
 
 }  // namespace
 
-BoundCall::BoundCall(const std::string& op, const py::sequence& tensors, const py::dict& arguments, bool metas_allowed)
+BoundCall::BoundCall(const std::string& op, const py::sequence& tensors, const py::dict& arguments, bool metas_allowed,
+                     Device meta_device)
     : spec(Registry::process().get(op)) {
   py::dict left(arguments.attr("copy")());
   objects_ = positional(spec, tensors, left);
-  for (const py::handle object : objects_) add(object, metas_allowed);
+  for (const py::handle object : objects_) add(object, metas_allowed, meta_device);
   while (!views.empty() && is_absent(views.back())) {
     views.pop_back();
     arrays.pop_back();
@@ -61,10 +62,10 @@ BoundCall::BoundCall(const std::string& op, const py::sequence& tensors, const p
   attributes = attributes_from(spec, py::reinterpret_borrow<py::kwargs>(left));
 }
 
-void BoundCall::add(py::handle object, bool metas_allowed) {
+void BoundCall::add(py::handle object, bool metas_allowed, Device meta_device) {
   ArrayArgument array;
   if (metas_allowed && py::isinstance<TensorMeta>(object)) {
-    array.tensor = Tensor(placeholder(object.cast<const TensorMeta&>()), {});
+    array.tensor = Tensor(placeholder(object.cast<const TensorMeta&>(), meta_device), {});
   } else if (!object.is_none()) {
     array = array_argument(object, spec.inputs.empty() ? "input" : input_spec(spec, arrays.size()).name);
   }

@@ -17,9 +17,10 @@ namespace py = pybind11;
 /// them. Keeps the Python arrays alive; needs the GIL to come and go.
 struct BoundCall {
   /// `tensors`: arrays, or None for an optional input left out; kiln.TensorMeta where `metas_allowed`, which has no
-  /// data; a list of them for a repeated input. `arguments`: attributes by name, tensors by the names of inputs, and
-  /// for an op without inputs the device. UsageError as dispatch_gpu_op.
-  BoundCall(const std::string& op, const py::sequence& tensors, const py::dict& arguments, bool metas_allowed = false);
+  /// data and stands for a tensor on `meta_device`; a list of them for a repeated input. `arguments`: attributes by
+  /// name, tensors by the names of inputs, and for an op without inputs the device. UsageError as dispatch_gpu_op.
+  BoundCall(const std::string& op, const py::sequence& tensors, const py::dict& arguments, bool metas_allowed = false,
+            Device meta_device = {});
 
   const OpSpec& spec;
   std::vector<ArrayArgument> arrays;
@@ -29,11 +30,13 @@ struct BoundCall {
 
   /// The GPU that one of the tensors is on, else the CPU; of an op without inputs what its argument `device` says.
   Device device() const noexcept;
+  /// The array of each input, in the order of `arrays`; None where it was left out.
+  const py::tuple& objects() const noexcept { return objects_; }
   /// As stream_argument.
   Stream stream(py::handle stream_or_none) const;
 
  private:
-  void add(py::handle object, bool metas_allowed);
+  void add(py::handle object, bool metas_allowed, Device meta_device);
 
   py::tuple objects_;
   Device device_;

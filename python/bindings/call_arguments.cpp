@@ -10,12 +10,15 @@
 #include "python/bindings/array_type.hpp"
 #include "python/bindings/attributes.hpp"
 #include "python/bindings/config.hpp"
+#include "python/bindings/gil.hpp"
 #include "python/bindings/stream.hpp"
+#include "python/bindings/stream_object.hpp"
 #include "python/bindings/tensor_object.hpp"
 #include "python/bindings/torch_version.hpp"
 #include "registry/tuning_policy.hpp"
 #include "registry/validation.hpp"
 #include "runtime/event.hpp"
+#include "runtime/recording.hpp"
 
 namespace kiln::python {
 namespace {
@@ -25,6 +28,7 @@ struct Keywords {
   PyObject* stream = PyUnicode_InternFromString("stream");
   PyObject* config = PyUnicode_InternFromString("config");
   PyObject* tuning = PyUnicode_InternFromString("tuning");
+  PyObject* overlap_previous = PyUnicode_InternFromString("overlap_previous");
   PyObject* device = PyUnicode_InternFromString("device");
 };
 
@@ -192,6 +196,11 @@ void CallArguments::add_keyword(PyObject* name, PyObject* value, Accepts accepts
       }
       return;
     }
+    if (is_name(name, known.overlap_previous)) {
+      if (given != nullptr && !PyBool_Check(value)) throw_type_error("overlap_previous: expected True or False");
+      overlap_previous_ = given == Py_True;
+      return;
+    }
     if (spec.inputs.empty() && is_name(name, known.device)) {
       device_object_ = given;
       return;
@@ -214,7 +223,7 @@ void CallArguments::refuse_keyword(PyObject* name, Accepts accepts) const {
   }
   for (const AttributeSpec& attribute : spec.attributes)
     if (std::find(names.begin(), names.end(), attribute.name) == names.end()) names.push_back(attribute.name);
-  names.insert(names.end(), {"out", "stream", "config", "tuning"});
+  names.insert(names.end(), {"out", "stream", "config", "tuning", "overlap_previous"});
   throw_value_error(fmt::format("op '{}' has no attribute or input '{}'{} (it takes: {})", spec.name, text,
                                 did_you_mean(text, names), fmt::join(names, ", ")));
 }
@@ -320,7 +329,9 @@ void CallArguments::choose_stream() {
       if (input_objects_[i] != nullptr && inputs_[i].device() == device_) kind = stream_kind(kind, input_kinds_[i]);
     for (std::size_t i = 0; i < outputs_.size(); ++i)
       if (outputs_[i].device() == device_) kind = stream_kind(kind, output_kinds_[i]);
-    if (exchange_ != nullptr && kind == kind_) {
+    if (const std::optional<Stream> scoped = StreamScope::current(device_, kind == ArrayKind::torch)) {
+      stream_ = *scoped;
+    } else if (exchange_ != nullptr && kind == kind_) {
       void* current = nullptr;
       if (exchange_->current_stream(dlpack::kCuda, device_.index, &current) != 0) throw py::error_already_set();
       stream_ = {device_, current};
@@ -351,6 +362,7 @@ DispatchOptions CallArguments::options() const noexcept {
   options.stream = stream_;
   options.config = config_ ? &*config_ : nullptr;
   options.tuning = tuning_;
+  options.overlap_previous = overlap_previous_;
   return options;
 }
 
@@ -364,6 +376,24 @@ void CallArguments::note_borrowed(PyObject* object, const ArrayArgument& argumen
 
 void CallArguments::wait_if_borrowed() const {
   if (is_borrowed_ && !is_capturing(stream_)) synchronize(stream_);
+}
+
+void CallArguments::note_launch() const {
+  hold_if_recorded();
+  note_changes();
+}
+
+void CallArguments::hold_if_recorded() const {
+  const std::shared_ptr<Recording> recording = Recording::of(stream_);
+  if (recording == nullptr) [[likely]]
+    return;
+  const auto hold = [&](const Tensor& tensor, PyObject* object) {
+    if (object == nullptr) return;
+    recording->keep(tensor.owner(), tensor.data());
+    recording->keep(share(py::reinterpret_borrow<py::object>(object)), tensor.data());
+  };
+  for (std::size_t i = 0; i < inputs_.size(); ++i) hold(inputs_[i], input_objects_[i]);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) hold(outputs_[i], output_objects_[i]);
 }
 
 void CallArguments::note_changes() const {

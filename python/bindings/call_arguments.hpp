@@ -31,9 +31,9 @@ struct OpNames {
   bool changes_inputs;  ///< at least one of them
 };
 
-/// The arguments of a vectorcall, sorted and converted: inputs by position or name, out, stream, config, tuning, device
-/// (where the op has no inputs), and attributes by name. Borrows from the arguments, which must outlive it; of a list
-/// it keeps what was in it, as another thread may change it during the call.
+/// The arguments of a vectorcall, sorted and converted: inputs by position or name, out, stream, config, tuning,
+/// overlap_previous, device (where the op has no inputs), and attributes by name. Borrows from the arguments, which
+/// must outlive it; of a list it keeps what was in it, as another thread may change it during the call.
 class CallArguments {
  public:
   enum class Accepts { everything, tensors_and_stream };
@@ -51,16 +51,16 @@ class CallArguments {
   const dlpack::ExchangeApi* exchange() const noexcept { return exchange_; }
   /// The input that decided on it; null where an output or nothing did.
   py::handle prototype() const noexcept { return prototype_; }
-  /// `outputs`, `stream`, config and tuning policy.
+  /// `outputs`, `stream`, config, tuning policy and overlap_previous.
   DispatchOptions options() const noexcept;
 
   /// Blocks until the call is done where the library of an array on a GPU would not know that work on this stream still
   /// uses it: JAX, __cuda_array_interface__, a kiln.Tensor of another stream. Nothing to wait for while the stream is
   /// being captured. Without the GIL.
   void wait_if_borrowed() const;
-  /// Tells torch which of its tensors the call changed, so that autograd notices where a backward pass would need the
-  /// old contents. After the launch.
-  void note_changes() const;
+  /// After the launch. A graph that records the call holds its arrays from here on. torch is told which of its tensors
+  /// were changed, so that autograd notices where a backward pass would need the old contents.
+  void note_launch() const;
 
   /// What a call returns that was given its outputs, or that changes its inputs: those very objects.
   py::object given_results() const;
@@ -79,6 +79,8 @@ class CallArguments {
   void choose_kind();
   void choose_stream();
   void order_behind(PyObject* object);
+  void hold_if_recorded() const;
+  void note_changes() const;
   [[noreturn]] void refuse_keyword(PyObject* name, Accepts accepts) const;
 
   const OpNames& names_;
@@ -98,6 +100,7 @@ class CallArguments {
   Attributes attributes_;
   std::optional<Config> config_;
   std::optional<TuningPolicy> tuning_;
+  bool overlap_previous_ = false;
   Device device_;
   Stream stream_;
   ArrayKind kind_ = ArrayKind::numpy;

@@ -46,7 +46,8 @@ PyCFunction as_function(Function* function) {
 
 PyMethodDef g_functions[] = {
     {"dispatch_gpu_op", as_function(by_name<call_op>), METH_FASTCALL | METH_KEYWORDS,
-     "dispatch_gpu_op(name, /, *tensors, out=None, stream=None, config=None, tuning=None, **attributes)\n--\n\n"
+     "dispatch_gpu_op(name, /, *tensors, out=None, stream=None, config=None, tuning=None, overlap_previous=None, "
+     "**attributes)\n--\n\n"
      "Run an op on the tensors' device.\n\n"
      "Parameters\n----------\n"
      "name : str\n    The op, as kiln.ops lists them.\n"
@@ -54,10 +55,13 @@ PyMethodDef g_functions[] = {
      "or\n"
      "    __cuda_array_interface__. None leaves an optional one out. Nothing is copied.\n"
      "out\n    The array that takes the result; a tuple where the op has several outputs.\n"
-     "stream\n    A CUstream as an integer, or a stream of torch, CuPy or anything with __cuda_stream__; by default\n"
+     "stream\n    A kiln.Stream, a CUstream as an integer, or a stream of torch, CuPy or anything with "
+     "__cuda_stream__; by default\n"
      "    torch's or CuPy's current stream of the tensors' device, else the default stream.\n"
      "config : dict or str\n    Tunables, {'BLOCK_SIZE': 1024}; those left out keep their defaults.\n"
      "tuning : str\n    Where the config comes from when none is given: 'off', 'use', 'nearest', 'first_use'.\n"
+     "overlap_previous : bool\n    Let the kernels start while the work before them on the stream still runs; they "
+     "wait for its end\n    themselves. For GPUs of sm_90 or newer; elsewhere it changes nothing.\n"
      "**attributes\n    The op's attributes; inputs may be given by name too.\n\n"
      "Returns\n-------\n"
      "The result in the kind of array of the first tensor; a tuple where the op has several outputs. `out` itself "
@@ -67,7 +71,8 @@ PyMethodDef g_functions[] = {
      "UsageError\n    (ValueError, TypeError or NotImplementedError) for arguments the op does not take.\n"
      "CompileError, DeviceError\n    When the kernel cannot be made or launched."},
     {"resolve", as_function(by_name<resolve_op>), METH_FASTCALL | METH_KEYWORDS,
-     "resolve(name, /, *tensors, out=None, stream=None, config=None, tuning=None, **attributes)\n--\n\n"
+     "resolve(name, /, *tensors, out=None, stream=None, config=None, tuning=None, overlap_previous=None, "
+     "**attributes)\n--\n\n"
      "Compile and load what a call with these arguments needs, and return it bound: a kiln.ResolvedOp.\n\n"
      "Arguments are as dispatch_gpu_op's; nothing runs. `out`, where given, fixes the outputs' strides; dense "
      "otherwise."},

@@ -68,12 +68,28 @@ void set_cast_error(const py::cast_error& error) {
   PyErr_SetString(g_types.usage_type, fmt::format("an argument holds a {} that cannot be: {}", type, advice).c_str());
 }
 
+bool is_name_character(char character) {
+  return character == '_' || (character >= '0' && character <= '9') || (character >= 'a' && character <= 'z') ||
+         (character >= 'A' && character <= 'Z');
+}
+
+/// "kiln::warm_up" as Python spells it, kiln.warm_up. Names of kernels, kiln::ops::copy_kernel, stay what they are.
+std::string python_spelling(std::string text) {
+  constexpr std::string_view kScope = "kiln::";
+  for (std::size_t start = text.find(kScope); start != std::string::npos; start = text.find(kScope, start + 1)) {
+    std::size_t end = start + kScope.size();
+    while (end < text.size() && is_name_character(text[end])) ++end;
+    if (text.compare(end, 2, "::") != 0) text.replace(start, kScope.size(), "kiln.");
+  }
+  return text;
+}
+
 /// Sets the Python error where the exception being handled is Kiln's; throws it on otherwise.
 void translate() {
   try {
     throw;
   } catch (const UsageError& error) {
-    PyErr_SetString(type_of(error.kind()), error.what());
+    PyErr_SetString(type_of(error.kind()), python_spelling(error.what()).c_str());
   } catch (const CompileError& error) {
     set_with(g_types.compile, error,
              {{"op", py::str(error.op())},

@@ -6,13 +6,20 @@
 #include "python/bindings/checking.hpp"
 #include "python/bindings/command.hpp"
 #include "python/bindings/construction.hpp"
+#include "python/bindings/debugging.hpp"
 #include "python/bindings/device.hpp"
 #include "python/bindings/dispatch.hpp"
 #include "python/bindings/errors.hpp"
+#include "python/bindings/graph_object.hpp"
 #include "python/bindings/inspection.hpp"
+#include "python/bindings/measured_peak.hpp"
 #include "python/bindings/op_spec_object.hpp"
+#include "python/bindings/profiler_object.hpp"
+#include "python/bindings/stream_object.hpp"
+#include "python/bindings/tensor_layout.hpp"
 #include "python/bindings/tuning.hpp"
 #include "python/bindings/user_op.hpp"
+#include "python/bindings/warm_up.hpp"
 
 PYBIND11_MODULE(_kiln, module) {
   using namespace kiln::python;
@@ -24,9 +31,16 @@ PYBIND11_MODULE(_kiln, module) {
   bind_dispatch(module);
   bind_op_spec(module);
   bind_device(module);
+  bind_stream(module);
+  bind_tensor_layout(module);
+  bind_graph(module);
+  bind_warm_up(module);
   bind_tuning(module);
   bind_benchmark(module);
   bind_inspection(module);
+  bind_profiler(module);
+  bind_debugging(module);
+  bind_measured_peak(module);
   bind_command(module);
   bind_user_op(module);
   bind_checking(module);

@@ -180,7 +180,7 @@ py::object call_op(const OpNames& names, PyObject* const* arguments, std::size_t
       dispatch_gpu_op(names.spec->name, call.inputs(), call.attributes(), options);
       call.wait_if_borrowed();
     }
-    call.note_changes();
+    call.note_launch();
     return call.given_results();
   }
   Results results(call);
@@ -195,7 +195,7 @@ py::object call_op(const OpNames& names, PyObject* const* arguments, std::size_t
       tensor = dispatch_gpu_op(names.spec->name, call.inputs(), call.attributes(), options);
       call.wait_if_borrowed();
     }
-    call.note_changes();
+    call.note_launch();
     return results.to_python({&*tensor, 1});
   }
   std::vector<Tensor> tensors;
@@ -204,7 +204,7 @@ py::object call_op(const OpNames& names, PyObject* const* arguments, std::size_t
     tensors = dispatch_gpu_op_all(names.spec->name, call.inputs(), call.attributes(), options);
     call.wait_if_borrowed();
   }
-  call.note_changes();
+  call.note_launch();
   return results.to_python(tensors);
 }
 

@@ -56,7 +56,7 @@ py::object call(const ResolvedObject& self, PyObject* const* arguments, std::siz
       (*self.op)(inputs, std::span(views).subspan(inputs.size(), count - inputs.size()), call.stream());
       call.wait_if_borrowed();
     }
-    call.note_changes();
+    call.note_launch();
     return call.given_results();
   }
   Results results(call);
@@ -71,7 +71,7 @@ py::object call(const ResolvedObject& self, PyObject* const* arguments, std::siz
     (*self.op)(inputs, std::span(views).subspan(inputs.size(), count - inputs.size()), call.stream());
     call.wait_if_borrowed();
   }
-  call.note_changes();
+  call.note_launch();
   return results.to_python(made.span());
 }
 
@@ -158,7 +158,9 @@ void bind_report(py::module_& module) {
           "artifact_origin", [](const PlanReport::Kernel& self) { return origin_text(self.artifact_origin); },
           "Where the machine code came from: \"memory\", \"disk\" or \"compiled\".")
       .def_readonly("artifact_us", &PlanReport::Kernel::artifact_us, "Microseconds for getting the machine code.")
-      .def_readonly("load_us", &PlanReport::Kernel::load_us, "Microseconds for loading it.");
+      .def_readonly("load_us", &PlanReport::Kernel::load_us, "Microseconds for loading it.")
+      .def_readonly("overlaps_previous", &PlanReport::Kernel::overlaps_previous,
+                    "Whether it starts while the work before it still runs, as overlap_previous=True asks for.");
   py::class_<PlanReport> report(module, "PlanReport", "What a call runs, and where its parts came from.");
   report.attr("__module__") = "kiln";
   report.def_readonly("variant", &PlanReport::variant)

@@ -10,6 +10,7 @@
 #include "python/bindings/gil.hpp"
 #include "python/bindings/tensor_meta.hpp"
 #include "runtime/memory.hpp"
+#include "runtime/recording.hpp"
 
 namespace kiln::python {
 namespace {
@@ -68,6 +69,18 @@ py::object cupy_empty(const TensorMeta& meta, Device device) {
 
 }  // namespace
 
+Results::Results(const CallArguments& arguments)
+    : kind_(arguments.kind()),
+      exchange_(arguments.kind() == ArrayKind::torch ? nullptr : arguments.exchange()),
+      prototype_(arguments.prototype()),
+      stream_(arguments.stream()) {
+  const std::shared_ptr<Recording> recording = Recording::of(stream_);
+  if (recording == nullptr) return;
+  is_recorded_ = true;
+  exchange_ = nullptr;
+  stream_ = recording->stream();  // branches join it
+}
+
 Results::~Results() {
   for (std::size_t i = 0; i < size_; ++i)
     if (exchange_ != nullptr) {
@@ -79,7 +92,7 @@ Results::~Results() {
 
 Tensor Results::allocate(const TensorMeta& meta, Stream stream) {
   if (exchange_ != nullptr) return allocate_exchanged(meta, stream);
-  if (is_made_in_python(kind_, stream)) return allocate_in_python(meta, stream);
+  if (!is_recorded_ && is_made_in_python(kind_, stream)) return allocate_in_python(meta, stream);
   objects_[size_++] = nullptr;
   return empty(meta.shape, meta.dtype, stream);
 }

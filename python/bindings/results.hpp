@@ -14,11 +14,7 @@ namespace kiln::python {
 /// Makes a call's outputs with the caller's library, and hands them to Python.
 class Results {
  public:
-  explicit Results(const CallArguments& arguments) noexcept
-      : kind_(arguments.kind()),
-        exchange_(arguments.kind() == ArrayKind::torch ? nullptr : arguments.exchange()),
-        prototype_(arguments.prototype()),
-        stream_(arguments.stream()) {}
+  explicit Results(const CallArguments& arguments);
   ~Results();
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
@@ -34,6 +30,9 @@ class Results {
   py::object one_to_python(const Tensor& tensor, std::size_t index);
 
   ArrayKind kind_;
+  /// A graph of Kiln's records the call: the memory is the graph's, for replays write it. The library's allocator would
+  /// give it to others as soon as Python drops the array.
+  bool is_recorded_ = false;
   /// torch's is not used: its allocator makes tensors of foreign memory, whose record_stream does nothing.
   const dlpack::ExchangeApi* exchange_;
   py::handle prototype_;

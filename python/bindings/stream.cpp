@@ -7,6 +7,7 @@
 #include "core/errors.hpp"
 #include "python/bindings/array_type.hpp"
 #include "python/bindings/dlpack_abi.hpp"
+#include "python/bindings/stream_object.hpp"
 
 namespace kiln::python {
 namespace {
@@ -39,6 +40,8 @@ std::optional<void*> explicit_handle(py::handle stream) {
 }
 
 void* current_stream(Device device, ArrayKind kind) {
+  if (const std::optional<Stream> scoped = StreamScope::current(device, kind == ArrayKind::torch))
+    return scoped->handle;
   if (kind == ArrayKind::torch) {
     if (const dlpack::ExchangeApi* api = torch_exchange_api()) {
       void* stream = nullptr;
@@ -62,16 +65,29 @@ void* current_stream(Device device, ArrayKind kind) {
 
 Stream stream_argument(py::handle stream_or_none, Device device, ArrayKind kind) {
   if (stream_or_none.is_none()) return {device, device.is_cuda() ? current_stream(device, kind) : nullptr};
+  if (const std::optional<Stream> given = kiln_stream(stream_or_none)) {
+    if (given->device != device)
+      throw_value_error(fmt::format("stream: it is a stream of {}, and the work is on {}", to_string(given->device),
+                                    to_string(device)));
+    return *given;
+  }
   if (!device.is_cuda()) throw_type_error("stream: the call's tensors are on the CPU, where calls have no stream");
   return {device, stream_handle(stream_or_none)};
 }
 
+ArrayKind library_of_streams() {
+  const py::dict modules = py::module_::import("sys").attr("modules");
+  if (modules.contains("torch")) return ArrayKind::torch;
+  return modules.contains("cupy") ? ArrayKind::cupy : ArrayKind::other;
+}
+
 void* stream_handle(py::handle stream) {
+  if (const std::optional<Stream> given = kiln_stream(stream)) return given->handle;
   if (const std::optional<void*> handle = explicit_handle(stream)) return *handle;
-  throw_type_error(
-      fmt::format("stream: expected a CUstream as an integer, or an object with cuda_stream (torch), ptr (CuPy) or "
-                  "__cuda_stream__, got {}",
-                  Py_TYPE(stream.ptr())->tp_name));
+  throw_type_error(fmt::format(
+      "stream: expected a kiln.Stream, a CUstream as an integer, or an object with cuda_stream (torch), ptr (CuPy) or "
+      "__cuda_stream__, got {}",
+      Py_TYPE(stream.ptr())->tp_name));
 }
 
 }  // namespace kiln::python

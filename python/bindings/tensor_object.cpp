@@ -13,6 +13,7 @@
 #include "python/bindings/numpy_array.hpp"
 #include "runtime/event.hpp"
 #include "runtime/memory.hpp"
+#include "runtime/recording.hpp"
 
 namespace kiln::python {
 namespace {
@@ -43,6 +44,8 @@ void hand_over(const TensorObject& object, const py::object& stream) {
   }
   const std::int64_t number = stream.is_none() ? 1 : stream.cast<std::int64_t>();
   if (number == -1) return;  // the consumer sees to it
+  // Nothing was enqueued that a consumer could wait for; launches of the graph are ordered before those who come later.
+  if (Recording::of(object.stream) != nullptr) return;
   void* handle = number <= 1 ? nullptr : reinterpret_cast<void*>(static_cast<std::uintptr_t>(number));
   if (handle == object.stream.handle) return;
   Event written(device);

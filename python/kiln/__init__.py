@@ -15,30 +15,52 @@ import importlib
 from . import ops
 from ._kiln import (
     CompileError,
+    DebugReport,
     DeviceError,
     DType,
     Error,
+    Event,
     FileError,
+    Graph,
+    GraphCall,
     InternalError,
+    MeasuredPeak,
+    MeasuredRate,
     Op,
     OpSpec,
     PlanReport,
+    Profiler,
+    ProfileRegionRow,
+    ProfileReport,
+    ProfileRow,
+    ProfileTotal,
     ResolvedOp,
+    Stream,
     Tensor,
+    TensorLayout,
     TensorMeta,
+    TimeDistribution,
     UsageError,
     UsageNotImplementedError,
     UsageTypeError,
     UsageValueError,
     __version__,
+    capture,
     devices,
     dispatch_gpu_op,
     empty,
+    fork_join,
     infer_outputs,
+    measured_matmul_peak,
+    measured_peak,
     op,
+    profile_region,
     resolve,
+    stream_priority_range,
     synchronize,
     to_device,
+    wait_stream,
+    warm_up,
 )
 
 TYPE_CHECKING = False  # typing's own costs more to import than all of this
@@ -51,6 +73,7 @@ if TYPE_CHECKING:
     from .benchmarking import benchmark as benchmark
     from .checking import CheckReport as CheckReport
     from .checking import check as check
+    from .debugging import debug_op as debug_op
     from .inspection import inspect as inspect
     from .kernel import Kernel as Kernel
     from .kernel import cdiv as cdiv
@@ -62,6 +85,7 @@ if TYPE_CHECKING:
     from .policy import set_tuning_policy as set_tuning_policy
     from .policy import tuning as tuning
     from .policy import tuning_policy as tuning_policy
+    from .profiling import profile as profile
     from .user_op import register_op as register_op
 
 # Names whose modules are imported when they are first asked for, so that importing kiln stays cheap.
@@ -76,9 +100,11 @@ _LAZY: dict[str, str] = {
     "benchmark": "kiln.benchmarking",
     "cdiv": "kiln.kernel",
     "check": "kiln.checking",
+    "debug_op": "kiln.debugging",
     "inspect": "kiln.inspection",
     "plot_roofline": "kiln.plot",
     "plot_tuning": "kiln.plot",
+    "profile": "kiln.profiling",
     "register_op": "kiln.user_op",
     "set_tuning_log": "kiln.policy",
     "set_tuning_policy": "kiln.policy",
@@ -105,28 +131,50 @@ def __dir__() -> list[str]:
 __all__ = [
     "CompileError",
     "DType",
+    "DebugReport",
     "DeviceError",
     "Error",
+    "Event",
     "FileError",
+    "Graph",
+    "GraphCall",
     "InternalError",
+    "MeasuredPeak",
+    "MeasuredRate",
     "Op",
     "OpSpec",
     "PlanReport",
+    "ProfileRegionRow",
+    "ProfileReport",
+    "ProfileRow",
+    "ProfileTotal",
+    "Profiler",
     "ResolvedOp",
+    "Stream",
     "Tensor",
+    "TensorLayout",
     "TensorMeta",
+    "TimeDistribution",
     "UsageError",
     "UsageNotImplementedError",
     "UsageTypeError",
     "UsageValueError",
     "__version__",
+    "capture",
     "devices",
     "dispatch_gpu_op",
     "empty",
+    "fork_join",
     "infer_outputs",
+    "measured_matmul_peak",
+    "measured_peak",
     "op",
     "ops",
+    "profile_region",
     "resolve",
+    "stream_priority_range",
     "synchronize",
     "to_device",
+    "wait_stream",
+    "warm_up",
 ]

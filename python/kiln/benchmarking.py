@@ -138,6 +138,7 @@ def benchmark(
     graph: bool = False,
     config: None | str | Mapping[str, int] = None,
     tuning: str | None = None,
+    overlap_previous: bool = False,
     against: Any = None,
     stream: object = None,
     **attributes: object,
@@ -163,7 +164,7 @@ def benchmark(
         On a GPU: overwrite the L2 cache before each sample. None: yes. On the CPU caches stay hot.
     graph
         On a GPU: time the replay of a graph of the calls rather than their launches. Ops only.
-    config, tuning
+    config, tuning, overlap_previous
         As in a call.
     against
         Something else that takes turns with it, so that a clock that drifts meets both alike: ``"default"`` (the op
@@ -190,9 +191,9 @@ def benchmark(
     names: list[str] = []
     kept: list[object] = []  # a run borrows the memory of its tensors
 
-    def add_op(call: OpCall, name: str, config: Any, tuning: str | None) -> None:
+    def add_op(call: OpCall, name: str, config: Any, tuning: str | None, overlap_previous: bool = False) -> None:
         kept.append(call)
-        run.add_op(call.op, call.tensors, call.arguments, config, tuning)
+        run.add_op(call.op, call.tensors, call.arguments, config, tuning, overlap_previous)
         names.append(name)
 
     def add_callable(function: Callable[..., object]) -> None:
@@ -207,15 +208,15 @@ def benchmark(
         name = _name_of(function)
         names.append(f"{_library_of(function)}.{name}" if name in names else name)
 
-    def add(candidate: Any, config: Any, tuning: str | None) -> None:
+    def add(candidate: Any, config: Any, tuning: str | None, overlap_previous: bool = False) -> None:
         if is_op(candidate):
-            add_op(op_call(candidate, tensors, attributes), name_of(candidate), config, tuning)
+            add_op(op_call(candidate, tensors, attributes), name_of(candidate), config, tuning, overlap_previous)
         elif callable(candidate):
             add_callable(candidate)
         else:
             op_call(candidate, tensors, attributes)  # says what was expected
 
-    add(op, config, tuning)
+    add(op, config, tuning, overlap_previous)
     if against is not None:
         is_config = isinstance(against, Mapping) or (isinstance(against, str) and "=" in against)
         if (is_config or against in ("default", "reference")) and not is_op(op):

@@ -10,7 +10,7 @@ from . import _kiln
 from .kernel import Kernel
 from .launch_meta import CallTensor, Described, LaunchMeta, call_tensors, grid_extents
 
-_RESERVED = ("out", "stream", "config", "tuning", "device")
+_RESERVED = ("out", "stream", "config", "tuning", "overlap_previous", "device")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ._kiln import AttributeSpec, DType, InputSpec, Op, OpSpec, Variant, devices
 _TYPES: dict[type, Any] = {bool: bool, int: int, float: float, str: str, DType: DType, list: list[int]}
 
 # What every op takes besides its inputs and attributes.
-_COMMON = ("out", "stream", "config", "tuning")
+_COMMON = ("out", "stream", "config", "tuning", "overlap_previous")
 
 
 def parameters(spec: OpSpec) -> list[inspect.Parameter]:
@@ -133,7 +133,7 @@ def docstring(op: Op) -> str:
         kind = attribute.type + ("" if attribute.required else f", default {_value_text(attribute.default)}")
         entries += _entry(attribute.name, kind, attribute.doc)
     entries += [
-        "out, stream, config, tuning",
+        ", ".join(_COMMON),
         "    As kiln.dispatch_gpu_op has them." + ("" if spec.inputs else " device: where to run, 'cpu' by default."),
     ]
     lines += _section("Parameters", entries)

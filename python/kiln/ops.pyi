@@ -11,7 +11,15 @@ class Array(Protocol):
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-def abs(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def abs(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def add(
     x: Array,
     y: Array | None = None,
@@ -22,6 +30,7 @@ def add(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def add_relu(
     x: Array,
@@ -32,6 +41,7 @@ def add_relu(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def all(
     x: Array,
@@ -42,6 +52,7 @@ def all(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def amax(
     x: Array,
@@ -52,6 +63,7 @@ def amax(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def amin(
     x: Array,
@@ -62,6 +74,7 @@ def amin(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def any(
     x: Array,
@@ -72,6 +85,7 @@ def any(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def argmax(
     x: Array,
@@ -82,6 +96,7 @@ def argmax(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def argmin(
     x: Array,
@@ -92,6 +107,7 @@ def argmin(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def atan2(
     x: Array,
@@ -102,6 +118,7 @@ def atan2(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def axpby(
     x: Array,
@@ -114,6 +131,7 @@ def axpby(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def bernoulli(
     *,
@@ -126,6 +144,7 @@ def bernoulli(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
     device: Any = None,
 ) -> Any: ...
 def bitwise_and(
@@ -137,6 +156,7 @@ def bitwise_and(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def bitwise_left_shift(
     x: Array,
@@ -147,8 +167,17 @@ def bitwise_left_shift(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def bitwise_not(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def bitwise_not(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def bitwise_or(
     x: Array,
     y: Array | None = None,
@@ -158,6 +187,7 @@ def bitwise_or(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def bitwise_right_shift(
     x: Array,
@@ -168,6 +198,7 @@ def bitwise_right_shift(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def bitwise_xor(
     x: Array,
@@ -178,6 +209,7 @@ def bitwise_xor(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def cast(
     x: Array,
@@ -187,8 +219,17 @@ def cast(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def ceil(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def ceil(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def clamp(
     x: Array,
     *,
@@ -198,6 +239,7 @@ def clamp(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def concat(
     *tensors: Array,
@@ -206,6 +248,7 @@ def concat(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def copy(
     x: Array,
@@ -215,8 +258,17 @@ def copy(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def cos(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def cos(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def cumprod(
     x: Array,
     *,
@@ -226,6 +278,7 @@ def cumprod(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def cumsum(
     x: Array,
@@ -236,6 +289,7 @@ def cumsum(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def div(
     x: Array,
@@ -246,6 +300,7 @@ def div(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def dropout(
     x: Array,
@@ -257,6 +312,7 @@ def dropout(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def elu(
     x: Array,
@@ -266,6 +322,7 @@ def elu(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def eq(
     x: Array,
@@ -276,11 +333,44 @@ def eq(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def erf(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def exp(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def exp2(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def expm1(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def erf(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def exp(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def exp2(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def expm1(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def fill(
     x: Array,
     *,
@@ -289,8 +379,17 @@ def fill(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def floor(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def floor(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def floor_div(
     x: Array,
     y: Array | None = None,
@@ -300,6 +399,7 @@ def floor_div(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def gather(
     x: Array,
@@ -310,6 +410,7 @@ def gather(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def ge(
     x: Array,
@@ -320,6 +421,7 @@ def ge(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def gelu(
     x: Array,
@@ -329,6 +431,7 @@ def gelu(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def gt(
     x: Array,
@@ -339,6 +442,7 @@ def gt(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def index_select(
     x: Array,
@@ -349,6 +453,7 @@ def index_select(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def isclose(
     x: Array,
@@ -362,9 +467,26 @@ def isclose(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def isinf(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def isnan(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def isinf(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def isnan(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def kv_append(
     key: Array,
     value: Array,
@@ -378,6 +500,7 @@ def kv_append(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def kv_append_layers(
     key: Array,
@@ -395,6 +518,7 @@ def kv_append_layers(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def kv_gather_paged(
     cache: Array,
@@ -408,6 +532,7 @@ def kv_gather_paged(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def kv_scatter(
     dst: Array,
@@ -422,6 +547,7 @@ def kv_scatter(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def layer_norm(
     x: Array,
@@ -434,6 +560,7 @@ def layer_norm(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def le(
     x: Array,
@@ -444,6 +571,7 @@ def le(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def leaky_relu(
     x: Array,
@@ -453,6 +581,7 @@ def leaky_relu(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def linear(
     x: Array,
@@ -467,6 +596,7 @@ def linear(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def linear_relu(
     x: Array,
@@ -480,10 +610,35 @@ def linear_relu(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def log(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def log1p(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def log2(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def log(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def log1p(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def log2(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def log_softmax(
     x: Array,
     *,
@@ -493,6 +648,7 @@ def log_softmax(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def logical_and(
     x: Array,
@@ -503,8 +659,17 @@ def logical_and(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def logical_not(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def logical_not(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def logical_or(
     x: Array,
     y: Array | None = None,
@@ -514,6 +679,7 @@ def logical_or(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def logical_xor(
     x: Array,
@@ -524,6 +690,7 @@ def logical_xor(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def logsumexp(
     x: Array,
@@ -534,6 +701,7 @@ def logsumexp(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def lt(
     x: Array,
@@ -544,6 +712,7 @@ def lt(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def matmul(
     a: Array,
@@ -559,6 +728,7 @@ def matmul(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def max(
     x: Array,
@@ -569,6 +739,7 @@ def max(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def maximum(
     x: Array,
@@ -579,6 +750,7 @@ def maximum(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def mean(
     x: Array,
@@ -590,6 +762,7 @@ def mean(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def min(
     x: Array,
@@ -600,6 +773,7 @@ def min(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def minimum(
     x: Array,
@@ -610,6 +784,7 @@ def minimum(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def mul(
     x: Array,
@@ -620,6 +795,7 @@ def mul(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def mul_add(
     x: Array,
@@ -630,6 +806,7 @@ def mul_add(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def ne(
     x: Array,
@@ -640,8 +817,17 @@ def ne(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def neg(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def neg(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def norm(
     x: Array,
     *,
@@ -653,6 +839,7 @@ def norm(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def normal(
     *,
@@ -666,6 +853,7 @@ def normal(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
     device: Any = None,
 ) -> Any: ...
 def permute(
@@ -676,6 +864,7 @@ def permute(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def pow(
     x: Array,
@@ -686,6 +875,7 @@ def pow(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def prod(
     x: Array,
@@ -697,6 +887,7 @@ def prod(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def randint(
     *,
@@ -710,10 +901,27 @@ def randint(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
     device: Any = None,
 ) -> Any: ...
-def reciprocal(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def relu(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def reciprocal(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def relu(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def remainder(
     x: Array,
     y: Array | None = None,
@@ -723,6 +931,7 @@ def remainder(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def rms_norm(
     x: Array,
@@ -735,9 +944,26 @@ def rms_norm(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def round(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def rsqrt(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def round(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def rsqrt(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def scaled_matmul(
     a: Array,
     b: Array,
@@ -750,6 +976,7 @@ def scaled_matmul(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def scatter_add(
     x: Array,
@@ -761,11 +988,44 @@ def scatter_add(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def sigmoid(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def sign(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def silu(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def sin(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def sigmoid(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def sign(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def silu(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def sin(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def softmax(
     x: Array,
     *,
@@ -775,6 +1035,7 @@ def softmax(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def sparse_kv_gather(
     dst: Array,
@@ -789,8 +1050,17 @@ def sparse_kv_gather(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def sqrt(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def sqrt(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def std(
     x: Array,
     *,
@@ -801,6 +1071,7 @@ def std(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def sub(
     x: Array,
@@ -812,6 +1083,7 @@ def sub(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def sum(
     x: Array,
@@ -823,6 +1095,7 @@ def sum(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def swap_blocks(
     dst: Array,
@@ -834,9 +1107,26 @@ def swap_blocks(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def tan(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
-def tanh(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def tan(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
+def tanh(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def transpose(
     x: Array,
     *,
@@ -846,8 +1136,17 @@ def transpose(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
-def trunc(x: Array, *, out: Any = None, stream: Any = None, config: Any = None, tuning: Any = None) -> Any: ...
+def trunc(
+    x: Array,
+    *,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def uniform(
     *,
     size: Sequence[int],
@@ -860,6 +1159,7 @@ def uniform(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
     device: Any = None,
 ) -> Any: ...
 def var(
@@ -872,6 +1172,7 @@ def var(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def where(
     condition: Array,
@@ -882,5 +1183,6 @@ def where(
     stream: Any = None,
     config: Any = None,
     tuning: Any = None,
+    overlap_previous: Any = None,
 ) -> Any: ...
 def __getattr__(name: str) -> Op: ...

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-import kiln
-from kiln.benchmarking import benchmark
-
-COPY_ELEMENTS = 2**25  # 128 MiB read and as many written: more than caches hold
-MATMUL_EXTENT = 2048
-BUDGET_S = 1.0
+from kiln import _kiln
 
 
 @dataclass(frozen=True)
@@ -23,22 +17,16 @@ class Roofline:
     tflop_s_source: str = "peak"
 
 
-def random_values(size: list[int], device: str) -> Any:
-    """f32 numbers from 0 to 1: zeros would take a GPU less power than real data, and raise its clock."""
-    return kiln.ops.uniform(size=size, seed=1, device=device)
-
-
 def measure_roofline(device: str, known: Roofline = Roofline(None, None)) -> Roofline:
-    """Fills in what is not known, by the rates of Kiln's own copy and matmul on ``device``.
+    """Fills in what is not known, by kiln.measured_peak and kiln.measured_matmul_peak of f32.
 
     That is what Kiln reaches rather than what a data sheet says: another library may stand above this roof.
     """
     found = known
     if found.gb_s is None:
-        of_copy = benchmark("copy", random_values([COPY_ELEMENTS], device), budget_s=BUDGET_S)
-        found = replace(found, gb_s=of_copy.gb_s, gb_s_source="copy, measured")
+        of_memory = _kiln.measured_peak(device)
+        found = replace(found, gb_s=of_memory.bandwidth_gb_s, gb_s_source=f"{of_memory.rates[0].op}, measured")
     if found.tflop_s is None:
-        matrix = random_values([MATMUL_EXTENT, MATMUL_EXTENT], device)
-        of_matmul = benchmark("matmul", matrix, matrix, budget_s=BUDGET_S)
+        of_matmul = _kiln.measured_matmul_peak(device, "f32")
         found = replace(found, tflop_s=of_matmul.tflop_s, tflop_s_source="f32 matmul, measured")
     return found

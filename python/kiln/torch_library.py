@@ -20,7 +20,8 @@ from torch.autograd import forward_ad
 import kiln
 
 NAMESPACE = "kiln"
-OPTIONS_OF_EAGER_CALLS = ("out", "stream", "config", "tuning")  # of kiln.ops, which a compiled graph has no use for
+#: Of kiln.ops, which a compiled graph has no use for.
+OPTIONS_OF_EAGER_CALLS = ("out", "stream", "config", "tuning", "overlap_previous")
 EXAMPLES_READ_FOR_TYPES = 8
 TORCH_DTYPES = {
     "f64": torch.float64,

@@ -404,6 +404,19 @@ TEST_F(KilnCpuTest, ProfileWritesATraceAndPrintsTheTable) {
   EXPECT_TRUE(std::filesystem::exists(trace));
 }
 
+TEST_F(KilnCpuTest, AProfileTakesAMeasuredPeakWhereItIsAskedFor) {
+  const std::string trace = directory_.file("trace.json");
+  const std::vector<std::string> command{"run", "add", "--shape", "100x30", "--device", "cpu", "--profile", trace};
+  EXPECT_THAT(kiln(command).standard_output, HasSubstr("no peak of cpu is known"));
+  std::vector<std::string> measured = command;
+  measured.push_back("--measured-peak");
+  const SubprocessResult result = kiln(measured);
+  EXPECT_EQ(result.exit_status, 0) << result.standard_error;
+  EXPECT_THAT(result.standard_output, AllOf(Not(HasSubstr("no peak of")), HasSubstr("%\n")));
+  EXPECT_THAT(error_of(2, {"run", "add", "--shape", "8", "--device", "cpu", "--measured-peak"}),
+              HasSubstr("--profile"));
+}
+
 TEST_F(KilnCpuTest, ProfileIntoAFileThatCannotBeIsRefusedFirst) {
   for (const char* const command : {"run", "bench"}) {
     const std::string error =

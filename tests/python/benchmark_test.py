@@ -153,3 +153,9 @@ def test_on_a_gpu(gpu: str) -> None:
     assert 0 < measured.share_of_roofline < 1.5
     replayed = kiln.benchmark("add", x, x, samples=10, graph=True, flush_l2=False)
     assert replayed.policy == "graph, hot L2"
+
+
+def test_launches_that_overlap(gpu: str) -> None:
+    x = kiln.to_device(numpy.ones(4096, numpy.float32), gpu)
+    timed = kiln.benchmark("add", x, x, graph=True, overlap_previous=True, against=kiln.ops.add, samples=20)
+    assert timed.against is not None and timed.median_us > 0

@@ -37,7 +37,7 @@ def test_signature_and_docstring(name: str) -> None:
         if attribute.name not in {item.name for item in spec.inputs}:
             assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
             assert parameter.default == (inspect.Parameter.empty if attribute.required else attribute.default)
-    assert list(signature.parameters)[-1] == ("tuning" if spec.inputs else "device")
+    assert list(signature.parameters)[-1] == ("overlap_previous" if spec.inputs else "device")
     doc = op.__doc__
     assert doc.startswith(f"{name}(") and max(len(line) for line in doc.splitlines()) <= 120
     for word in [item.name for item in spec.inputs] + [attribute.name for attribute in spec.attributes]:

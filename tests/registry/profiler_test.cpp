@@ -19,9 +19,11 @@
 
 #include "core/errors.hpp"
 #include "registry/dispatch.hpp"
+#include "registry/measured_peak.hpp"
 #include "registry/random_input.hpp"
 #include "registry/registry.hpp"
 #include "registry/tuning.hpp"
+#include "runtime/device_info.hpp"
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
 
@@ -135,6 +137,8 @@ TEST_F(ProfilerTest, TheRooflineIsWhatThePeaksSay) {
   dispatch_gpu_op("add", {a, a});
   const ProfileReport unknown = profiler.report([](Device, DType) { return RooflinePeak{}; });
   EXPECT_EQ(unknown.rows[0].roofline_share, 0);
+  EXPECT_EQ(unknown.devices_without_peak, std::vector{Device::cpu()});
+  EXPECT_THAT(to_string(unknown), HasSubstr("no peak of cpu is known; measured_peak(\"cpu\")"));
   std::optional<DType> asked;
   const ProfileReport by_bytes = profiler.report([&](Device device, DType dtype) {
     EXPECT_EQ(device, Device::cpu());
@@ -143,8 +147,21 @@ TEST_F(ProfilerTest, TheRooflineIsWhatThePeaksSay) {
   });
   EXPECT_EQ(asked, DType::f32);
   EXPECT_NEAR(by_bytes.rows[0].roofline_share, by_bytes.rows[0].gb_s / 100, 1e-12);
+  EXPECT_TRUE(by_bytes.devices_without_peak.empty());
   const ProfileReport by_flops = profiler.report([](Device, DType) { return RooflinePeak{1e9, 1e-6}; });
   EXPECT_NEAR(by_flops.rows[0].roofline_share, by_flops.rows[0].tflop_s / 1e-6, 1e-6 * by_flops.rows[0].roofline_share);
+}
+
+TEST_F(ProfilerTest, WhatWasMeasuredIsKnown) {
+  const MeasuredPeak& peak = measured_peak(Device::cpu());
+  const MeasuredRate& matmul = measured_matmul_peak(Device::cpu(), DType::f32);
+  EXPECT_EQ(find_measured_peak(Device::cpu()), &peak);
+  EXPECT_EQ(find_measured_matmul_peak(Device::cpu(), DType::f32), &matmul);
+  const RooflinePeak known = known_peak(Device::cpu(), DType::f32);
+  const double stated_gb_s = device_info(Device::cpu()).peak_bandwidth_gb_s;
+  EXPECT_EQ(known.bandwidth_gb_s, stated_gb_s > 0 ? stated_gb_s : peak.bandwidth_gb_s);
+  EXPECT_EQ(known.tflop_s, matmul.tflop_s());
+  EXPECT_EQ(known_peak(Device::cpu(), DType::f64).tflop_s, 0);
 }
 
 TEST_F(ProfilerTest, OneAtATimeStoppedOnce) {

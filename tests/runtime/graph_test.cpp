@@ -90,6 +90,42 @@ TEST(Graph, OfTheCpuIsTheRecordingThreads) {
   EXPECT_EQ(bytes_of(a)[0], 2);
 }
 
+TEST(Graph, OfACaptureInTwoHalves) {
+  const Stream stream = Stream::default_of(Device::cpu());
+  const Tensor a = empty({64}, DType::u8, stream);
+  memset_bytes(a, 1, stream);
+  GraphCapture recording(stream);
+  EXPECT_TRUE(is_capturing(stream));
+  memset_bytes(a, 2, stream);
+  EXPECT_THAT(message_of<UsageError>([&] { GraphCapture nested(stream); }), HasSubstr("captured already"));
+  EXPECT_TRUE(is_capturing(stream));
+  std::string elsewhere;
+  std::thread([&] { elsewhere = message_of<UsageError>([&] { recording.end(); }); }).join();
+  EXPECT_THAT(elsewhere, HasSubstr("thread that began it"));
+  Graph graph = recording.end();
+  EXPECT_FALSE(is_capturing(stream));
+  EXPECT_THAT(message_of<UsageError>([&] { recording.end(); }), HasSubstr("ended already"));
+  EXPECT_EQ(bytes_of(a)[63], 1);
+  graph.launch(stream);
+  EXPECT_EQ(bytes_of(a)[63], 2);
+
+  GraphCapture other(stream);
+  memset_bytes(a, 3, stream);
+  other.end(graph);
+  graph.launch(stream);
+  EXPECT_EQ(bytes_of(a)[0], 3);
+  GraphCapture different(stream);
+  EXPECT_THAT(message_of<UsageError>([&] { different.end(graph); }), HasSubstr("it makes 0 calls where there were 1"));
+  EXPECT_FALSE(is_capturing(stream)) << "a refused update ends the capture too";
+  {
+    const GraphCapture abandoned(stream);
+    memset_bytes(a, 4, stream);
+  }
+  EXPECT_FALSE(is_capturing(stream));
+  graph.launch(stream);
+  EXPECT_EQ(bytes_of(a)[0], 3) << "and the graph is as before";
+}
+
 class CudaGraph : public testing::Test {
  protected:
   void SetUp() override {
@@ -115,6 +151,36 @@ TEST_F(CudaGraph, AStreamThatWasNotJoinedIsAnError) {
   memset_bytes(target, 2, stream);
   synchronize(stream);
   EXPECT_EQ(bytes_of(target)[0], 2);
+}
+
+TEST_F(CudaGraph, OfACaptureInTwoHalves) {
+  const OwnedStream stream(kDevice);
+  const Tensor a = empty({64}, DType::u8, kDevice);
+  memset_bytes(a, 1, stream);
+  synchronize(stream);
+  GraphCapture recording(stream);
+  EXPECT_TRUE(is_capturing(stream));
+  memset_bytes(a, 2, stream);
+  Graph graph = recording.end();
+  EXPECT_FALSE(is_capturing(stream));
+  EXPECT_EQ(bytes_of(a)[63], 1);
+  graph.launch(stream);
+  synchronize(stream);
+  EXPECT_EQ(bytes_of(a)[63], 2);
+  {
+    const GraphCapture abandoned(stream);
+    memset_bytes(a, 4, stream);
+  }
+  EXPECT_FALSE(is_capturing(stream));
+  GraphCapture on_the_cpu(Stream::default_of(Device::cpu()));
+  EXPECT_THAT(message_of<UsageError>([&] { on_the_cpu.end(graph); }), HasSubstr("recorded on cuda:0"));
+  EXPECT_EQ(on_the_cpu.end().num_calls(), 0u) << "a graph of another device leaves the capture open";
+  GraphCapture other(stream);
+  memset_bytes(a, 3, stream);
+  other.end(graph);
+  graph.launch(stream);
+  synchronize(stream);
+  EXPECT_EQ(bytes_of(a)[63], 3);
 }
 
 TEST_F(CudaGraph, ForkedStreamsTakeFromItsMemory) {
