@@ -184,7 +184,8 @@ struct MatmulSm90 {
     const int begin = first_k_block(), end = end_k_block();
     const int first_row = TILE_EACH ? 0 : group * kRowBlocks * Fragment::kRowBlockBytes;
     const auto address_of = [&](tl::uint32_t slot) { return shared + slot * kPlaces.stage_bytes(); };
-    // With more row blocks registers are there for one product ahead alone, whose part's place the one before leaves.
+    // A part takes the place of one whose product is done with. With more row blocks there are registers for one ahead
+    // alone. To let three products run instead of two changes nothing.
     constexpr int kAhead = kRowBlocks > 2 ? 1 : 2, kPlacesOfA = 2 * kAhead;
     tl::uint32_t a[kPlacesOfA][kRowBlocks][4];
     const auto load = [&](tl::uint32_t stage, int step) {
@@ -316,6 +317,16 @@ struct MatmulSm90 {
                                addend_at(tile.row, tile.column + x + thread, tile.batch));
   }
 
+  /// Whether a thread has the addends of its rows in registers from the start of a tile, for the same reason: where
+  /// they depend on the product's row.
+  static constexpr bool kHoldsAddends = EpilogueT::kAddend == kRowAddend && TRANSPOSED && kLoadsA;
+  using RowAddends = Compute[2];
+  KILN_DEVICE void hold_addends(Tile tile, int thread, RowAddends (&held)[kRowBlocks]) const {
+    if constexpr (kHoldsAddends)
+      KILN_UNROLL for (int i = 0; i < 2 * kRowBlocks; ++i) held[i / 2][i % 2] =
+          addend_at(tile.row + i / 2 * 64 + row_of(thread) + i % 2 * kHalfRows, tile.column, tile.batch);
+  }
+
   /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes; of lines of 128 bytes the
   /// chunks change places as the copy engine's swizzle has them.
   template <int kLineBytes>
@@ -334,9 +345,10 @@ struct MatmulSm90 {
 
   /// 64 rows x kColumns of the product, from `tile` on.
   template <int kCount>
-  KILN_DEVICE void store(const Accumulator (&d)[kCount], Tile tile, int group, int thread, int& buffer) const {
+  KILN_DEVICE void store(const Accumulator (&d)[kCount], const RowAddends& held, Tile tile, int group, int thread,
+                         int& buffer) const {
     if constexpr (TRANSPOSED)
-      store_transposed(d, tile, group, thread, buffer);
+      store_transposed(d, held, tile, group, thread, buffer);
     else
       store_rows(d, tile, group, thread, buffer);
   }
@@ -415,8 +427,8 @@ struct MatmulSm90 {
   /// Columns of the product are lines of out, in panels of 128 bytes of rows: all of them at once where they fit, or
   /// some while others leave.
   template <int kCount>
-  KILN_DEVICE void store_transposed(const Accumulator (&d)[kCount], Tile tile, int group, int thread,
-                                    int& buffer) const {
+  KILN_DEVICE void store_transposed(const Accumulator (&d)[kCount], const RowAddends& held, Tile tile, int group,
+                                    int thread, int& buffer) const {
     constexpr int kAcross = kRowBytes / kOutBytes < 64 ? kRowBytes / kOutBytes : 64;
     constexpr int kLineBytes = kAcross * kOutBytes;
     constexpr int kLines = MatmulSm90Places::lines_at_once(kColumns, kOutBytes);
@@ -433,6 +445,7 @@ struct MatmulSm90 {
                static_cast<tl::uint32_t>(y / kAcross * kLines * kLineBytes + place<kLineBytes>(x, y % kAcross));
       };
       const auto value_of = [&](int r, int y, int x) {
+        if constexpr (kHoldsAddends) return finished(d[r], held[r / 2 % 2]);
         return finished(d[r], addend_at(tile.row + y, tile.column + begin + x, tile.batch));
       };
       KILN_UNROLL for (int r = 0; r < kLines / 2; r += kHalfRows == 1 ? 4 : 1) {
@@ -487,6 +500,8 @@ struct MatmulSm90 {
       if constexpr (!TILE_EACH) tile.row += group * kGroupRows;
       if constexpr (SPLIT_K > 1) tile.column += static_cast<int>(rank) * kColumns;
       stage_addends(tile, group, thread);
+      RowAddends held[kRowBlocks];
+      hold_addends(tile, thread, held);
       Accumulators d;
       // A barrier's parity tells only neighbouring phases apart: a group waits for stages once the other has taken all
       // before them.
@@ -498,10 +513,10 @@ struct MatmulSm90 {
       if constexpr (SPLIT_K > 1) {
         Accumulator sum[kRegisters / SPLIT_K];
         add_parts(d, sum, group, thread);
-        store(sum, tile, group, thread, buffer);
+        store(sum, held[0], tile, group, thread, buffer);
       } else {
         KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) {
-          store(d[i], tile, group, thread, buffer);
+          store(d[i], held[i], tile, group, thread, buffer);
           tile.row += 64;
         }
       }
