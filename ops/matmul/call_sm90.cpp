@@ -68,6 +68,10 @@ Sm90Operand packed(const Source& source, int workspace, bool may_be_mn) {
   return operand;
 }
 
+std::int64_t elements(const Sm90Operand& operand, const MatmulCall& call) {
+  return operand.extent * call.k * (operand.batch_stride != 0 ? call.batches() : 1);
+}
+
 /// Whether the kernel and the copies of some operands take less than the portable kernel, which reads such operands
 /// element by element. Rates as measured on an H200.
 bool copies_pay(const Sm90Call& call) {
@@ -101,8 +105,7 @@ std::optional<Sm90Rows> sm90_rows(DType dtype, std::int64_t extent, std::int64_t
   const std::int64_t row_of_k = extent == 1 ? kTensorMapAlignmentBytes : mn_stride;
   const std::int64_t row_of_mn = k == 1 ? kTensorMapAlignmentBytes : k_stride;
   if (k_stride == 1 && row_of_k > 0 && is_whole(row_of_k, dtype)) return Sm90Rows{false, row_of_k};
-  if (itemsize_bytes(dtype) == 2 && mn_stride == 1 && row_of_mn > 0 && is_whole(row_of_mn, dtype))
-    return Sm90Rows{true, row_of_mn};
+  if (mn_stride == 1 && row_of_mn > 0 && is_whole(row_of_mn, dtype)) return Sm90Rows{true, row_of_mn};
   return std::nullopt;
 }
 
@@ -133,11 +136,17 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors,
 
   const Source a{call.a, call.m, call.k, call.a.row_stride, call.a.column_stride};
   const Source b{call.b, call.n, call.k, call.b.column_stride, call.b.row_stride};
-  const bool exchanged = narrow && call.m < call.n;
+  bool exchanged = narrow && call.m < call.n;
   // Panels of 64 columns of a narrow operand would be mostly empty.
   const bool a_is_narrow = narrow && exchanged, b_is_narrow = narrow && !exchanged;
-  const auto a_operand = in_place(a, tensors, !a_is_narrow);
-  const auto b_operand = in_place(b, tensors, !b_is_narrow);
+  auto a_operand = in_place(a, tensors, !a_is_narrow);
+  auto b_operand = in_place(b, tensors, !b_is_narrow);
+  if (itemsize_bytes(call.a.dtype) != 2) {
+    // One operand may lie along m or n, and is the first then: the kernel loads that to registers.
+    if (a_operand && b_operand && a_operand->is_mn && b_operand->is_mn)
+      (elements(*a_operand, call) < elements(*b_operand, call) ? a_operand : b_operand).reset();
+    if (b_operand && b_operand->is_mn) exchanged = true;
+  }
   // A narrow product reads its large operand once: a copy would take longer than all else.
   if (narrow && !(exchanged ? b_operand : a_operand)) return std::nullopt;
   // Copies use the whole machine.

@@ -21,8 +21,9 @@ struct Sm90Operand {
   std::int64_t mn_stride = 0, k_stride = 0, tensor_batch_stride = 0;
 };
 
-/// One call as kernel_sm90.cuh takes it: product (m x n) = a (m x k) @ b (k x n). Where the output has few rows the
-/// operands have changed places, and the product is stored transposed.
+/// One call as kernel_sm90.cuh takes it: product (m x n) = a (m x k) @ b (k x n). Where the output has few rows, or b
+/// of other than 16-bit elements is dense along n, the operands have changed places, and the product is stored
+/// transposed.
 struct Sm90Call {
   std::int64_t m = 0, n = 0, k = 0, batches = 1;
   Sm90Operand a, b;
@@ -55,8 +56,8 @@ std::int64_t packed_pitch(DType dtype, std::int64_t elements);
 std::int64_t packed_bytes(const Sm90Operand& operand, const Sm90Call& call);
 
 /// The call, if this form of the kernel can serve it on `target`: sm_90a; operands of 16 bits, fp8, i8 or tf32, each
-/// dense along k (those of 16 bits along m or n too, but for the smaller one of a narrow product), in steps of 16
-/// bytes. Operands that are not so are copied first where the product is large enough to pay for it.
+/// dense along k, m or n (but along k the smaller one of a narrow product, and one of two that are not of 16 bits), in
+/// steps of 16 bytes. Operands that are not so are copied first where the product is large enough to pay for it.
 std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors, const Target& target, Sm90Form form);
 
 }  // namespace kiln::matmul

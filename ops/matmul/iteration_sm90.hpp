@@ -56,6 +56,11 @@ struct MatmulSm90Places {
   constexpr int addends() const { return parts() + (split_k - 1) * part_bytes(); }
   constexpr int addend_row_bytes() const { return block_n * 4; }
   constexpr int barriers() const { return addends() + math_groups * addend_row_bytes(); }
+  /// Columns of a transposed product, each of 64 elements, that a math group stores at once: as many as fit in both
+  /// buffers together, if these are all, else in one of them.
+  static constexpr int lines_at_once(int columns, int out_bytes) {
+    return columns * 64 * out_bytes <= 2 * kStoreBytes ? columns : kStoreBytes / 64 / out_bytes;
+  }
   constexpr int bytes() const { return barriers() + (2 * stages + 1) * kBarrierBytes; }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cast.hpp"
+#include "compiler/tl/cuda/sm90/fragment.hpp"
 #include "compiler/tl/cuda/sm90/tensor_map.hpp"
 #include "compiler/tl/cuda/sm90/warpgroup.hpp"
 #include "compiler/tl/cuda/sm90/wgmma.hpp"
@@ -22,7 +23,8 @@ using tl::sm90::TensorMap;
 /// MATH_GROUPS warpgroups share a tile, row blocks after row blocks; with TILE_EACH every one takes tiles of its own in
 /// turn, and stores while another multiplies.
 /// CLUSTER_M x CLUSTER_N blocks work on neighbouring tiles and read what they share once; SPLIT_K blocks work on parts
-/// of k of one tile and add up in a fixed order. A_MAJOR, B_MAJOR: see Major.
+/// of k of one tile and add up in a fixed order. A_MN, B_MN: see Major; a of other than 16-bit types, which products do
+/// not take so from shared memory, goes by way of registers.
 /// TRANSPOSED: rows of the product are what lies contiguous in out. MAPPED_OUT: out has a tensor map.
 template <typename OutT, typename AddendT, typename AT, typename BT, int BLOCK_M, int BLOCK_N, int STAGES,
           int CLUSTER_M, int CLUSTER_N, int SPLIT_K, int MATH_GROUPS, bool TILE_EACH, bool A_MN, bool B_MN,
@@ -31,6 +33,7 @@ struct MatmulSm90 {
   static constexpr MatmulSm90Places kPlaces{BLOCK_M, BLOCK_N, STAGES, SPLIT_K, MATH_GROUPS};
   using Compute = typename EpilogueT::Compute;
   using Accumulator = tl::conditional_t<tl::is_same<AT, tl::int8_t>, tl::int32_t, float>;
+  static constexpr bool kLoadsA = A_MN && sizeof(AT) != 2;
   static constexpr Major kMajorA = A_MN ? Major::mn : Major::k, kMajorB = B_MN ? Major::mn : Major::k;
   static constexpr int kRowBytes = MatmulSm90Places::kRowBytes;
   static constexpr int kBlockK = kRowBytes / static_cast<int>(sizeof(AT));
@@ -39,6 +42,7 @@ struct MatmulSm90 {
   static constexpr int kABytes = BLOCK_M * kRowBytes;
   static constexpr int kBlocks = CLUSTER_M * CLUSTER_N * SPLIT_K;
   static constexpr int kGroupsOfTile = TILE_EACH ? 1 : MATH_GROUPS;
+  static constexpr int kReleases = kLoadsA ? 4 : 1;  ///< of a stage, by each group
   static constexpr int kGroupRows = BLOCK_M / kGroupsOfTile;
   static constexpr int kRowBlocks = kGroupRows / 64;
   static constexpr int kRegisters = BLOCK_N / 2;
@@ -50,11 +54,12 @@ struct MatmulSm90 {
   /// Names of barriers: 0 to start, 1 for all that multiply, then one for each group's stores and for its turn.
   static constexpr int kFirstTurn = 2 + MATH_GROUPS;
   static_assert(!TILE_EACH || MATH_GROUPS == 2, "two groups take turns");
+  static_assert(!B_MN || sizeof(BT) == 2, "b of other types lies along k");
   static_assert(kGroupRows % 64 == 0 && BLOCK_N % 8 == 0, "a product has 64 rows and columns by eights");
   static_assert(SPLIT_K == 1 || (CLUSTER_M * CLUSTER_N == 1 && kRowBlocks == 1 && !TILE_EACH && kColumns >= 8),
                 "parts of k: one row block a group, and 8 columns for each block at the end");
-  static_assert(!TRANSPOSED || kColumns * 64 * kOutBytes <= 2 * MatmulSm90Places::kStoreBytes,
-                "transposed tiles are stored whole");
+  /// Rows of the product that a thread has are so far apart.
+  static constexpr int kHalfRows = kLoadsA ? 1 : 8;
 
   tl::uint32_t shared;  ///< see shared_address
   const TensorMap& a_map;
@@ -110,10 +115,11 @@ struct MatmulSm90 {
         tl::sm90::copy_box_to_blocks(box, map, barrier, x, y, batch, sharers);
     };
     if constexpr (kMn) {
-      static_assert(kExtent % (kBlockK * kSharers) == 0, "whole panels, as many for each sharer");
-      KILN_UNROLL for (int i = 0; i < kExtent / kBlockK / kSharers; ++i) {
+      constexpr int kPanel = sizeof(AT) == 1 ? 64 : kBlockK;
+      static_assert(kExtent % (kPanel * kSharers) == 0, "whole panels, as many for each sharer");
+      KILN_UNROLL for (int i = 0; i < kExtent / kPanel / kSharers; ++i) {
         const int panel = i * kSharers + share;
-        copy(to + panel * kPanelBytes, mn + panel * kBlockK, k);
+        copy(to + panel * kPanel * kRowBytes, mn + panel * kPanel, k);
       }
     } else {
       constexpr int kRows = kExtent / kSharers;
@@ -149,8 +155,10 @@ struct MatmulSm90 {
       KILN_NO_UNROLL for (int i = 0; i < STAGES; ++i, at.advance()) empty(at.slot).wait(at.parity ^ 1);
   }
 
-  /// Tells every block that writes this one's stage that a group is done with it.
+  /// Tells every block that writes this one's stage that a group is done with it, or where warps load by themselves
+  /// each of its warps.
   KILN_DEVICE void release(tl::uint32_t slot, int thread) const {
+    if constexpr (kLoadsA) thread %= 32;
     if constexpr (CLUSTER_M * CLUSTER_N == 1) {
       if (thread == 0) empty(slot).arrive();
     } else if (thread < CLUSTER_M * CLUSTER_N) {
@@ -163,6 +171,57 @@ struct MatmulSm90 {
   using Accumulators = Accumulator[kRowBlocks][kRegisters];
 
   KILN_DEVICE void multiply(Accumulators& d, tl::sm90::RingPosition<STAGES>& at, int group, int thread) const {
+    if constexpr (kLoadsA)
+      multiply_loaded(d, at, group, thread);
+    else
+      multiply_shared(d, at, group, thread);
+  }
+
+  /// Parts of a are loaded ahead of their products, so that the next is ready while one runs.
+  KILN_DEVICE void multiply_loaded(Accumulators& d, tl::sm90::RingPosition<STAGES>& at, int group, int thread) const {
+    using Fragment = tl::sm90::Fragment<AT>;
+    const Fragment fragment(thread);
+    const int begin = first_k_block(), end = end_k_block();
+    const int first_row = TILE_EACH ? 0 : group * kRowBlocks * Fragment::kRowBlockBytes;
+    const auto address_of = [&](tl::uint32_t slot) { return shared + slot * kPlaces.stage_bytes(); };
+    // A part takes the place of one whose product is done with. With more row blocks there are registers for one ahead
+    // alone. To let three products run instead of two changes nothing.
+    constexpr int kAhead = kRowBlocks > 2 ? 1 : 2, kPlacesOfA = 2 * kAhead;
+    tl::uint32_t a[kPlacesOfA][kRowBlocks][4];
+    const auto load = [&](tl::uint32_t stage, int step) {
+      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) fragment.load(
+          stage + static_cast<tl::uint32_t>(first_row + i * Fragment::kRowBlockBytes), step, a[step % kPlacesOfA][i]);
+    };
+    full(at.slot).wait(at.parity);
+    KILN_UNROLL for (int step = 0; step < kAhead; ++step) load(address_of(at.slot), step);
+    tl::uint32_t before = 0;
+    KILN_NO_UNROLL for (int block = begin; block < end; ++block) {
+      tl::sm90::RingPosition<STAGES> next = at;
+      next.advance();
+      // After the last block the loads repeat themselves.
+      const tl::sm90::RingPosition<STAGES> ahead = block + 1 < end ? next : at;
+      const tl::uint64_t b = tl::sm90::operand_descriptor(address_of(at.slot) + kABytes, kPanelBytes);
+      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+      KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
+        KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(a[step % kPlacesOfA][i]);
+        tl::sm90::products_begin();
+        KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i)
+            tl::sm90::product<AT, BT>(d[i], a[step % kPlacesOfA][i], b + step * tl::sm90::kStepBytes<BT, kMajorB> / 16,
+                                      block > begin || step > 0);
+        tl::sm90::products_commit();
+        if constexpr (kAhead == 1) tl::sm90::products_wait<1>();
+        if (step == kSteps - kAhead) full(ahead.slot).wait(ahead.parity);
+        load(address_of(step < kSteps - kAhead ? at.slot : ahead.slot), (step + kAhead) % kSteps);
+        tl::sm90::products_wait<1>();
+        if (step == 0 && block > begin) release(before, thread);
+      }
+      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+      before = at.slot;
+      at = next;
+    }
+  }
+
+  KILN_DEVICE void multiply_shared(Accumulators& d, tl::sm90::RingPosition<STAGES>& at, int group, int thread) const {
     const int begin = first_k_block(), end = end_k_block();
     const int row_block = TILE_EACH ? 0 : group * kRowBlocks;
     tl::uint32_t before = 0;
@@ -258,6 +317,16 @@ struct MatmulSm90 {
                                addend_at(tile.row, tile.column + x + thread, tile.batch));
   }
 
+  /// Whether a thread has the addends of its rows in registers from the start of a tile, for the same reason: where
+  /// they depend on the product's row.
+  static constexpr bool kHoldsAddends = EpilogueT::kAddend == kRowAddend && TRANSPOSED && kLoadsA;
+  using RowAddends = Compute[2];
+  KILN_DEVICE void hold_addends(Tile tile, int thread, RowAddends (&held)[kRowBlocks]) const {
+    if constexpr (kHoldsAddends)
+      KILN_UNROLL for (int i = 0; i < 2 * kRowBlocks; ++i) held[i / 2][i % 2] =
+          addend_at(tile.row + i / 2 * 64 + row_of(thread) + i % 2 * kHalfRows, tile.column, tile.batch);
+  }
+
   /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes; of lines of 128 bytes the
   /// chunks change places as the copy engine's swizzle has them.
   template <int kLineBytes>
@@ -266,24 +335,41 @@ struct MatmulSm90 {
     return line * kLineBytes + (kLineBytes == kRowBytes ? byte ^ ((line & 7) << 4) : byte);
   }
 
+  /// The first of the rows of the product that a thread has, in each row block; the other is kHalfRows further.
+  KILN_DEVICE static int row_of(int thread) {
+    if constexpr (kLoadsA)
+      return tl::sm90::Fragment<AT>::row(thread);
+    else
+      return thread / 32 * 16 + thread % 32 / 4;
+  }
+
   /// 64 rows x kColumns of the product, from `tile` on.
   template <int kCount>
-  KILN_DEVICE void store(const Accumulator (&d)[kCount], Tile tile, int group, int thread, int& buffer) const {
+  KILN_DEVICE void store(const Accumulator (&d)[kCount], const RowAddends& held, Tile tile, int group, int thread,
+                         int& buffer) const {
     if constexpr (TRANSPOSED)
-      store_transposed(d, tile, group, thread);
+      store_transposed(d, held, tile, group, thread, buffer);
     else
       store_rows(d, tile, group, thread, buffer);
   }
 
-  /// What is added to rows y and y + 8, columns x and x + 1 of a tile.
+  /// What is added to rows y and y + kHalfRows, columns x and x + 1 of a tile.
   KILN_DEVICE void addends_at(Tile tile, int y, int x, int group, Compute (&add)[2][2]) const {
     if constexpr (kStagesAddends) {
       tl::sm90::get_shared_pair(addend_row(group) + static_cast<tl::uint32_t>(x) * 4, add[0]);
       KILN_UNROLL for (int i = 0; i < 2; ++i) add[1][i] = add[0][i];
     } else {
       KILN_UNROLL for (int half = 0; half < 2; ++half) KILN_UNROLL for (int i = 0; i < 2; ++i) add[half][i] =
-          addend_at(tile.row + y + 8 * half, tile.column + x + i, tile.batch);
+          addend_at(tile.row + y + kHalfRows * half, tile.column + x + i, tile.batch);
     }
+  }
+
+  /// The row whose address this thread gives for put_matrices.
+  KILN_DEVICE static int matrix_row(int thread) {
+    if constexpr (kLoadsA)
+      return row_of(thread / 32 * 32 + thread % 8 * 4) + thread % 16 / 8;
+    else
+      return thread / 32 * 16 + thread % 32 % 16;
   }
 
   template <int kCount>
@@ -292,11 +378,13 @@ struct MatmulSm90 {
     constexpr int kLineBytes = kAcross * kOutBytes;
     // 16-bit elements leave the registers as matrices of 8 x 8, others as pairs.
     constexpr bool kMatrices = kOutBytes == 2 && tl::is_same<Compute, float> && kAcross % 16 == 0;
-    const int lane = thread % 32, row = thread / 32 * 16 + lane / 4, column = lane % 4 * 2;
+    const int lane = thread % 32, row = row_of(thread), column = lane % 4 * 2;
     // Of what this thread writes first; places of the next columns differ in bits that the swizzle leaves to an
     // exclusive or.
     const int first_place =
-        kMatrices ? place<kLineBytes>(thread / 32 * 16 + lane % 16, lane / 16 * 8) : place<kLineBytes>(row, column);
+        kMatrices ? place<kLineBytes>(matrix_row(thread), lane / 16 * 8) : place<kLineBytes>(row, column);
+    // 8 rows further all lies as here, one row further not.
+    const int other_place = place<kLineBytes>(row + 1, column);
     KILN_UNROLL for (int first = 0; first < kColumns; first += kAcross) {
       const tl::uint32_t lines =
           shared + static_cast<tl::uint32_t>(kPlaces.stores() + (2 * group + buffer) * MatmulSm90Places::kStoreBytes);
@@ -322,8 +410,12 @@ struct MatmulSm90 {
                                                                              values[i / 2][i % 2][1]);
           tl::sm90::put_matrices(address, matrices);
         } else {
-          KILN_UNROLL for (int half = 0; half < 2; ++half)
-              tl::sm90::put_pair<OutT>(address + half * 8 * kLineBytes, values[0][half][0], values[0][half][1]);
+          tl::uint32_t other = address + 8 * kLineBytes;
+          if constexpr (kHalfRows == 1)
+            other = kLineBytes == kRowBytes ? (lines + static_cast<tl::uint32_t>(other_place)) ^ (x * kOutBytes)
+                                            : lines + static_cast<tl::uint32_t>(other_place) + x * kOutBytes;
+          tl::sm90::put_pair<OutT>(address, values[0][0][0], values[0][0][1]);
+          tl::sm90::put_pair<OutT>(other, values[0][1][0], values[0][1][1]);
         }
       }
       leave<kAcross, 64, kLineBytes>(lines, tile.column + first, tile.row, tile.batch, it.out_strides[1],
@@ -332,26 +424,47 @@ struct MatmulSm90 {
     }
   }
 
-  /// Columns of the product are lines of out; all of them at once, in panels of 128 bytes of rows.
+  /// Columns of the product are lines of out, in panels of 128 bytes of rows: all of them at once where they fit, or
+  /// some while others leave.
   template <int kCount>
-  KILN_DEVICE void store_transposed(const Accumulator (&d)[kCount], Tile tile, int group, int thread) const {
+  KILN_DEVICE void store_transposed(const Accumulator (&d)[kCount], const RowAddends& held, Tile tile, int group,
+                                    int thread, int& buffer) const {
     constexpr int kAcross = kRowBytes / kOutBytes < 64 ? kRowBytes / kOutBytes : 64;
     constexpr int kLineBytes = kAcross * kOutBytes;
-    const int row = thread / 32 * 16 + thread % 32 / 4, column = thread % 4 * 2;
-    const tl::uint32_t panels =
-        shared + static_cast<tl::uint32_t>(kPlaces.stores() + 2 * group * MatmulSm90Places::kStoreBytes);
-    if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<0>();
-    tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
-    KILN_UNROLL for (int r = 0; r < kCount; ++r) {
-      const int x = r / 4 * 8 + column + r % 2, y = row + r / 2 % 2 * 8;
-      const OutT value = tl::cast<OutT>(finished(d[r], addend_at(tile.row + y, tile.column + x, tile.batch)));
-      tl::sm90::put_shared(
-          panels + static_cast<tl::uint32_t>(y / kAcross * kColumns * kLineBytes + place<kLineBytes>(x, y % kAcross)),
-          value);
+    constexpr int kLines = MatmulSm90Places::lines_at_once(kColumns, kOutBytes);
+    constexpr bool kWhole = kLines == kColumns;
+    const int row = row_of(thread), column = thread % 4 * 2;
+    KILN_UNROLL for (int begin = 0; begin < kColumns; begin += kLines) {
+      const tl::uint32_t panels =
+          shared + static_cast<tl::uint32_t>(kPlaces.stores() +
+                                             (2 * group + (kWhole ? 0 : buffer)) * MatmulSm90Places::kStoreBytes);
+      if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<kWhole ? 0 : 64 / kAcross>();
+      tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+      const auto address_of = [&](int y, int x) {
+        return panels +
+               static_cast<tl::uint32_t>(y / kAcross * kLines * kLineBytes + place<kLineBytes>(x, y % kAcross));
+      };
+      const auto value_of = [&](int r, int y, int x) {
+        if constexpr (kHoldsAddends) return finished(d[r], held[r / 2 % 2]);
+        return finished(d[r], addend_at(tile.row + y, tile.column + begin + x, tile.batch));
+      };
+      KILN_UNROLL for (int r = 0; r < kLines / 2; r += kHalfRows == 1 ? 4 : 1) {
+        if constexpr (kHalfRows == 1) {
+          KILN_UNROLL for (int i = 0; i < 2; ++i) {
+            const int x = r / 4 * 8 + column + i, first = begin / 2 + r + i;
+            tl::sm90::put_pair<OutT>(address_of(row, x), value_of(first, row, x), value_of(first + 2, row + 1, x));
+          }
+        } else {
+          const int x = r / 4 * 8 + column + r % 2, y = row + r / 2 % 2 * kHalfRows;
+          const OutT value = tl::cast<OutT>(value_of(begin / 2 + r, y, x));
+          tl::sm90::put_shared(address_of(y, x), value);
+        }
+      }
+      KILN_UNROLL for (int first = 0; first < 64; first += kAcross) leave<kAcross, kLines, kLineBytes>(
+          panels + first / kAcross * kLines * kLineBytes, tile.row + first, tile.column + begin, tile.batch,
+          it.out_strides[0], it.out_strides[1], it.m, it.n, group, thread);
+      buffer ^= 1;
     }
-    KILN_UNROLL for (int first = 0; first < 64; first += kAcross) leave<kAcross, kColumns, kLineBytes>(
-        panels + first / kAcross * kColumns * kLineBytes, tile.row + first, tile.column, tile.batch, it.out_strides[0],
-        it.out_strides[1], it.m, it.n, group, thread);
   }
 
   /// A buffer of kLines lines to out, by the copy engine or by the threads.
@@ -387,6 +500,8 @@ struct MatmulSm90 {
       if constexpr (!TILE_EACH) tile.row += group * kGroupRows;
       if constexpr (SPLIT_K > 1) tile.column += static_cast<int>(rank) * kColumns;
       stage_addends(tile, group, thread);
+      RowAddends held[kRowBlocks];
+      hold_addends(tile, thread, held);
       Accumulators d;
       // A barrier's parity tells only neighbouring phases apart: a group waits for stages once the other has taken all
       // before them.
@@ -398,10 +513,10 @@ struct MatmulSm90 {
       if constexpr (SPLIT_K > 1) {
         Accumulator sum[kRegisters / SPLIT_K];
         add_parts(d, sum, group, thread);
-        store(sum, tile, group, thread, buffer);
+        store(sum, held[0], tile, group, thread, buffer);
       } else {
         KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) {
-          store(d[i], tile, group, thread, buffer);
+          store(d[i], held[i], tile, group, thread, buffer);
           tile.row += 64;
         }
       }
@@ -422,7 +537,7 @@ struct MatmulSm90 {
       KILN_UNROLL for (int i = 0; i < 2 * STAGES + (SPLIT_K > 1); i += kWarps) {
         const int barrier = i + warp;
         const int arrivals = barrier < STAGES       ? 2  // what was asked for of a and of b
-                             : barrier < 2 * STAGES ? kGroupsOfTile * (CLUSTER_M + CLUSTER_N - 1)
+                             : barrier < 2 * STAGES ? kReleases * kGroupsOfTile * (CLUSTER_M + CLUSTER_N - 1)
                                                     : 1;
         if (barrier < 2 * STAGES + (SPLIT_K > 1)) full(static_cast<tl::uint32_t>(barrier)).init(arrivals);
       }
@@ -434,7 +549,7 @@ struct MatmulSm90 {
       tl::sm90::cluster_meet();
     else
       __syncthreads();
-    constexpr bool kMovesRegisters = MATH_GROUPS > 1 && kRowBlocks * kRegisters > 64;
+    constexpr bool kMovesRegisters = MATH_GROUPS > 1 && kRowBlocks * kRegisters > (kLoadsA ? 32 : 64);
     if (__builtin_expect(warp < 4, 1)) {
       if constexpr (kMovesRegisters) tl::sm90::give_registers<40>();
       if (lane == 0) {

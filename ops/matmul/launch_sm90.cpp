@@ -39,9 +39,10 @@ TensorMap operand_map(const Sm90Operand& operand, std::int64_t k, std::int64_t b
                  operand.batch_stride != 0 ? batches : 1};
   map.strides_bytes = {operand.pitch * size,
                        operand.batch_stride != 0 ? operand.batch_stride * size : operand.pitch * size};
-  map.box = {static_cast<std::int32_t>(block_k), static_cast<std::int32_t>(operand.is_mn ? block_k : block / sharers),
-             1};
-  map.swizzle = TensorMapSwizzle::b128;
+  // Panels of 8-bit elements hold 64 of m, as the products' 64 rows do.
+  const std::int64_t inner = operand.is_mn ? std::min<std::int64_t>(block_k, 64) : block_k;
+  map.box = {static_cast<std::int32_t>(inner), static_cast<std::int32_t>(operand.is_mn ? block_k : block / sharers), 1};
+  map.swizzle = inner * size == kRowBytes ? TensorMapSwizzle::b128 : TensorMapSwizzle::b64;
   return map;
 }
 
@@ -57,7 +58,9 @@ TensorMap out_map(const Sm90Call& call, int tensor, DType dtype, const Sm90Tilin
   map.extents = {call.transposed ? call.m : call.n, call.transposed ? call.n : call.m, call.batches};
   const std::int64_t line = pitch > 0 ? pitch : ceil_div(map.extents[0] * size, 16) * 16;
   map.strides_bytes = {line, call.out_strides[2] != 0 ? call.out_strides[2] * size : line};
-  map.box = {static_cast<std::int32_t>(inner), static_cast<std::int32_t>(call.transposed ? columns : 64), 1};
+  const int lines =
+      call.transposed ? ops::MatmulSm90Places::lines_at_once(static_cast<int>(columns), static_cast<int>(size)) : 64;
+  map.box = {static_cast<std::int32_t>(inner), lines, 1};
   map.swizzle = inner * size == kRowBytes ? TensorMapSwizzle::b128 : TensorMapSwizzle::none;
   return map;
 }

@@ -68,7 +68,9 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
       kL2BytesPerClock;
   const double adding = call.adds_row ? as_double(tile.m * tile.n) / kAddendsPerClock : 0;
   const double storing = 600 + as_double(tile.m * tile.n * out_bytes) / kStoreBytesPerClock + adding;
-  const double multiplying = k_blocks * std::max({products, reading, loading}) * 1.04;
+  double multiplying = k_blocks * std::max({products, reading, loading}) * 1.04;
+  // An operand in registers is read while another group's product runs, if there is one.
+  if (tile.tile_each != 0 && call.a.is_mn && itemsize_bytes(call.a.dtype) != 2) multiplying *= 1.15;
   double total =
       tile.tile_each != 0 ? rounds * std::max(multiplying, 0.8 * storing) + storing : rounds * (multiplying + storing);
   if (tile.split_k > 1) total += kExchange * std::sqrt(static_cast<double>(tile.split_k - 1));

@@ -65,6 +65,33 @@ TEST(MatmulSm90Call, ANarrowProductCopiesItsSmallOperandAlone) {
   EXPECT_FALSE(linear_call({bf16({16, kIn}, {kPitch, 1}), stored}, Sm90Form::narrow).has_value());
 }
 
+/// tf32, fp8 and i8: one operand may lie along m or n, and is the first, whose product is transposed if that was b.
+TEST(MatmulSm90Call, OneNarrowTypeOperandAcrossKIsReadAsItLies) {
+  constexpr std::int64_t kRows = 512, kOut = 1024, kIn = 768;
+  for (const DType dtype : {DType::f32, DType::fp8e4m3, DType::i8}) {
+    const Attributes attributes = dtype == DType::f32 ? Attributes{{"precision", std::string("tf32")}} : Attributes{};
+    const auto call_of = [&](bool x_across, bool weight_across) {
+      TensorView x = shaped(dtype, {kRows, kIn}), weight = shaped(dtype, {kOut, kIn});
+      if (x_across) x.strides = {1, kRows};
+      if (weight_across) weight.strides = {1, kOut};
+      return linear_call({x, weight}, Sm90Form::wide, attributes).value();
+    };
+    const auto copies = [](const Sm90Call& call) { return (call.a.workspace >= 0) + (call.b.workspace >= 0); };
+    SCOPED_TRACE(name(dtype));
+    for (const bool x_across : {false, true})
+      for (const bool weight_across : {false, true}) {
+        const Sm90Call call = call_of(x_across, weight_across);
+        EXPECT_EQ(call.transposed, weight_across);
+        EXPECT_EQ(call.m, weight_across ? kOut : kRows);
+        EXPECT_EQ(call.a.is_mn, x_across || weight_across);
+        EXPECT_FALSE(call.b.is_mn);
+        // Of two the smaller, x, is copied.
+        EXPECT_EQ(copies(call), x_across && weight_across ? 1 : 0);
+        EXPECT_EQ(call.a.workspace, -1);
+      }
+  }
+}
+
 TEST(MatmulSm90Call, NothingIsCopiedWhereProcessorsAreToBeLeftAlone) {
   const std::vector<TensorView> inputs{bf16({4096, 4093}), bf16({4096, 4093})};
   EXPECT_TRUE(linear_call(inputs, Sm90Form::wide).has_value());

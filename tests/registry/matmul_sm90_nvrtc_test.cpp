@@ -57,6 +57,19 @@ std::vector<Case> cases() {
   all.push_back({"addend", "sm90_with_addend", DType::bf16, DType::bf16, {1024, 512}, {512, 1024}, false, false, true});
   all.push_back({"narrow", "sm90_narrow", DType::bf16, DType::bf16, {16, 512}, {512, 1024}, false, true, true});
   all.push_back({"narrow_n", "sm90_narrow", DType::bf16, DType::f32, {1024, 512}, {512, 16}, false, true, true});
+  // Operands that lie along m or n and are loaded to registers.
+  const auto loads = [&](const std::string& name, DType dtype, DType out) {
+    all.push_back({name + "NN", "sm90", dtype, out, {1024, 512}, {512, 1024}, false, false, false});
+    all.push_back({name + "TT", "sm90", dtype, out, {1024, 512}, {512, 1024}, true, true, false});
+    all.push_back({name + "TT_odd_out", "sm90", dtype, out, {1024, 512}, {512, 1023}, true, true, false});
+    all.push_back({name + "NN_addend", "sm90_with_addend", dtype, out, {1024, 512}, {512, 1024}, false, false, true});
+    all.push_back({name + "TT_addend", "sm90_with_addend", dtype, out, {1024, 512}, {512, 1024}, true, true, true});
+    all.push_back({name + "NN_narrow", "sm90_narrow", dtype, out, {16, 512}, {512, 1024}, false, false, true});
+    all.push_back({name + "TT_narrow_n", "sm90_narrow", dtype, out, {1024, 512}, {512, 16}, true, true, true});
+  };
+  loads("tf32", DType::f32, DType::f32);
+  loads("fp8", DType::fp8e4m3, DType::bf16);
+  loads("i8", DType::i8, DType::i32);
   return all;
 }
 
@@ -75,7 +88,7 @@ TEST_P(MatmulSm90Configs, CompileWithoutSpilling) {
   const Attributes attributes = {{"alpha", 1.0},
                                  {"beta", 1.0},
                                  {"out_dtype", c.out},
-                                 {"precision", std::string("ieee")},
+                                 {"precision", std::string(c.dtype == DType::f32 ? "tf32" : "ieee")},
                                  {"num_sms", std::int64_t{0}}};
   const OpCall call{inputs, std::span(&out, 1), attributes};
   const auto serving = std::find_if(spec.variants.begin(), spec.variants.end(),

@@ -1,4 +1,4 @@
-// Matrix products of a warpgroup from shared memory: every width, dtype and order of operands.
+// Matrix products of a warpgroup: every width, dtype and order of operands, and the first one from registers.
 
 #include <cstdint>
 #include <cstring>
@@ -35,24 +35,37 @@ KILN_DEVICE void put_lines(uint32_t address, const uint4* from, int lines) {
     put_shared(address + i / 8 * kLineBytes + ((i % 8 ^ i / 8 % 8) << 4), from[i]);
 }
 
-template <typename A, typename B, bool A_MN, bool B_MN>
+// With LOADED the first operand comes from memory to registers, as the instruction deals it out.
+template <typename A, typename B, bool A_MN, bool B_MN, bool LOADED>
 struct Operands {
   static constexpr Major kA = A_MN ? Major::mn : Major::k, kB = B_MN ? Major::mn : Major::k;
   static constexpr int kPanelBytes = kLineBytes / static_cast<int>(sizeof(A)) * kLineBytes;
   uint32_t a, b;
+  uint32_t words[kLineBytes / 32][4];
+
+  KILN_DEVICE void load(const uint32_t* from) {
+    KILN_UNROLL for (int i = 0; i < kLineBytes / 32 * 4; ++i) {
+      const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + i % 2 * 8;
+      words[i / 4][i % 4] = from[row * 32 + i / 4 * 8 + i % 4 / 2 * 4 + threadIdx.x % 4];
+    }
+  }
 
   template <int N, typename Sum>
   KILN_DEVICE void multiply(Sum (&d)[N], bool accumulate) const {
     const uint64_t first = operand_descriptor(a, kPanelBytes), second = operand_descriptor(b, kPanelBytes);
-    KILN_UNROLL for (int step = 0; step < kLineBytes / 32; ++step)
+    KILN_UNROLL for (int step = 0; step < kLineBytes / 32; ++step) {
+      if constexpr (LOADED)
+        product<A, B>(d, words[step], second + step * kStepBytes<B, kB> / 16, accumulate || step > 0);
+      else
         product<A, B, kA, kB>(d, first + step * kStepBytes<A, kA> / 16, second + step * kStepBytes<B, kB> / 16,
                               accumulate || step > 0);
+    }
   }
 };
 
 // The next N columns' product. `start` and `out` have what the first thread holds of each register, then the second.
 template <int N, typename Operands, typename Sum>
-KILN_DEVICE void multiply_columns(Operands operands, const Sum*& start, Sum*& out, bool accumulate) {
+KILN_DEVICE void multiply_columns(const Operands& operands, const Sum*& start, Sum*& out, bool accumulate) {
   Sum d[N / 2];
   KILN_UNROLL for (int r = 0; r < N / 2; ++r) d[r] = start[r * kNumThreads];
   keep_registers(d);
@@ -69,11 +82,14 @@ KILN_DEVICE void multiply_columns(Operands operands, const Sum*& start, Sum*& ou
 
 // Of 128 bytes of k, for each of WIDTHS, the first so many columns of b. The first block's products replace what
 // registers hold, the second's are added.
-template <typename A, typename B, typename Sum, bool A_MN, bool B_MN, int... WIDTHS>
+template <typename A, typename B, typename Sum, bool A_MN, bool B_MN, bool LOADED, int... WIDTHS>
 KILN_KERNEL void widths(const uint4* a, const uint4* b, const Sum* start, Sum* out, int64_t a_lines, int64_t b_lines) {
   __shared__ __align__(1024) unsigned char shared[(64 + 256) * kLineBytes];
-  const Operands<A, B, A_MN, B_MN> operands{shared_address(shared), shared_address(shared + 64 * kLineBytes)};
-  put_lines(operands.a, a, a_lines);
+  Operands<A, B, A_MN, B_MN, LOADED> operands{shared_address(shared), shared_address(shared + 64 * kLineBytes)};
+  if constexpr (LOADED)
+    operands.load(reinterpret_cast<const uint32_t*>(a));
+  else
+    put_lines(operands.a, a, a_lines);
   put_lines(operands.b, b, b_lines);
   writes_ready();
   __syncthreads();
@@ -87,7 +103,7 @@ KILN_KERNEL void widths(const uint4* a, const uint4* b, const Sum* start, Sum* o
 template <typename T, int N>
 KILN_KERNEL void groups(const uint4* a, const uint4* b, float* out) {
   __shared__ __align__(1024) unsigned char shared[(64 + 2 * N) * kLineBytes];
-  Operands<T, T, false, false> operands{shared_address(shared), shared_address(shared + 64 * kLineBytes)};
+  Operands<T, T, false, false, false> operands{shared_address(shared), shared_address(shared + 64 * kLineBytes)};
   put_lines(operands.a, a, 64);
   put_lines(operands.b, b, 2 * N);
   writes_ready();
@@ -112,24 +128,28 @@ KILN_KERNEL void groups(const uint4* a, const uint4* b, float* out) {
 
 struct Combination {
   DType a, b;
-  bool a_mn, b_mn;
+  bool a_mn = false, b_mn = false, a_loaded = false;
 };
 
 std::vector<Combination> all_combinations() {
-  std::vector<Combination> all{{DType::f32, DType::f32, false, false}, {DType::i8, DType::i8, false, false}};
+  std::vector<Combination> all;
   for (const DType dtype : {DType::f16, DType::bf16})
     for (const bool a_mn : {false, true})
       for (const bool b_mn : {false, true}) all.push_back({dtype, dtype, a_mn, b_mn});
-  for (const DType a : {DType::fp8e4m3, DType::fp8e5m2})
-    for (const DType b : {DType::fp8e4m3, DType::fp8e5m2}) all.push_back({a, b, false, false});
+  for (const bool a_loaded : {false, true}) {
+    for (const DType dtype : {DType::f32, DType::i8}) all.push_back({dtype, dtype, false, false, a_loaded});
+    for (const DType a : {DType::fp8e4m3, DType::fp8e5m2})
+      for (const DType b : {DType::fp8e4m3, DType::fp8e5m2}) all.push_back({a, b, false, false, a_loaded});
+  }
   return all;
 }
 
 TextKernel widths_kernel(const Combination& which) {
-  TextKernel made{"tests/tl/sm90_wgmma.hpp",
-                  kText,
-                  "products::widths",
-                  {which.a, which.b, which.a == DType::i8 ? DType::i32 : DType::f32, which.a_mn, which.b_mn}};
+  TextKernel made{
+      "tests/tl/sm90_wgmma.hpp",
+      kText,
+      "products::widths",
+      {which.a, which.b, which.a == DType::i8 ? DType::i32 : DType::f32, which.a_mn, which.b_mn, which.a_loaded}};
   for (const std::int64_t width : kWidths) made.arguments.emplace_back(width);
   return made;
 }
@@ -228,8 +248,11 @@ void expect_products(const Combination& which, const Operand& a, const Operand& 
 
 TEST_F(Sm90Wgmma, MultipliesEveryWidthAndTypeAndOrder) {
   for (const Combination& which : all_combinations()) {
-    SCOPED_TRACE(::testing::Message() << name(which.a) << (which.a_mn ? " along m, " : " along k, ") << name(which.b)
-                                      << (which.b_mn ? " along n" : " along k"));
+    SCOPED_TRACE(::testing::Message() << name(which.a)
+                                      << (which.a_loaded ? " in registers, "
+                                          : which.a_mn   ? " along m, "
+                                                         : " along k, ")
+                                      << name(which.b) << (which.b_mn ? " along n" : " along k"));
     const Operand a = random_operand(which.a, which.a_mn, kRows), b = random_operand(which.b, which.b_mn, kMostColumns);
     if (which.a == DType::i8)
       expect_products<std::int32_t>(which, a, b, random_);

@@ -3,8 +3,8 @@
 #include "compiler/tl/cuda/sm90/shared_memory.hpp"
 #include "compiler/tl/number.hpp"
 
-// Matrix products of a warpgroup (PTX: wgmma): d[64, N] (+)= a[64, K] @ b[K, N] with both operands in shared memory, K
-// of 32 bytes, d in the registers of 128 threads.
+// Matrix products of a warpgroup (PTX: wgmma): d[64, N] (+)= a[64, K] @ b[K, N] K of 32 bytes: b in shared memory, a
+// there or in the registers of 128 threads, d in these.
 
 namespace kiln::tl::sm90 {
 
@@ -92,19 +92,37 @@ KILN_DEVICE void keep_registers(Accumulator (&d)[kCount]) {
 #define KILN_DATA_48(c, i) KILN_DATA_32(c, i), KILN_DATA_16(c, i + 32)
 #define KILN_DATA_96(c, i) KILN_DATA_64(c, i), KILN_DATA_32(c, i + 64)
 
-#define KILN_PRODUCT(n, kind, names, outputs, a_name, b_name, add_name, end, ...)                                  \
+// Where a comes from: described in shared memory, or this thread's four registers of it.
+#define KILN_DESCRIBED() "l"(a)
+#define KILN_LOADED() "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+
+#define KILN_PRODUCT(n, kind, names, outputs, a_name, a_data, b_name, add_name, end, ...)                          \
   asm volatile("{\n .reg .pred add;\n setp.ne.b32 add, " add_name                                                  \
                ", 0;\n"                                                                                            \
                " wgmma.mma_async.sync.aligned.m64n" #n kind " {" names "}, " a_name ", " b_name ", add" end ";\n}" \
                : outputs                                                                                           \
-               : "l"(a), "l"(b), "r"(static_cast<int>(accumulate))__VA_ARGS__)
+               : a_data(), "l"(b), "r"(static_cast<int>(accumulate))__VA_ARGS__)
 
 // Signs of the operands (1: as they are), and for 16-bit types whether each is mn.
-#define KILN_HALF_PRODUCT(n, kind, names, data, a_name, b_name, add_name, a_mn, b_mn)                           \
-  KILN_PRODUCT(n, "k16.f32." kind, names, data("+f", 0), a_name, b_name, add_name, ", 1, 1, " a_mn ", " b_mn, , \
-               "n"(kMajorA == Major::mn), "n"(kMajorB == Major::mn))
-#define KILN_FLOAT_PRODUCT(n, kind, names, data, a_name, b_name, add_name) \
-  KILN_PRODUCT(n, kind, names, data("+f", 0), a_name, b_name, add_name, ", 1, 1")
+#define KILN_HALF_PRODUCT(n, kind, names, data, a_name, b_name, add_name, a_mn, b_mn)              \
+  KILN_PRODUCT(n, "k16.f32." kind, names, data("+f", 0), a_name, KILN_DESCRIBED, b_name, add_name, \
+               ", 1, 1, " a_mn ", " b_mn, , "n"(kMajorA == Major::mn), "n"(kMajorB == Major::mn))
+#define KILN_FLOAT_PRODUCT(n, kind, names, data, a_name, a_data, b_name, add_name) \
+  KILN_PRODUCT(n, kind, names, data("+f", 0), a_name, a_data, b_name, add_name, ", 1, 1")
+
+#define KILN_K_MAJOR_PRODUCT(n, data, a_name, a_data, b_name, add_name)                                    \
+  if constexpr (is_same<A, float>)                                                                         \
+    KILN_FLOAT_PRODUCT(n, "k8.f32.tf32.tf32", KILN_NAMES_##n, data, a_name, a_data, b_name, add_name);     \
+  else if constexpr (is_same<A, int8_t>)                                                                   \
+    KILN_PRODUCT(n, "k32.s32.s8.s8", KILN_NAMES_##n, data("+r", 0), a_name, a_data, b_name, add_name, ""); \
+  else if constexpr (is_same<A, float8e4m3> && is_same<B, float8e4m3>)                                     \
+    KILN_FLOAT_PRODUCT(n, "k32.f32.e4m3.e4m3", KILN_NAMES_##n, data, a_name, a_data, b_name, add_name);    \
+  else if constexpr (is_same<A, float8e4m3>)                                                               \
+    KILN_FLOAT_PRODUCT(n, "k32.f32.e4m3.e5m2", KILN_NAMES_##n, data, a_name, a_data, b_name, add_name);    \
+  else if constexpr (is_same<B, float8e4m3>)                                                               \
+    KILN_FLOAT_PRODUCT(n, "k32.f32.e5m2.e4m3", KILN_NAMES_##n, data, a_name, a_data, b_name, add_name);    \
+  else                                                                                                     \
+    KILN_FLOAT_PRODUCT(n, "k32.f32.e5m2.e5m2", KILN_NAMES_##n, data, a_name, a_data, b_name, add_name)
 
 #define KILN_PRODUCTS(n, data, a_name, b_name, add_name, a_mn, b_mn)                                                 \
   template <typename A, typename B, Major kMajorA, Major kMajorB, typename Accumulator>                              \
@@ -114,18 +132,14 @@ KILN_DEVICE void keep_registers(Accumulator (&d)[kCount]) {
       KILN_HALF_PRODUCT(n, "bf16.bf16", KILN_NAMES_##n, data, a_name, b_name, add_name, a_mn, b_mn);                 \
     else if constexpr (is_same<A, float16>)                                                                          \
       KILN_HALF_PRODUCT(n, "f16.f16", KILN_NAMES_##n, data, a_name, b_name, add_name, a_mn, b_mn);                   \
-    else if constexpr (is_same<A, float>)                                                                            \
-      KILN_FLOAT_PRODUCT(n, "k8.f32.tf32.tf32", KILN_NAMES_##n, data, a_name, b_name, add_name);                     \
-    else if constexpr (is_same<A, int8_t>)                                                                           \
-      KILN_PRODUCT(n, "k32.s32.s8.s8", KILN_NAMES_##n, data("+r", 0), a_name, b_name, add_name, "");                 \
-    else if constexpr (is_same<A, float8e4m3> && is_same<B, float8e4m3>)                                             \
-      KILN_FLOAT_PRODUCT(n, "k32.f32.e4m3.e4m3", KILN_NAMES_##n, data, a_name, b_name, add_name);                    \
-    else if constexpr (is_same<A, float8e4m3>)                                                                       \
-      KILN_FLOAT_PRODUCT(n, "k32.f32.e4m3.e5m2", KILN_NAMES_##n, data, a_name, b_name, add_name);                    \
-    else if constexpr (is_same<B, float8e4m3>)                                                                       \
-      KILN_FLOAT_PRODUCT(n, "k32.f32.e5m2.e4m3", KILN_NAMES_##n, data, a_name, b_name, add_name);                    \
     else                                                                                                             \
-      KILN_FLOAT_PRODUCT(n, "k32.f32.e5m2.e5m2", KILN_NAMES_##n, data, a_name, b_name, add_name);                    \
+      KILN_K_MAJOR_PRODUCT(n, data, a_name, KILN_DESCRIBED, b_name, add_name);                                       \
+  }
+#define KILN_LOADED_PRODUCTS(n, data, a_0, a_1, a_2, a_3, b_name, add_name)                               \
+  template <typename A, typename B, typename Accumulator>                                                 \
+  KILN_DEVICE void product(Accumulator(&d)[n / 2], const uint32_t(&a)[4], uint64_t b, bool accumulate) {  \
+    static_assert(sizeof(A) != 2, "16-bit operands need no registers: they may be mn");                   \
+    KILN_K_MAJOR_PRODUCT(n, data, "{" a_0 ", " a_1 ", " a_2 ", " a_3 "}", KILN_LOADED, b_name, add_name); \
   }
 
 /// d (+)= a @ b for the calling warpgroup: one instruction, issued and not awaited. d[4 * j + 2 * h + e] of thread t of
@@ -139,10 +153,24 @@ KILN_PRODUCTS(128, KILN_DATA_64, "%64", "%65", "%66", "%67", "%68")
 KILN_PRODUCTS(192, KILN_DATA_96, "%96", "%97", "%98", "%99", "%100")
 KILN_PRODUCTS(256, KILN_DATA_128, "%128", "%129", "%130", "%131", "%132")
 
+/// The same with a in registers (see Fragment), which may change once the product has been waited for.
+KILN_LOADED_PRODUCTS(8, KILN_DATA_4, "%4", "%5", "%6", "%7", "%8", "%9")
+KILN_LOADED_PRODUCTS(16, KILN_DATA_8, "%8", "%9", "%10", "%11", "%12", "%13")
+KILN_LOADED_PRODUCTS(32, KILN_DATA_16, "%16", "%17", "%18", "%19", "%20", "%21")
+KILN_LOADED_PRODUCTS(64, KILN_DATA_32, "%32", "%33", "%34", "%35", "%36", "%37")
+KILN_LOADED_PRODUCTS(96, KILN_DATA_48, "%48", "%49", "%50", "%51", "%52", "%53")
+KILN_LOADED_PRODUCTS(128, KILN_DATA_64, "%64", "%65", "%66", "%67", "%68", "%69")
+KILN_LOADED_PRODUCTS(192, KILN_DATA_96, "%96", "%97", "%98", "%99", "%100", "%101")
+KILN_LOADED_PRODUCTS(256, KILN_DATA_128, "%128", "%129", "%130", "%131", "%132", "%133")
+
+#undef KILN_LOADED_PRODUCTS
 #undef KILN_PRODUCTS
+#undef KILN_K_MAJOR_PRODUCT
 #undef KILN_FLOAT_PRODUCT
 #undef KILN_HALF_PRODUCT
 #undef KILN_PRODUCT
+#undef KILN_DESCRIBED
+#undef KILN_LOADED
 #undef KILN_NAMES_8
 #undef KILN_NAMES_16
 #undef KILN_NAMES_32
