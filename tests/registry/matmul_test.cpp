@@ -39,6 +39,21 @@ class Matmul : public testing::DevicesTest {
     for (float& value : values) value = static_cast<float>(static_cast<int>(random_() % 5) - 2);
     return values;
   }
+  /// `count` configs of the variant that multiplies a (m x k) and b (k x n).
+  std::vector<Config> some_configs(const Tensor& a, const Tensor& b, Attributes attributes, int count) {
+    const OpSpec& spec = Registry::process().get("matmul");
+    const Device device = a.device();
+    const std::vector<TensorView> inputs = {a, b};
+    const Tensor out = make_f32(Dims{a.shape()[0], b.shape()[1]}, {}, device);
+    for (const AttributeSpec& attribute : spec.attributes)
+      if (attributes.find(attribute.name) == nullptr) attributes.set(attribute.name, attribute.fallback);
+    const OpCall call{inputs, std::span(&out.view(), 1), attributes};
+    const std::vector<Config> all =
+        choose(spec, call, target_of(device), nullptr).variant->space(target_of(device)).enumerate();
+    std::vector<Config> configs;
+    while (static_cast<int>(configs.size()) < count) configs.push_back(all[random_() % all.size()]);
+    return configs;
+  }
 };
 
 Tensor cast_to(const Tensor& x, DType dtype) {
@@ -105,24 +120,47 @@ TEST_F(Matmul, EveryTileAndSplitIsExactOnWholeNumbers) {
         const Tensor a = cast_to(make_f32({kM, kK}, a_values, device), dtype);
         const Tensor b = cast_to(make_f32({kK, kN}, b_values, device), dtype);
         const Attributes attributes = {{"out_dtype", DType::f32}, {"precision", std::string(precision)}};
-        const Choice choice = [&] {
-          const OpSpec& spec = Registry::process().get("matmul");
-          const std::vector<TensorView> inputs = {a, b};
-          const Tensor out = make_f32(Dims{kM, kN}, {}, device);
-          Attributes complete = attributes;
-          for (const AttributeSpec& attribute : spec.attributes)
-            if (complete.find(attribute.name) == nullptr) complete.set(attribute.name, attribute.fallback);
-          const OpCall call{inputs, std::span(&out.view(), 1), complete};
-          return choose(spec, call, target_of(device), nullptr);
-        }();
-        const std::vector<Config> configs = choice.variant->space(target_of(device)).enumerate();
-        for (int i = 0; i < 6; ++i) {
-          const Config& config = configs[random_() % configs.size()];
+        for (const Config& config : some_configs(a, b, attributes, 6)) {
           const std::vector<float> got = read_f32(dispatch_gpu_op("matmul", {a, b}, attributes, {.config = &config}));
           for (std::size_t j = 0; j < got.size(); ++j)
             ASSERT_EQ(got[j], exact[j]) << name(dtype) << " " << precision << " " << to_string(config) << " element "
                                         << j << " on " << to_string(device);
         }
+      }
+}
+
+/// Rows are whole multiples of 16 bytes in either order, so that none is copied but where both operands lie across k.
+TEST_F(Matmul, EveryOrderOfOperandsIsExactOnWholeNumbers) {
+  constexpr std::int64_t kN = 272, kK = 400;
+  for (const Device device : devices_)
+    for (const std::int64_t m : {208, 16})
+      for (const DType dtype : {DType::f32, DType::bf16, DType::fp8e4m3, DType::i8}) {
+        if (m == 16 && !device.is_cuda()) continue;  // a variant of its own on GPUs alone
+        const std::vector<float> a_values = small_integers(m * kK), b_values = small_integers(kK * kN);
+        const std::vector<double> exact = product(a_values, b_values, m, kN);
+        const auto stored = [&](const std::vector<float>& values, std::int64_t rows, bool transposed) {
+          const std::int64_t columns = static_cast<std::int64_t>(values.size()) / rows;
+          if (!transposed) return cast_to(make_f32({rows, columns}, values, device), dtype);
+          std::vector<float> turned(values.size());
+          for (std::size_t i = 0; i < values.size(); ++i)
+            turned[i % static_cast<std::size_t>(columns) * static_cast<std::size_t>(rows) +
+                   i / static_cast<std::size_t>(columns)] = values[i];
+          return view_of(cast_to(make_f32({columns, rows}, turned, device), dtype), {rows, columns}, {1, rows});
+        };
+        const Attributes attributes = {{"out_dtype", DType::f32},
+                                       {"precision", std::string(dtype == DType::f32 ? "tf32" : "ieee")}};
+        for (const bool a_transposed : {false, true})
+          for (const bool b_transposed : {false, true}) {
+            const Tensor a = stored(a_values, m, a_transposed), b = stored(b_values, kK, b_transposed);
+            for (const Config& config : some_configs(a, b, attributes, device.is_cuda() ? 3 : 1)) {
+              const std::vector<float> got =
+                  read_f32(dispatch_gpu_op("matmul", {a, b}, attributes, {.config = &config}));
+              for (std::size_t i = 0; i < got.size(); ++i)
+                ASSERT_EQ(got[i], exact[i])
+                    << name(dtype) << (a_transposed ? " T" : " N") << (b_transposed ? "T " : "N ") << to_string(config)
+                    << " element " << i << " on " << to_string(device);
+            }
+          }
       }
 }
 

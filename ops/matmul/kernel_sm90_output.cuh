@@ -1,0 +1,244 @@
+#pragma once
+
+#include "compiler/tl/cast.hpp"
+#include "compiler/tl/cuda/sm90/fragment.hpp"
+#include "compiler/tl/cuda/sm90/tensor_map.hpp"
+#include "compiler/tl/cuda/sm90/warpgroup.hpp"
+#include "ops/matmul/functors.hpp"
+#include "ops/matmul/iteration_sm90.hpp"
+
+namespace kiln::ops {
+
+using tl::sm90::TensorMap;
+
+/// What becomes of a math group's part of a product in kernel_sm90.cuh: the epilogue, and the way to memory by buffers
+/// in shared memory, which start STORES bytes into it; rows of addends start at ADDENDS. COLUMNS: of a tile that one
+/// block stores. ROW_BLOCKS: of 64 rows, of a group. LoadedT: the type of a first operand that is loaded to registers,
+/// else void.
+template <typename OutT, typename AddendT, typename Accumulator, typename EpilogueT, typename LoadedT, int STORES,
+          int ADDENDS, int BLOCK_N, int COLUMNS, int ROW_BLOCKS, bool TRANSPOSED, bool MAPPED_OUT>
+struct MatmulSm90Output {
+  using Compute = typename EpilogueT::Compute;
+  static constexpr bool kLoadsA = !tl::is_same<LoadedT, void>;
+  static constexpr int kRowBytes = MatmulSm90Places::kRowBytes;
+  static constexpr int kAddendRowBytes = BLOCK_N * 4;
+  static constexpr int kOutBytes = static_cast<int>(sizeof(OutT));
+  /// Rows of the product that a thread has are so far apart.
+  static constexpr int kHalfRows = kLoadsA ? 1 : 8;
+
+  tl::uint32_t shared;  ///< see shared_address
+  const TensorMap& out_map;
+  OutT* out;
+  const AddendT* addend;
+  EpilogueT epilogue;
+  const MatmulSm90Iteration& it;
+
+  struct Tile {
+    int row, column, batch;
+  };
+
+  /// What the epilogue adds to an element of the product; a row of it depends on out's column alone, which is the
+  /// product's row where that is transposed.
+  KILN_DEVICE Compute addend_at(int row, int column, int batch) const {
+    if constexpr (EpilogueT::kAddend == kNoAddend) {
+      return Compute{};
+    } else {
+      constexpr bool kAnyRow = EpilogueT::kAddend != kRowAddend || TRANSPOSED;
+      constexpr bool kAnyColumn = EpilogueT::kAddend != kRowAddend || !TRANSPOSED;
+      if ((kAnyRow && row >= it.m) || (kAnyColumn && column >= it.n)) return Compute{};
+      return tl::cast<Compute>(addend[batch * it.addend_strides[2] + (kAnyRow ? row * it.addend_strides[0] : 0) +
+                                      (kAnyColumn ? column * it.addend_strides[1] : 0)]);
+    }
+  }
+  KILN_DEVICE Compute finished(Accumulator product, Compute addend) const {
+    if constexpr (EpilogueT::kAddend == kNoAddend)
+      return epilogue.apply(tl::cast<Compute>(product));
+    else
+      return epilogue.apply(tl::cast<Compute>(product), addend);
+  }
+  /// Whether a row of addends waits in shared memory: from the L2 it would come too late for each part of the output.
+  static constexpr bool kStagesAddends = EpilogueT::kAddend == kRowAddend && !TRANSPOSED;
+
+  KILN_DEVICE tl::uint32_t addend_row(int group) const {
+    return shared + static_cast<tl::uint32_t>(ADDENDS + group * kAddendRowBytes);
+  }
+  KILN_DEVICE void stage_addends(Tile tile, int group, int thread) const {
+    if constexpr (kStagesAddends)
+      KILN_UNROLL for (int x = 0; x < COLUMNS; x += tl::sm90::kWarpgroupThreads) if (x + thread < COLUMNS)
+          tl::sm90::put_shared(addend_row(group) + static_cast<tl::uint32_t>(x + thread) * 4,
+                               addend_at(tile.row, tile.column + x + thread, tile.batch));
+  }
+
+  /// Whether a thread has the addends of its rows in registers from the start of a tile, for the same reason: where
+  /// they depend on the product's row.
+  static constexpr bool kHoldsAddends = EpilogueT::kAddend == kRowAddend && TRANSPOSED && kLoadsA;
+  using RowAddends = Compute[2];
+  KILN_DEVICE void hold_addends(Tile tile, int thread, RowAddends (&held)[ROW_BLOCKS]) const {
+    if constexpr (kHoldsAddends)
+      KILN_UNROLL for (int i = 0; i < 2 * ROW_BLOCKS; ++i) held[i / 2][i % 2] =
+          addend_at(tile.row + i / 2 * 64 + row_of(thread) + i % 2 * kHalfRows, tile.column, tile.batch);
+  }
+
+  /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes; of lines of 128 bytes the
+  /// chunks change places as the copy engine's swizzle has them.
+  template <int kLineBytes>
+  KILN_DEVICE static int place(int line, int inner) {
+    const int byte = inner * kOutBytes;
+    return line * kLineBytes + (kLineBytes == kRowBytes ? byte ^ ((line & 7) << 4) : byte);
+  }
+
+  /// The first of the rows of the product that a thread has, in each row block; the other is kHalfRows further.
+  KILN_DEVICE static int row_of(int thread) {
+    if constexpr (kLoadsA)
+      return tl::sm90::Fragment<LoadedT>::row(thread);
+    else
+      return thread / 32 * 16 + thread % 32 / 4;
+  }
+
+  /// 64 rows x COLUMNS of the product, from `tile` on.
+  template <int kCount>
+  KILN_DEVICE void store(const Accumulator (&d)[kCount], const RowAddends& held, Tile tile, int group, int thread,
+                         int& buffer) const {
+    if constexpr (TRANSPOSED)
+      store_transposed(d, held, tile, group, thread, buffer);
+    else
+      store_rows(d, tile, group, thread, buffer);
+  }
+
+  /// What is added to rows y and y + kHalfRows, columns x and x + 1 of a tile.
+  KILN_DEVICE void addends_at(Tile tile, int y, int x, int group, Compute (&add)[2][2]) const {
+    if constexpr (kStagesAddends) {
+      tl::sm90::get_shared_pair(addend_row(group) + static_cast<tl::uint32_t>(x) * 4, add[0]);
+      KILN_UNROLL for (int i = 0; i < 2; ++i) add[1][i] = add[0][i];
+    } else {
+      KILN_UNROLL for (int half = 0; half < 2; ++half) KILN_UNROLL for (int i = 0; i < 2; ++i) add[half][i] =
+          addend_at(tile.row + y + kHalfRows * half, tile.column + x + i, tile.batch);
+    }
+  }
+
+  /// The row whose address this thread gives for put_matrices.
+  KILN_DEVICE static int matrix_row(int thread) {
+    if constexpr (kLoadsA)
+      return row_of(thread / 32 * 32 + thread % 8 * 4) + thread % 16 / 8;
+    else
+      return thread / 32 * 16 + thread % 32 % 16;
+  }
+
+  template <int kCount>
+  KILN_DEVICE void store_rows(const Accumulator (&d)[kCount], Tile tile, int group, int thread, int& buffer) const {
+    constexpr int kAcross = COLUMNS * kOutBytes < kRowBytes ? COLUMNS : kRowBytes / kOutBytes;
+    constexpr int kLineBytes = kAcross * kOutBytes;
+    // 16-bit elements leave the registers as matrices of 8 x 8, others as pairs.
+    constexpr bool kMatrices = kOutBytes == 2 && tl::is_same<Compute, float> && kAcross % 16 == 0;
+    const int lane = thread % 32, row = row_of(thread), column = lane % 4 * 2;
+    // Of what this thread writes first; places of the next columns differ in bits that the swizzle leaves to an
+    // exclusive or.
+    const int first_place =
+        kMatrices ? place<kLineBytes>(matrix_row(thread), lane / 16 * 8) : place<kLineBytes>(row, column);
+    // 8 rows further all lies as here, one row further not.
+    const int other_place = place<kLineBytes>(row + 1, column);
+    KILN_UNROLL for (int first = 0; first < COLUMNS; first += kAcross) {
+      const tl::uint32_t lines =
+          shared + static_cast<tl::uint32_t>(STORES + (2 * group + buffer) * MatmulSm90Places::kStoreBytes);
+      if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<1>();
+      tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+      const tl::uint32_t base = lines + static_cast<tl::uint32_t>(first_place);
+      constexpr int kStep = kMatrices ? 16 : 8;
+      KILN_UNROLL for (int x = 0; x < kAcross; x += kStep) {
+        // No more loads at once than there are registers for.
+        if (EpilogueT::kAddend != kNoAddend && !kStagesAddends && x % 32 == 0) asm volatile("" ::: "memory");
+        const tl::uint32_t address = kLineBytes == kRowBytes ? base ^ (x * kOutBytes) : base + x * kOutBytes;
+        Compute values[kStep / 8][2][2];
+        KILN_UNROLL for (int part = 0; part < kStep / 8; ++part) {
+          Compute add[2][2];
+          addends_at(tile, row, first + x + 8 * part + column, group, add);
+          KILN_UNROLL for (int half = 0; half < 2; ++half) KILN_UNROLL for (int i = 0; i < 2; ++i)
+              values[part][half][i] = finished(d[(first + x) / 2 + 4 * part + 2 * half + i], add[half][i]);
+        }
+        if constexpr (kMatrices) {
+          tl::uint32_t matrices[4];
+          KILN_UNROLL for (int i = 0; i < 4; ++i) matrices[i] =
+              tl::narrow_float::f32_pair_to<tl::is_same<OutT, tl::bfloat16>>(values[i / 2][i % 2][0],
+                                                                             values[i / 2][i % 2][1]);
+          tl::sm90::put_matrices(address, matrices);
+        } else {
+          tl::uint32_t other = address + 8 * kLineBytes;
+          if constexpr (kHalfRows == 1)
+            other = kLineBytes == kRowBytes ? (lines + static_cast<tl::uint32_t>(other_place)) ^ (x * kOutBytes)
+                                            : lines + static_cast<tl::uint32_t>(other_place) + x * kOutBytes;
+          tl::sm90::put_pair<OutT>(address, values[0][0][0], values[0][0][1]);
+          tl::sm90::put_pair<OutT>(other, values[0][1][0], values[0][1][1]);
+        }
+      }
+      leave<kAcross, 64, kLineBytes>(lines, tile.column + first, tile.row, tile.batch, it.out_strides[1],
+                                     it.out_strides[0], it.n, it.m, group, thread);
+      buffer ^= 1;
+    }
+  }
+
+  /// Columns of the product are lines of out, in panels of 128 bytes of rows: all of them at once where they fit, or
+  /// some while others leave.
+  template <int kCount>
+  KILN_DEVICE void store_transposed(const Accumulator (&d)[kCount], const RowAddends& held, Tile tile, int group,
+                                    int thread, int& buffer) const {
+    constexpr int kAcross = kRowBytes / kOutBytes < 64 ? kRowBytes / kOutBytes : 64;
+    constexpr int kLineBytes = kAcross * kOutBytes;
+    constexpr int kLines = MatmulSm90Places::lines_at_once(COLUMNS, kOutBytes);
+    constexpr bool kWhole = kLines == COLUMNS;
+    const int row = row_of(thread), column = thread % 4 * 2;
+    KILN_UNROLL for (int begin = 0; begin < COLUMNS; begin += kLines) {
+      const tl::uint32_t panels = shared + static_cast<tl::uint32_t>(STORES + (2 * group + (kWhole ? 0 : buffer)) *
+                                                                                  MatmulSm90Places::kStoreBytes);
+      if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<kWhole ? 0 : 64 / kAcross>();
+      tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+      const auto address_of = [&](int y, int x) {
+        return panels +
+               static_cast<tl::uint32_t>(y / kAcross * kLines * kLineBytes + place<kLineBytes>(x, y % kAcross));
+      };
+      const auto value_of = [&](int r, int y, int x) {
+        if constexpr (kHoldsAddends) return finished(d[r], held[r / 2 % 2]);
+        return finished(d[r], addend_at(tile.row + y, tile.column + begin + x, tile.batch));
+      };
+      KILN_UNROLL for (int r = 0; r < kLines / 2; r += kHalfRows == 1 ? 4 : 1) {
+        if constexpr (kHalfRows == 1) {
+          KILN_UNROLL for (int i = 0; i < 2; ++i) {
+            const int x = r / 4 * 8 + column + i, first = begin / 2 + r + i;
+            tl::sm90::put_pair<OutT>(address_of(row, x), value_of(first, row, x), value_of(first + 2, row + 1, x));
+          }
+        } else {
+          const int x = r / 4 * 8 + column + r % 2, y = row + r / 2 % 2 * kHalfRows;
+          const OutT value = tl::cast<OutT>(value_of(begin / 2 + r, y, x));
+          tl::sm90::put_shared(address_of(y, x), value);
+        }
+      }
+      KILN_UNROLL for (int first = 0; first < 64; first += kAcross) leave<kAcross, kLines, kLineBytes>(
+          panels + first / kAcross * kLines * kLineBytes, tile.row + first, tile.column + begin, tile.batch,
+          it.out_strides[0], it.out_strides[1], it.m, it.n, group, thread);
+      buffer ^= 1;
+    }
+  }
+
+  /// A buffer of kLines lines to out, by the copy engine or by the threads.
+  template <int kAcross, int kLines, int kLineBytes>
+  KILN_DEVICE void leave(tl::uint32_t buffer, int inner, int line, int batch, long long inner_stride,
+                         long long line_stride, long long inner_end, long long line_end, int group, int thread) const {
+    if constexpr (MAPPED_OUT) {
+      tl::sm90::writes_ready();
+      tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+      if (thread == 0) {
+        tl::sm90::store_box(out_map, buffer, inner, line, batch);
+        tl::sm90::end_store_group();
+      }
+    } else {
+      tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+      OutT* const first = out + (batch * it.out_strides[2] + line * line_stride + inner * inner_stride);
+      _Pragma("unroll 8") for (int i = thread; i < kAcross * kLines; i += tl::sm90::kWarpgroupThreads) {
+        const int x = i % kAcross, y = i / kAcross;
+        const OutT value = tl::sm90::get_shared<OutT>(buffer + static_cast<tl::uint32_t>(place<kLineBytes>(y, x)));
+        if (inner + x < inner_end && line + y < line_end) first[y * line_stride + x * inner_stride] = value;
+      }
+    }
+  }
+};
+
+}  // namespace kiln::ops
