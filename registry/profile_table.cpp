@@ -74,6 +74,11 @@ std::string to_string(const ProfileReport& report) {
   if (calls + report.graph_host_time.count > 0) text += format_table(call_rows(report), 2);
   if (!report.ops.empty()) text += '\n' + format_table(op_rows(report), 2);
   if (!report.regions.empty()) text += '\n' + format_table(region_rows(report), 2);
+  if (!report.device_timing.empty()) text += fmt::format("  device times {}\n", report.device_timing);
+  if (report.untimed > 0)
+    text +=
+        fmt::format("  {} on GPUs {} no device time\n", format_count(static_cast<std::int64_t>(report.untimed), "call"),
+                    report.untimed == 1 ? "has" : "have");
   if (report.failed > 0)
     text +=
         fmt::format("  {} failed and {} not counted\n", format_count(static_cast<std::int64_t>(report.failed), "call"),
