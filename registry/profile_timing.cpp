@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <thread>
 
@@ -15,8 +16,8 @@ namespace kiln {
 namespace {
 
 constexpr std::chrono::microseconds kLongestPause(10'000);
-/// How long nothing may come, where other threads go on launching, before the rest counts as lost.
-constexpr std::chrono::seconds kPatience(10);
+/// How long nothing may come before the rest counts as lost: CUPTI gives the kernels of a full queue all at once.
+constexpr std::chrono::seconds kPatience(30);
 
 bool runs_on_gpu(const CallRecord& call) {
   return call.stream.device.is_cuda() && !call.captured;
@@ -44,14 +45,14 @@ std::size_t set_all(std::span<ThreadRecords> threads, const std::vector<LaunchAc
   const auto by_thread = [](const LaunchActivity& a, const LaunchActivity& b) { return a.thread < b.thread; };
   std::size_t missing = 0;
   for (ThreadRecords& thread : threads) {
-    std::size_t missing_of_thread = 0;
-    for (const std::uint32_t name : {static_cast<std::uint32_t>(thread.thread_id), thread.pthread_id}) {
-      LaunchActivity wanted;
-      wanted.thread = name;
-      const auto [first, last] = std::equal_range(launches.begin(), launches.end(), wanted, by_thread);
-      missing_of_thread = set_device_times(thread.calls, {first, last}, is_all);
+    LaunchActivity wanted;
+    wanted.thread = thread.pthread_id;
+    auto range = std::equal_range(launches.begin(), launches.end(), wanted, by_thread);
+    if (range.first == range.second) {
+      wanted.thread = static_cast<std::uint32_t>(thread.thread_id);
+      range = std::equal_range(launches.begin(), launches.end(), wanted, by_thread);
     }
-    missing += missing_of_thread;
+    missing += set_device_times(thread.calls, {range.first, range.second}, is_all);
   }
   return missing;
 }
@@ -93,7 +94,7 @@ void ProfileTiming::wait_for_kernels(std::span<ThreadRecords> threads) {
   for (const ThreadRecords& thread : threads)
     for (const CallRecord& call : thread.calls)
       if (runs_on_gpu(call)) streams.try_emplace(call.stream.device, call.stream.device);
-  std::size_t missing_before = 0;
+  std::size_t missing_before = std::numeric_limits<std::size_t>::max();
   auto last_news = std::chrono::steady_clock::now();
   for (std::chrono::microseconds pause(100);; pause = std::min(2 * pause, kLongestPause)) {
     const bool is_all = activity_->flush();
@@ -101,8 +102,9 @@ void ProfileTiming::wait_for_kernels(std::span<ThreadRecords> threads) {
     for (const auto& [device, stream] : streams) synchronize(stream);  // where a kernel failed everything fails
     const auto now = std::chrono::steady_clock::now();
     if (missing != missing_before) last_news = now;
+    // A call of several kernels may lack one of them when it has its time: none is missing twice in a row.
+    if (is_all || (missing == 0 && missing_before == 0) || now - last_news > kPatience) return;
     missing_before = missing;
-    if (is_all || missing == 0 || now - last_news > kPatience) return;
     std::this_thread::sleep_for(pause);
   }
 }
@@ -116,14 +118,17 @@ std::string ProfileTiming::text() const {
 }
 
 std::size_t set_device_times(std::vector<CallRecord>& calls, std::span<const LaunchActivity> launches, bool is_all) {
-  std::vector<CallRecord*> untimed;  // a call that another one makes for itself launches first
-  for (CallRecord& call : calls)
-    if (runs_on_gpu(call) && call.device_us < 0) untimed.push_back(&call);
-  std::sort(untimed.begin(), untimed.end(),
+  std::vector<CallRecord*> by_launch;  // a call that another one makes for itself launches first
+  for (CallRecord& call : calls) {
+    if (!runs_on_gpu(call)) continue;
+    call.device_us = -1;
+    by_launch.push_back(&call);
+  }
+  std::sort(by_launch.begin(), by_launch.end(),
             [](const CallRecord* a, const CallRecord* b) { return a->launch_start < b->launch_start; });
   auto launch = launches.begin();
   std::size_t missing = 0;
-  for (CallRecord* const call : untimed) {
+  for (CallRecord* const call : by_launch) {
     while (launch != launches.end() && launch->launched < call->launch_start) ++launch;
     bool has_launched = false;
     for (; launch != launches.end() && launch->launched <= call->launch_end; ++launch) {

@@ -47,8 +47,9 @@ class ProfileTiming {
   std::optional<KernelActivity> activity_;
 };
 
-/// Gives the calls of a thread that have no time those of the launches that they made, which are in the order of
-/// `launched`. With `is_all` what launched and did not run was captured. How many have no time and were not captured.
+/// Gives the calls of a thread the times of the launches that they made, which are in the order of `launched`, in place
+/// of those that they have. With `is_all` what launched and did not run was captured. How many have no time and were
+/// not captured.
 std::size_t set_device_times(std::vector<CallRecord>& calls, std::span<const LaunchActivity> launches, bool is_all);
 
 }  // namespace kiln

@@ -188,15 +188,19 @@ void keep(State& shared, const Records& records) {
     if (shared.launches.size() < shared.max_launches) shared.launches.push_back(launch);
 }
 
-void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid_bytes) {
-  State& shared = state();
+void keep_buffer(State& shared, std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
   try {
     const Records records = read_buffer(shared.cupti, buffer, valid_bytes);
     const std::lock_guard lock(shared.mutex);
     if (shared.is_active) keep(shared, records);
   } catch (const std::bad_alloc&) {
-    // the launches that are lost have no time
+    return;  // the launches that are lost have no time
   }
+}
+
+void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid_bytes) {
+  State& shared = state();
+  keep_buffer(shared, buffer, valid_bytes);
   const std::lock_guard lock(shared.buffers_mutex);
   if (shared.lent.erase(buffer) == 0) return;  // another profiler's, from before this one began
   std::unique_ptr<std::uint8_t[]> ours(buffer);
@@ -234,6 +238,10 @@ void end() noexcept {
     shared.is_active = false;
     shared.kernels = {};
     shared.launches = {};
+  }
+  {
+    const std::lock_guard lock(shared.buffers_mutex);
+    shared.lent.clear();  // where another profiler has begun meanwhile, these went to it
   }
   shared.ended.notify_one();
 }

@@ -89,6 +89,9 @@ TEST(SetDeviceTimes, SeveralKernelsOfACallAddUpWithoutWhatLiesBetween) {
   EXPECT_EQ(calls[0].device_start, at(1000));
   EXPECT_EQ(calls[0].device_end, at(9100));
   EXPECT_DOUBLE_EQ(calls[0].device_us, 1.6);
+  // Once more is known it counts from the beginning.
+  set_device_times(calls, std::vector{launch(10, 1000, 2000), launch(20, 1500, 2500), launch(30, 9000, 9200)}, true);
+  EXPECT_DOUBLE_EQ(calls[0].device_us, 1.7);
 }
 
 TEST(SetDeviceTimes, CallsMayBeTakenDownInAnyOrder) {
