@@ -80,11 +80,26 @@ Cupti load_cupti() {
   return cupti;
 }
 
+const char* advice(CUptiResult result) {
+  switch (result) {
+    case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
+      return "; another tool (Nsight, cuda-gdb, compute-sanitizer) watches this process, and there is room for one";
+    case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
+    case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
+      return "; the driver keeps profiling for administrators (NVreg_RestrictProfilingToAdminUsers)";
+    case CUPTI_ERROR_NOT_COMPATIBLE:
+      return "; this CUPTI does not fit the driver: set KILN_CUPTI_PATH to one of the driver's CUDA version";
+    default:
+      return "";
+  }
+}
+
 void check(const Cupti& cupti, CUptiResult result, const char* call) {
   if (result == CUPTI_SUCCESS) return;
   const char* text = nullptr;
   cupti.cuptiGetResultString(result, &text);
-  throw DeviceError(call, static_cast<int>(result), text != nullptr ? text : "an error unknown to this CUPTI");
+  throw DeviceError(call, static_cast<int>(result),
+                    fmt::format("{}{}", text != nullptr ? text : "an error unknown to this CUPTI", advice(result)));
 }
 
 /// In nanoseconds of the clock that CUPTI was given.
