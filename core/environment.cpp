@@ -23,11 +23,15 @@ constexpr std::array kVariables = {
     EnvironmentVariable{"KILN_NUM_THREADS", "all usable cores", "threads that run the programs of a CPU kernel"},
     EnvironmentVariable{"KILN_NVRTC_PATH", "libnvrtc as the dynamic linker and CUDA's usual folders offer it",
                         "path of the libnvrtc to compile CUDA kernels with"},
+    EnvironmentVariable{"KILN_CUPTI_PATH", "libcupti as the dynamic linker and CUDA's usual folders offer it",
+                        "path of the libcupti to time kernels on GPUs with while a profiler runs"},
     EnvironmentVariable{"KILN_TUNING", "use",
                         "where configs come from: off (defaults), use (tuned shapes), nearest (closest tuned shapes), "
                         "first_use (tune new shapes when they are first seen)"},
     EnvironmentVariable{"KILN_TUNING_BUDGET", "2", "seconds that tuning one call at its first use may take"},
     EnvironmentVariable{"KILN_TRACE", "no trace", "file to append each distinct call to, for kiln tune --from-trace"},
+    EnvironmentVariable{"CUDA_HOME", "/usr/local/cuda", "folder of the CUDA toolkit, where libcupti is looked for"},
+    EnvironmentVariable{"CUDA_PATH", "/usr/local/cuda", "as CUDA_HOME"},
     EnvironmentVariable{"XDG_CACHE_HOME", "~/.cache", "where caches live, when KILN_CACHE_DIR is unset"},
     EnvironmentVariable{"HOME", "no disk cache", "home directory, for ~/.cache"},
 };

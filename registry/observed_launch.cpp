@@ -10,7 +10,7 @@ namespace kiln {
 void observed_launch(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
   ProfiledCall* const call = ProfiledCall::current();
   if (const auto recording = Recording::of_work(stream, plan.spec->name)) {
-    if (call != nullptr) call->before_launch(&plan, stream);
+    if (call != nullptr) call->before_launch(&plan, stream, /*is_recorded=*/true);
     record_launch(*recording, plan, tensors, stream);
     if (call != nullptr) call->after_launch();
   } else if (call != nullptr) {

@@ -253,7 +253,7 @@ template <bool is_profiled>
                                                std::span<const TensorView* const> tensors, Stream stream) {
   if (plan.steps.empty()) {
     if constexpr (is_profiled) {
-      call->before_launch(&plan, stream);
+      call->before_launch(&plan, stream, /*is_recorded=*/false);
       call->after_launch();
     }
     return;
@@ -270,7 +270,7 @@ template <bool is_profiled>
     workspace.emplace(empty({plan.workspace_bytes}, DType::u8, stream));
     point_to_workspaces(plan, workspace->data(), data);
   }
-  if constexpr (is_profiled) call->before_launch(&plan, stream);
+  if constexpr (is_profiled) call->before_launch(&plan, stream, /*is_recorded=*/false);
   visit_steps(plan, data, [&](const Plan::Step& step, void** parameters) {
     if (plan.check.has_value() && &step == &plan.steps[plan.check->after_launches]) [[unlikely]]
       run_check(plan, data, stream);

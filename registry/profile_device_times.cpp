@@ -89,7 +89,7 @@ void ProfileDeviceTimes::read_one(Pending& pending, CallRecord& call) {
                           ? devices_->clock_of(device).time_of(pending.start)
                           : after(anchor->second.time, elapsed_us(anchor->second.event, pending.start));
   call.device_us = elapsed_us(pending.start, pending.stop);
-  const ProfileTime stopped = after(call.device_start, call.device_us);
+  const ProfileTime stopped = call.device_end = after(call.device_start, call.device_us);
   std::vector<Event>& free = free_[device];
   free.push_back(std::move(pending.start));
   if (anchor == anchors_.end()) {

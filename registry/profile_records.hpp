@@ -31,8 +31,8 @@ struct CallRecord {
   ProfileTime launch_start, launch_end;  ///< enqueueing, which on the CPU is running
   ProfileDuration cold{};                ///< of the call: planning, compiling, loading, tuning
   ProfileDuration own{};                 ///< of the call: the profiler's
-  ProfileTime device_start;              ///< where device_us is known
-  double device_us = -1;                 ///< negative: not known
+  ProfileTime device_start, device_end;  ///< where device_us is known
+  double device_us = -1;                 ///< that its kernels ran; negative: not known
   std::uint32_t region = 0;
   bool captured = false;  ///< into a graph: nothing ran
 
@@ -69,6 +69,7 @@ struct RegionRecord {
 /// What one thread did while a profiler ran.
 struct ThreadRecords {
   int thread_id = 0;
+  std::uint32_t pthread_id = 0;  ///< as CUPTI names it: the lower half of pthread_self
   std::string thread_name;
   std::vector<CallRecord> calls;
   std::vector<PhaseRecord> phases;

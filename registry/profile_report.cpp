@@ -49,6 +49,7 @@ class ReportBuilder {
   explicit ReportBuilder(const ProfileSession& session) {
     report_.elapsed_us = to_us(session.stop_time - session.start_time);
     report_.threads = session.threads.size();
+    report_.device_timing = session.timing.text();
     for (const ThreadRecords& thread : session.threads) add(thread);
   }
 
@@ -124,6 +125,9 @@ class ReportBuilder {
   }
 
   void add(const CallRecord& call) {
+    const bool ran_on_gpu =
+        call.stream.device.is_cuda() && !call.captured && (call.plan == nullptr || !call.plan->steps.empty());
+    if (ran_on_gpu && call.device_us < 0 && !report_.device_timing.empty()) ++report_.untimed;
     if (call.plan == nullptr) {
       graph_host_us_.push_back(call.host_us());
       if (call.device_us >= 0) graph_device_us_.push_back(call.device_us);

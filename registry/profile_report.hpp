@@ -71,8 +71,10 @@ struct ProfileReport {
   /// Over all ops and threads. Compiling is what the compiler took; finding a kernel on disk and loading it is loading.
   double plan_us = 0, compile_us = 0, load_us = 0, tune_us = 0;
   std::vector<Device> devices_without_peak;  ///< of rows that have a time, and no share for want of a peak
-  std::size_t failed = 0;                    ///< calls that threw; they are in no row
-  std::size_t dropped = 0;                   ///< records beyond ProfilerOptions::max_records
+  std::string device_timing;  ///< how GPUs were timed: "by CUPTI", "by events: ..."; empty where none was met
+  std::size_t untimed = 0;    ///< calls and graphs that ran on a GPU and whose time got lost
+  std::size_t failed = 0;     ///< calls that threw; they are in no row
+  std::size_t dropped = 0;    ///< records beyond ProfilerOptions::max_records
 };
 
 /// Tables for people.

@@ -40,8 +40,13 @@ std::string name_of_this_thread() {
 }  // namespace
 
 ThreadRecorder::ThreadRecorder(ProfileSession& of, std::uint64_t number)
-    : session_number(number), options(of.options), session(&of), device_times(of.devices) {
+    : session_number(number),
+      options(of.options),
+      gpu_timing(of.options.device_time ? GpuTiming::undecided : GpuTiming::off),
+      session(&of),
+      device_times(of.devices) {
   records.thread_id = ::gettid();
+  records.pthread_id = static_cast<std::uint32_t>(::pthread_self());
   records.thread_name = name_of_this_thread();
 }
 
@@ -125,6 +130,11 @@ void ProfileSession::stop() {
     }
   }
   recorders_.clear();
+  try {
+    timing.finish(threads);
+  } catch (const std::exception&) {
+    if (!failure) failure = std::current_exception();
+  }
   if (failure) std::rethrow_exception(failure);
 }
 

@@ -11,12 +11,16 @@
 
 #include "registry/profile_device_times.hpp"
 #include "registry/profile_records.hpp"
+#include "registry/profile_timing.hpp"
 #include "registry/profiler.hpp"
 #include "runtime/observers.hpp"
 
 namespace kiln {
 
 class ProfileSession;
+
+/// How one thread times launches on GPUs.
+enum class GpuTiming { off, undecided, by_events, by_cupti };
 
 /// Takes down what one thread does, under a lock that nobody else takes before the profiler stops.
 struct ThreadRecorder {
@@ -30,7 +34,9 @@ struct ThreadRecorder {
 
   const std::uint64_t session_number;
   const ProfilerOptions options;
-  std::uint32_t region = 0;  ///< that the thread is in; for the thread alone
+  // For the thread alone.
+  std::uint32_t region = 0;  ///< that it is in
+  GpuTiming gpu_timing;
 
   std::mutex mutex;         ///< of what follows
   ProfileSession* session;  ///< null: the profiler stopped, and nothing is taken down any more
@@ -43,7 +49,7 @@ struct ThreadRecorder {
 /// All of one profiler, while it runs and after.
 class ProfileSession {
  public:
-  explicit ProfileSession(const ProfilerOptions& given) : options(given) {}
+  explicit ProfileSession(const ProfilerOptions& given) : options(given), timing(given) {}
   ProfileSession(const ProfileSession&) = delete;
   ProfileSession& operator=(const ProfileSession&) = delete;
 
@@ -65,6 +71,7 @@ class ProfileSession {
   ProfileTime start_time, stop_time;   ///< the second one after `stop`
   std::vector<ThreadRecords> threads;  ///< after `stop`, in order of their first record
   ProfileDevices devices;
+  ProfileTiming timing;
 
  private:
   std::vector<std::shared_ptr<ThreadRecorder>> recorders_;  ///< while recording

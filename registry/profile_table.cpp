@@ -79,6 +79,11 @@ std::string to_string(const ProfileReport& report) {
         "  of roofline: no peak of {0} is known; measured_peak(\"{0}\") before the report measures it (of the command "
         "--measured-peak)\n",
         to_string(device));
+  if (!report.device_timing.empty()) text += fmt::format("  device times {}\n", report.device_timing);
+  if (report.untimed > 0)
+    text +=
+        fmt::format("  {} on GPUs {} no device time\n", format_count(static_cast<std::int64_t>(report.untimed), "call"),
+                    report.untimed == 1 ? "has" : "have");
   if (report.failed > 0)
     text +=
         fmt::format("  {} failed and {} not counted\n", format_count(static_cast<std::int64_t>(report.failed), "call"),

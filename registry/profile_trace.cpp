@@ -112,8 +112,7 @@ class TraceWriter {
     const std::string args = fmt::format("{}, \"region\": {}", op.args, region);
     slice(op.name, "dispatch", track, call.start, call.end, call.captured ? args + ", \"captured\": true" : args);
     if (call.device_us < 0) return;
-    const ProfileTime end = call.device_start + std::chrono::nanoseconds(std::llround(call.device_us * 1e3));
-    const DeviceSlice device_slice{call.device_start, end, call.plan, region};
+    const DeviceSlice device_slice{call.device_start, call.device_end, call.plan, region};
     if (call.stream.device.is_cuda())
       streams_[{call.stream.device, call.stream.handle}].push_back(device_slice);
     else

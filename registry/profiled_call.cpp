@@ -68,6 +68,7 @@ void ProfiledCall::add_to(ThreadRecorder& recorder) {
   if (!recorder.make_room()) return;
   if (!record_.stream.device.is_cuda() && !record_.captured) {
     record_.device_start = record_.launch_start;
+    record_.device_end = record_.launch_end;
     record_.device_us = to_us(record_.launch_end - record_.launch_start);
   }
   try {
@@ -84,15 +85,20 @@ void ProfiledCall::add_to(ThreadRecorder& recorder) {
   }
 }
 
-void ProfiledCall::before_launch(const Plan* plan, Stream stream) {
+void ProfiledCall::before_launch(const Plan* plan, Stream stream, bool is_recorded) {
   if (session_ == 0) return;
-  const ProfileTime start = now();
   if (plan != nullptr) plan_ = plan->shared_from_this();
   record_.plan = plan;
   record_.stream = stream;
+  record_.captured = is_recorded;
+  record_.launch_start = now();
+  ThreadRecorder* const recorder = ProfileSession::recorder(session_);
+  // CUPTI tells later what was captured by others.
+  if (is_recorded || recorder == nullptr || recorder->gpu_timing == GpuTiming::by_cupti) return;
+  const ProfileTime start = record_.launch_start;
   try {
     record_.captured = is_capturing(stream);
-    if (stream.device.is_cuda() && !record_.captured) start_events(stream);
+    if (stream.device.is_cuda() && !record_.captured) start_timing(*recorder, stream);
   } catch (const DeviceError&) {
     start_.reset();  // the launch itself will say what is wrong
   }
@@ -100,14 +106,16 @@ void ProfiledCall::before_launch(const Plan* plan, Stream stream) {
   record_.own += record_.launch_start - start;
 }
 
-void ProfiledCall::start_events(Stream stream) {
-  ThreadRecorder* const recorder = ProfileSession::recorder(session_);
-  if (recorder == nullptr || !recorder->options.device_time) return;
+void ProfiledCall::start_timing(ThreadRecorder& recorder, Stream stream) {
+  if (recorder.gpu_timing == GpuTiming::off) return;
   {
-    const std::lock_guard lock(recorder->mutex);
-    if (recorder->session == nullptr) return;
-    stop_.emplace(recorder->device_times.take(stream.device, recorder->records.calls));
-    start_.emplace(recorder->device_times.take(stream.device, recorder->records.calls));
+    const std::lock_guard lock(recorder.mutex);
+    if (recorder.session == nullptr) return;
+    if (recorder.gpu_timing == GpuTiming::undecided)
+      recorder.gpu_timing = recorder.session->timing.uses_events() ? GpuTiming::by_events : GpuTiming::by_cupti;
+    if (recorder.gpu_timing == GpuTiming::by_cupti) return;
+    stop_.emplace(recorder.device_times.take(stream.device, recorder.records.calls));
+    start_.emplace(recorder.device_times.take(stream.device, recorder.records.calls));
   }
   start_->record(stream);
 }
@@ -156,7 +164,7 @@ ProfiledPhase::~ProfiledPhase() {
 
 void profiled_graph_launch(Stream stream, const std::function<void()>& launch) {
   ProfiledCall call("graph");
-  call.before_launch(nullptr, stream);
+  call.before_launch(nullptr, stream, /*is_recorded=*/false);
   launch();
   call.after_launch();
 }

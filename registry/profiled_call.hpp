@@ -26,14 +26,14 @@ class ProfiledCall {
   /// The innermost one on this thread; null when there is none.
   static ProfiledCall* current() noexcept;
 
-  /// Around the launch. `plan` is null for a graph.
-  void before_launch(const Plan* plan, Stream stream);
+  /// Around the launch. `plan` is null for a graph. `is_recorded`: Kiln records the stream, so that nothing runs.
+  void before_launch(const Plan* plan, Stream stream, bool is_recorded);
   void after_launch();
   void add_cold(ProfileDuration duration) noexcept { record_.cold += duration; }
 
  private:
   void begin(std::string_view op);
-  void start_events(Stream stream);
+  void start_timing(ThreadRecorder& recorder, Stream stream);
   void add_to(ThreadRecorder& recorder);
 
   ProfiledCall* const outer_;  ///< a spec's functions may call ops

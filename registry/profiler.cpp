@@ -13,6 +13,13 @@ Profiler::Profiler(ProfilerOptions options) : session_(std::make_shared<ProfileS
   if (options.nvtx && !has_nvtx())
     throw_not_implemented("NVTX ranges were asked for, and this build has no NVTX: it comes with the CUDA toolkit");
   ProfileSession::start(session_);
+  if (!options.device_time || options.device_time_source != DeviceTimeSource::cupti) return;
+  try {
+    session_->timing.uses_events();
+  } catch (...) {
+    session_->stop();
+    throw;
+  }
 }
 
 Profiler::~Profiler() {

@@ -11,14 +11,24 @@
 
 namespace kiln {
 
+/// How work on GPUs is timed.
+enum class DeviceTimeSource {
+  automatic,  ///< CUPTI where it can be used, else events; the report says which, and why
+  cupti,      ///< NVIDIA's profiling library: what the GPU took down of each kernel
+  events,     ///< two events around each launch: small kernels appear longer, and a call costs the host more
+};
+
 struct ProfilerOptions {
   /// Ranges around calls and regions for Nsight Systems and other tools that listen to NVTX.
   bool nvtx = false;
-  /// Times work on GPUs, by two events around each launch. Without it only the host is timed.
+  /// Times work on GPUs. Without it only the host is timed.
   bool device_time = true;
-  /// Calls, graph launches, regions and their names beyond these are counted and not kept; about 100 bytes each.
+  /// Calls, graph launches, regions and their names beyond these are counted and not kept; about 100 bytes each, and as
+  /// many again while CUPTI times a launch.
   /// Threads reserve some at a time, first 8 and later up to 256, so several of them may keep a few less.
   std::size_t max_records = 1'000'000;
+  /// Of work on GPUs, where `device_time`.
+  DeviceTimeSource device_time_source = DeviceTimeSource::automatic;
 };
 
 class ProfileSession;
@@ -27,7 +37,8 @@ class ProfileSession;
 /// Calls that a tuning makes are not among them; the tuning is, as a whole.
 class Profiler {
  public:
-  /// UsageError: value while another profiler runs, not_implemented for `nvtx` in a build without it.
+  /// UsageError: value while another profiler runs, not_implemented for `nvtx` in a build without it. DeviceError where
+  /// CUPTI is asked for and cannot be used.
   explicit Profiler(ProfilerOptions options = {});
   /// Stops it if it still runs.
   ~Profiler();

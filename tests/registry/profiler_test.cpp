@@ -453,7 +453,7 @@ TEST_F(ProfilerTest, GpuTimesAreBesideTheHosts) {
   // 768 MiB: no GPU moves them in less than 50 us, and no host needs that long to launch a kernel.
   EXPECT_GT(row.device_time.min_us, 50);
   EXPECT_GT(row.roofline_share, 0.3);
-  EXPECT_LT(row.roofline_share, 1.05);
+  EXPECT_LT(row.roofline_share, 1.2);  // the L2 cache keeps some of it from call to call
 
   Profiler host_only({.device_time = false});
   call();
@@ -487,7 +487,7 @@ TEST_F(ProfilerTest, CapturedCallsHaveNoTimeAndGraphsDo) {
   }
 }
 
-TEST_F(ProfilerTest, GpuEventsAreReadOnTheWayOfALongRun) {
+TEST_F(ProfilerTest, ALongRunOnAGpuHasAllItsTimes) {
   if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
   const Device device = Device::cuda(0);
   const OwnedStream first(device), second(device);
@@ -495,13 +495,16 @@ TEST_F(ProfilerTest, GpuEventsAreReadOnTheWayOfALongRun) {
   const Tensor out = empty({256}, DType::f32, device);
   synchronize(Stream::default_of(device));
   const ResolvedOp add = resolve("add", {a, a});
-  constexpr std::size_t kCalls = 100'000;  // more than wait to be read
-  Profiler profiler;
-  for (std::size_t i = 0; i < kCalls; ++i) add({a, a}, {out}, i % 3 == 0 ? first.get() : second.get());
-  const ProfileReport report = profiler.report();
-  EXPECT_EQ(report.rows.at(0).count, kCalls);
-  EXPECT_EQ(report.rows.at(0).device_time.count, kCalls);
-  EXPECT_GT(report.rows.at(0).device_time.min_us, 0);
+  constexpr std::size_t kCalls = 100'000;  // more events than wait to be read, and many of CUPTI's buffers
+  for (const DeviceTimeSource source : {DeviceTimeSource::events, DeviceTimeSource::automatic}) {
+    Profiler profiler({.device_time_source = source});
+    for (std::size_t i = 0; i < kCalls; ++i) add({a, a}, {out}, i % 3 == 0 ? first.get() : second.get());
+    const ProfileReport report = profiler.report();
+    EXPECT_EQ(report.rows.at(0).count, kCalls);
+    EXPECT_EQ(report.rows.at(0).device_time.count, kCalls) << report.device_timing;
+    EXPECT_GT(report.rows.at(0).device_time.min_us, 0);
+    EXPECT_EQ(report.untimed, 0u);
+  }
 }
 
 }  // namespace
