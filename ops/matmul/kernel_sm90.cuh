@@ -1,6 +1,5 @@
 #pragma once
 
-#include "compiler/tl/cast.hpp"
 #include "compiler/tl/cuda/sm90/fragment.hpp"
 #include "compiler/tl/cuda/sm90/tensor_map.hpp"
 #include "compiler/tl/cuda/sm90/warpgroup.hpp"
@@ -30,7 +29,6 @@ template <typename OutT, typename AddendT, typename AT, typename BT, int BLOCK_M
           bool TRANSPOSED, bool MAPPED_OUT, typename EpilogueT>
 struct MatmulSm90 {
   static constexpr MatmulSm90Places kPlaces{BLOCK_M, BLOCK_N, STAGES, SPLIT_K, MATH_GROUPS};
-  using Compute = typename EpilogueT::Compute;
   using Accumulator = tl::conditional_t<tl::is_same<AT, tl::int8_t>, tl::int32_t, float>;
   static constexpr bool kLoadsA = A_MN && sizeof(AT) != 2;
   static constexpr Major kMajorA = A_MN ? Major::mn : Major::k, kMajorB = B_MN ? Major::mn : Major::k;
@@ -58,7 +56,7 @@ struct MatmulSm90 {
                 "parts of k: one row block a group, and 8 columns for each block at the end");
   using Output =
       MatmulSm90Output<OutT, AddendT, Accumulator, EpilogueT, tl::conditional_t<kLoadsA, AT, void>, kPlaces.stores(),
-                       kPlaces.addends(), BLOCK_N, kColumns, kRowBlocks, TRANSPOSED, MAPPED_OUT>;
+                       kPlaces.addends(), kPlaces.addend_row_bytes(), kColumns, kRowBlocks, TRANSPOSED, MAPPED_OUT>;
   using Tile = typename Output::Tile;
 
   tl::uint32_t shared;  ///< see shared_address

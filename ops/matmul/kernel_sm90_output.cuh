@@ -12,16 +12,15 @@ namespace kiln::ops {
 using tl::sm90::TensorMap;
 
 /// What becomes of a math group's part of a product in kernel_sm90.cuh: the epilogue, and the way to memory by buffers
-/// in shared memory, which start STORES bytes into it; rows of addends start at ADDENDS. COLUMNS: of a tile that one
-/// block stores. ROW_BLOCKS: of 64 rows, of a group. LoadedT: the type of a first operand that is loaded to registers,
-/// else void.
+/// in shared memory, which start STORES bytes into it; rows of addends start at ADDENDS, of ADDEND_ROW_BYTES each.
+/// COLUMNS: of a tile that one block stores. ROW_BLOCKS: of 64 rows, of a group. LoadedT: the type of a first operand
+/// that is loaded to registers, else void.
 template <typename OutT, typename AddendT, typename Accumulator, typename EpilogueT, typename LoadedT, int STORES,
-          int ADDENDS, int BLOCK_N, int COLUMNS, int ROW_BLOCKS, bool TRANSPOSED, bool MAPPED_OUT>
+          int ADDENDS, int ADDEND_ROW_BYTES, int COLUMNS, int ROW_BLOCKS, bool TRANSPOSED, bool MAPPED_OUT>
 struct MatmulSm90Output {
   using Compute = typename EpilogueT::Compute;
   static constexpr bool kLoadsA = !tl::is_same<LoadedT, void>;
   static constexpr int kRowBytes = MatmulSm90Places::kRowBytes;
-  static constexpr int kAddendRowBytes = BLOCK_N * 4;
   static constexpr int kOutBytes = static_cast<int>(sizeof(OutT));
   /// Rows of the product that a thread has are so far apart.
   static constexpr int kHalfRows = kLoadsA ? 1 : 8;
@@ -60,7 +59,7 @@ struct MatmulSm90Output {
   static constexpr bool kStagesAddends = EpilogueT::kAddend == kRowAddend && !TRANSPOSED;
 
   KILN_DEVICE tl::uint32_t addend_row(int group) const {
-    return shared + static_cast<tl::uint32_t>(ADDENDS + group * kAddendRowBytes);
+    return shared + static_cast<tl::uint32_t>(ADDENDS + group * ADDEND_ROW_BYTES);
   }
   KILN_DEVICE void stage_addends(Tile tile, int group, int thread) const {
     if constexpr (kStagesAddends)
