@@ -226,25 +226,31 @@ def decode_rows(kiln, stream):
         ways = {**chain.ways(), **by_torch}
         row = {"case": f"decode chain, batch {batch}", "calls": CALLS, "torch_nodes": nodes}
         row |= measured(ways, stream, CALLS)
-        samples = {False: [], True: []}
-        for _ in range(PROFILED_ROUNDS):
-            for is_profiled in samples:
-                us, report = chain.after_a_chain(is_profiled)
-                samples[is_profiled].append(us / CALLS)
-        row["profiler"] = {"off_us": summary(samples[False]), "on_us": summary(samples[True]), "report": report}
         row["kiln_graph_over_hand_graph"] = (
             row["kiln graph"]["whole_us"]["median"] / row["graph by hand"]["whole_us"]["median"]
         )
         row["overlap_speed"] = overlap_speed(row)
-        row["met"] = {
-            "graph within 5% of one by hand": row["kiln_graph_over_hand_graph"] <= MOST_OVER_HAND_GRAPH,
-            "profiler adds 1 us or less": row["profiler"]["on_us"]["median"] - row["profiler"]["off_us"]["median"]
-            <= MOST_PROFILED_US,
-        }
+        row["met"] = {"graph within 5% of one by hand": row["kiln_graph_over_hand_graph"] <= MOST_OVER_HAND_GRAPH}
         rows.append(row)
         print_row(row)
         chain.free()
     return rows
+
+
+def profiler_row(kiln, stream):
+    """What a profiler adds to each call. Comes last: once CUPTI was in a process, its launches cost more ("off_after_us")."""
+    chain = Chain(kiln, *(DecodeChain(4).calls(kiln, overlap) for overlap in (False, True)), stream)
+    row = {}
+    for name, is_profiled in (("off_us", False), ("on_us", True), ("off_after_us", False)):
+        times = [chain.after_a_chain(is_profiled) for _ in range(PROFILED_ROUNDS)]
+        row[name] = summary([us / CALLS for us, _ in times])
+        if is_profiled:
+            row["report"] = times[-1][1]
+    chain.free()
+    row["added_us"] = row["on_us"]["median"] - row["off_us"]["median"]
+    row["met"] = {"profiler adds 1 us or less": row["added_us"] <= MOST_PROFILED_US}
+    print(f"a profiler adds {row['added_us']:.2f} us to a call", file=sys.stderr, flush=True)
+    return row
 
 
 def duration_rows(kiln, stream):
@@ -324,6 +330,7 @@ def main():
     kiln = Kiln(arguments.library, stream.cuda_stream)
     with torch.no_grad():
         result = {"decode": decode_rows(kiln, stream), "durations": duration_rows(kiln, stream)}
+        result["profiler"] = profiler_row(kiln, stream)
     json.dump(result, sys.stdout, indent=1)
     if arguments.plot:
         plot(result["durations"], arguments.plot)

@@ -189,6 +189,9 @@ void bind_report(py::module_& module) {
             return list;
           },
           "Of rows whose share of the roofline is not known; kiln.measured_peak before the report helps.")
+      .def_readonly("device_timing", &ProfileReport::device_timing,
+                    "How GPUs were timed: \"by CUPTI\", or \"by events\" and why; empty where none was met.")
+      .def_readonly("untimed", &ProfileReport::untimed, "Calls and graphs on a GPU whose time got lost.")
       .def_readonly("failed", &ProfileReport::failed, "Calls that raised; they are in no row.")
       .def_readonly("dropped", &ProfileReport::dropped, "Records beyond max_records.")
       .def("__str__", [](const ProfileReport& self) { return to_string(self); })
