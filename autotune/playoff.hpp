@@ -12,6 +12,7 @@
 namespace kiln {
 
 struct PlayoffOptions {
+  /// Of the search before: how exactly its finalists are known.
   Precision precision;
   /// How exactly what decides must be known: the fastest finalist's time over the default's and over those that may tie
   /// with it. 0.5 us, enough to screen, is a twelfth of a small product.

@@ -125,8 +125,7 @@ class ReportBuilder {
   }
 
   void add(const CallRecord& call) {
-    const bool ran_on_gpu =
-        call.stream.device.is_cuda() && !call.captured && (call.plan == nullptr || !call.plan->steps.empty());
+    const bool ran_on_gpu = call.stream.device.is_cuda() && !call.captured && !launches_nothing(call.plan);
     if (ran_on_gpu && call.device_us < 0 && !report_.device_timing.empty()) ++report_.untimed;
     if (call.plan == nullptr) {
       graph_host_us_.push_back(call.host_us());

@@ -23,10 +23,6 @@ bool runs_on_gpu(const CallRecord& call) {
   return call.stream.device.is_cuda() && !call.captured;
 }
 
-bool launches_nothing(const CallRecord& call) {
-  return call.plan != nullptr && call.plan->steps.empty();
-}
-
 /// The kernels of a launch that began before those of an earlier one ended count once.
 void add_launch(CallRecord& call, const LaunchActivity& launch) {
   if (call.device_us < 0) {
@@ -58,6 +54,12 @@ std::size_t set_all(std::span<ThreadRecords> threads, const std::vector<LaunchAc
 }
 
 }  // namespace
+
+bool launches_nothing(const Plan* plan) {
+  return plan != nullptr && std::ranges::all_of(plan->steps, [](const Plan::Step& step) {
+           return std::ranges::find(step.geometry.grid, 0) != step.geometry.grid.end();
+         });
+}
 
 bool ProfileTiming::uses_events() {
   const std::lock_guard lock(mutex_);
@@ -98,7 +100,7 @@ void ProfileTiming::wait_for_kernels(std::span<ThreadRecords> threads) {
   auto last_news = std::chrono::steady_clock::now();
   for (std::chrono::microseconds pause(100);; pause = std::min(2 * pause, kLongestPause)) {
     const bool is_all = activity_->flush();
-    const std::size_t missing = set_all(threads, activity_->launches(), is_all);
+    const std::size_t missing = set_all(threads, activity_->launches(), is_all && activity_->is_complete());
     for (const auto& [device, stream] : streams) synchronize(stream);  // where a kernel failed everything fails
     const auto now = std::chrono::steady_clock::now();
     if (missing != missing_before) last_news = now;
@@ -135,7 +137,7 @@ std::size_t set_device_times(std::vector<CallRecord>& calls, std::span<const Lau
       has_launched = true;
       if (launch->has_run) add_launch(*call, *launch);
     }
-    if (call->device_us >= 0 || launches_nothing(*call)) continue;
+    if (call->device_us >= 0 || launches_nothing(call->plan)) continue;
     call->captured = is_all && has_launched && call->plan != nullptr;
     if (!call->captured) ++missing;
   }

@@ -47,6 +47,9 @@ class ProfileTiming {
   std::optional<KernelActivity> activity_;
 };
 
+/// Whether a plan's calls put nothing on a GPU: it has no kernels, or they have no programs. Not so for null, a graph.
+bool launches_nothing(const Plan* plan);
+
 /// Gives the calls of a thread the times of the launches that they made, which are in the order of `launched`, in place
 /// of those that they have. With `is_all` what launched and did not run was captured. How many have no time and were
 /// not captured.

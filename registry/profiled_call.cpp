@@ -93,8 +93,9 @@ void ProfiledCall::before_launch(const Plan* plan, Stream stream, bool is_record
   record_.captured = is_recorded;
   record_.launch_start = now();
   ThreadRecorder* const recorder = ProfileSession::recorder(session_);
-  // CUPTI tells later what was captured by others.
-  if (is_recorded || recorder == nullptr || recorder->gpu_timing == GpuTiming::by_cupti) return;
+  if (is_recorded || recorder == nullptr) return;
+  // CUPTI tells later which ops were captured by others; a graph launched there is no launch to it.
+  if (recorder->gpu_timing == GpuTiming::by_cupti && plan != nullptr) return;
   const ProfileTime start = record_.launch_start;
   try {
     record_.captured = is_capturing(stream);
@@ -162,9 +163,9 @@ ProfiledPhase::~ProfiledPhase() {
   if (recorder->session != nullptr) recorder->records.phases.push_back(std::move(record_));
 }
 
-void profiled_graph_launch(Stream stream, const std::function<void()>& launch) {
+void profiled_graph_launch(Stream stream, bool is_recorded, const std::function<void()>& launch) {
   ProfiledCall call("graph");
-  call.before_launch(nullptr, stream, /*is_recorded=*/false);
+  call.before_launch(nullptr, stream, is_recorded);
   launch();
   call.after_launch();
 }

@@ -67,6 +67,6 @@ class ProfiledPhase {
 };
 
 /// Takes down a launch of a graph; the runtime's GraphLaunchObserver.
-void profiled_graph_launch(Stream stream, const std::function<void()>& launch);
+void profiled_graph_launch(Stream stream, bool is_recorded, const std::function<void()>& launch);
 
 }  // namespace kiln

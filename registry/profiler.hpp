@@ -23,8 +23,8 @@ struct ProfilerOptions {
   bool nvtx = false;
   /// Times work on GPUs. Without it only the host is timed.
   bool device_time = true;
-  /// Calls, graph launches, regions and their names beyond these are counted and not kept; about 100 bytes each, and as
-  /// many again while CUPTI times a launch.
+  /// Calls, graph launches, regions and their names beyond these are counted and not kept; about 100 bytes each. While
+  /// CUPTI times launches it keeps as much again for each of the process, whoever made it, up to 4 times as many.
   /// Threads reserve some at a time, first 8 and later up to 256, so several of them may keep a few less.
   std::size_t max_records = 1'000'000;
   /// Of work on GPUs, where `device_time`.
@@ -45,8 +45,9 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// Ends recording and waits for what was recorded on GPUs. Calls that other threads are in the middle of are left
-  /// out. UsageError(value) the second time. DeviceError when GPU work failed: the profiler is stopped then too.
+  /// Ends recording and waits for what was recorded on GPUs; with CUPTI only until nothing has come for 30 s. Calls
+  /// that other threads are in the middle of are left out. UsageError(value) the second time. DeviceError when GPU work
+  /// failed: the profiler is stopped then too.
   void stop();
   /// What was recorded; stops the profiler if it still runs. `peaks` say what the rooflines are made of.
   ProfileReport report(const RooflinePeaks& peaks = known_peak);

@@ -60,6 +60,7 @@ const char* resolve_stream_functions(void* library) noexcept {
 
 void* create_stream(int priority) {
   require_driver();
+  const RelaxedCapture relaxed;  // this thread may be recording another stream
   CUstream stream = nullptr;
   // A priority that the device does not have becomes the nearest that it has.
   check(functions.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, priority), "cuStreamCreateWithPriority");
@@ -82,6 +83,7 @@ PriorityRange stream_priority_range() {
 
 void destroy_stream(void* stream) noexcept {
   if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
+  const RelaxedCapture relaxed;
   functions.cuStreamDestroy_v2(stream_of(stream));
 }
 

@@ -83,7 +83,8 @@ void retire_holdings(std::shared_ptr<void> holdings, void* launched) noexcept {
     RetiredList& list = retired_list();
     try {
       const std::lock_guard lock(list.mutex);
-      list.all.emplace_back() = {std::move(holdings), launched};
+      Retired& retired = list.all.emplace_back();  // before anything moves, since it may fail
+      retired = {std::move(holdings), launched};
       list.any.store(true, std::memory_order_relaxed);
       return;
     } catch (const std::bad_alloc&) {

@@ -295,7 +295,7 @@ void Graph::launch(Stream stream) const {
   if (is_observed()) [[unlikely]] {
     const std::shared_ptr<Recording> recording = Recording::of_work(stream, "Graph::launch");
     if (const GraphLaunchObserver observer = graph_launch_observer.load(); observer != nullptr)
-      observer(stream, [&] { launch_state(state, stream, recording.get()); });
+      observer(stream, recording != nullptr, [&] { launch_state(state, stream, recording.get()); });
     else
       launch_state(state, stream, recording.get());
     return;

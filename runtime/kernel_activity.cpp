@@ -60,8 +60,8 @@ struct Cupti {
 #define KILN_DECLARE(name) decltype(&::name) name = nullptr;
   KILN_CUPTI_FUNCTIONS(KILN_DECLARE)
 #undef KILN_DECLARE
-  // Newer than the others; without it all calls of the driver are taken down.
-  decltype(&::cuptiActivityEnableDriverApi) enable_driver_call = nullptr;
+  // Newer than the others and than some headers (CUDA 12.5); without it all calls of the driver are taken down.
+  CUptiResult(CUPTIAPI* enable_driver_call)(CUpti_CallbackId, std::uint8_t) = nullptr;
 };
 
 /// The functions of the library that is there today. DeviceError.
@@ -123,6 +123,7 @@ struct State {
   std::size_t max_launches = 0;
   std::unordered_map<std::uint32_t, Interval> kernels;  ///< by launch
   std::vector<Launch> launches;
+  bool is_complete = true;  ///< no kernel was left out of `kernels`
 
   std::mutex buffers_mutex;                ///< of what follows: launches wait for nothing else
   std::unordered_set<std::uint8_t*> lent;  ///< buffers that CUPTI holds
@@ -171,6 +172,7 @@ void CUPTIAPI lend_buffer(std::uint8_t** buffer, std::size_t* size_bytes, std::s
 struct Records {
   std::vector<std::pair<std::uint32_t, Interval>> kernels;  ///< with their launches
   std::vector<Launch> launches;
+  bool is_complete = true;
 };
 Records read_buffer(const Cupti& cupti, std::uint8_t* buffer, std::size_t valid_bytes) {
   Records records;
@@ -178,8 +180,10 @@ Records read_buffer(const Cupti& cupti, std::uint8_t* buffer, std::size_t valid_
   while (cupti.cuptiActivityGetNextRecord(buffer, valid_bytes, &next) == CUPTI_SUCCESS) {
     if (next->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
       const auto& kernel = *reinterpret_cast<const KernelRecord*>(next);
-      if (kernel.start != 0 && kernel.end >= kernel.start)  // otherwise CUPTI does not know
+      if (kernel.start != 0 && kernel.end >= kernel.start)
         records.kernels.emplace_back(kernel.correlationId, Interval{kernel.start, kernel.end});
+      else
+        records.is_complete = false;  // CUPTI does not know
     } else if (next->kind == CUPTI_ACTIVITY_KIND_DRIVER) {
       const auto& call = *reinterpret_cast<const CUpti_ActivityAPI*>(next);
       if (is_launch(call.cbid))
@@ -197,8 +201,11 @@ void keep(State& shared, const Records& records) {
       found->second.end = std::max(found->second.end, interval.end);
     } else if (shared.kernels.size() < shared.max_launches) {
       shared.kernels.emplace(correlation, interval);
+    } else {
+      shared.is_complete = false;
     }
   }
+  shared.is_complete = shared.is_complete && records.is_complete;
   for (const Launch& launch : records.launches)
     if (shared.launches.size() < shared.max_launches) shared.launches.push_back(launch);
 }
@@ -209,7 +216,8 @@ void keep_buffer(State& shared, std::uint8_t* buffer, std::size_t valid_bytes) n
     const std::lock_guard lock(shared.mutex);
     if (shared.is_active) keep(shared, records);
   } catch (const std::bad_alloc&) {
-    return;  // the launches that are lost have no time
+    const std::lock_guard lock(shared.mutex);
+    shared.is_complete = false;  // the launches that are lost have no time
   }
 }
 
@@ -246,8 +254,10 @@ void disable(const Cupti& cupti) noexcept {
 }
 
 void end() noexcept {
+  if (is_lost_in_fork(ForkLoss::cuda_driver)) return;  // CUPTI's threads may have held the locks
   State& shared = state();
-  if (!is_lost_in_fork(ForkLoss::cuda_driver)) disable(shared.cupti);
+  const cuda::RelaxedCapture relaxed;
+  disable(shared.cupti);
   {
     const std::lock_guard lock(shared.mutex);
     shared.is_active = false;
@@ -275,6 +285,7 @@ KernelActivity::KernelActivity(std::size_t max_launches) {
     shared.is_active = true;
     shared.cupti = cupti;
     shared.max_launches = max_launches;
+    shared.is_complete = true;
   }
   try {
     enable(cupti);
@@ -292,9 +303,16 @@ KernelActivity::~KernelActivity() {
 bool KernelActivity::flush() {
   State& shared = state();
   if (is_lost_in_fork(ForkLoss::cuda_driver)) return true;
+  const cuda::RelaxedCapture relaxed;
   shared.cupti.cuptiActivityFlushAll(0);
   const std::lock_guard lock(shared.buffers_mutex);
   return shared.lent.empty();
+}
+
+bool KernelActivity::is_complete() const {
+  State& shared = state();
+  const std::lock_guard lock(shared.mutex);
+  return shared.is_complete;
 }
 
 std::vector<LaunchActivity> KernelActivity::launches() const {
@@ -335,6 +353,10 @@ KernelActivity::~KernelActivity() = default;
 
 bool KernelActivity::flush() {
   return is_active_;
+}
+
+bool KernelActivity::is_complete() const {
+  return !is_active_;
 }
 
 std::vector<LaunchActivity> KernelActivity::launches() const {

@@ -15,7 +15,7 @@ struct LaunchActivity {
   bool has_run = false;  ///< false, with no times: recorded into a graph, or a graph without kernels
 };
 
-/// The times of all launches that Kiln makes while it lives, taken by the GPU and brought together by CUPTI. Unlike
+/// The times of the process's launches while it lives, taken by the GPU and brought together by CUPTI. Unlike
 /// events it puts nothing between the kernels of a stream, and does not count the host's launch where the stream is
 /// idle. One at a time.
 class KernelActivity {
@@ -30,6 +30,8 @@ class KernelActivity {
 
   /// Asks CUPTI for what is complete. Whether that was all: no launch is on its way, of any thread.
   bool flush();
+  /// Whether what has come so far is all there: neither CUPTI nor `max_launches` left a kernel out.
+  bool is_complete() const;
   /// What has come so far, by thread and then by time.
   std::vector<LaunchActivity> launches() const;
 

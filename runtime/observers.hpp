@@ -27,8 +27,8 @@ class ObserverCount {
 };
 
 /// What a profiler does around each launch of a graph, whose ops it does not see: it calls `launch` once. Null while
-/// there is none; asked only where is_observed().
-using GraphLaunchObserver = void (*)(Stream stream, const std::function<void()>& launch);
+/// there is none; asked only where is_observed(). `is_recorded`: the launch becomes a part of another graph.
+using GraphLaunchObserver = void (*)(Stream stream, bool is_recorded, const std::function<void()>& launch);
 inline std::atomic<GraphLaunchObserver> graph_launch_observer{nullptr};
 
 }  // namespace kiln

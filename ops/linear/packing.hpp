@@ -4,8 +4,8 @@
 
 namespace kiln::linear {
 
-/// Whether linear copies a weight (out, in) on a GPU in each large call, or takes a slower kernel: rows that do not
-/// start at multiples of 16 bytes, or a weight of 8 bits whose dense dimension is out.
+/// Whether linear copies a weight (out, in) on a GPU in each large call, since rows do not start at multiples of 16
+/// bytes, or reads it up to a tenth more slowly: one of 8 bits whose dense dimension is out.
 bool needs_packing(const TensorView& weight);
 
 /// The strides of a weight (out, in) that linear reads as it lies.

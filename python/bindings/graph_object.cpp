@@ -55,6 +55,7 @@ class GraphObject {
   ~GraphObject() {
     // The work may still use what the graph alone holds by now.
     if (launched_ && !(updated_.empty() && retired_.empty())) try {
+        const GilReleased released;
         launched_->synchronize();
       } catch (const Error&) {
         return;  // the device's failure meets whoever waits for its work

@@ -22,6 +22,17 @@ namespace {
 class ProfilerObject {
  public:
   explicit ProfilerObject(const ProfilerOptions& options) : profiler_(options) {}
+  ~ProfilerObject() {
+    if (!is_running_) return;
+    const GilReleased released;
+    try {
+      profiler_.stop();
+    } catch (const Error&) {
+      return;  // the device's failure meets whoever waits for its work
+    }
+  }
+  ProfilerObject(const ProfilerObject&) = delete;
+  ProfilerObject& operator=(const ProfilerObject&) = delete;
 
   bool is_running() {
     const GilReleased released;
@@ -51,6 +62,13 @@ class ProfilerObject {
   Profiler profiler_;
   bool is_running_ = true;
 };
+
+DeviceTimeSource device_time_source_of(const std::string& name) {
+  if (name == "automatic") return DeviceTimeSource::automatic;
+  if (name == "cupti") return DeviceTimeSource::cupti;
+  if (name == "events") return DeviceTimeSource::events;
+  throw_value_error(fmt::format("device_time_source='{}'; expected 'automatic', 'cupti' or 'events'", name));
+}
 
 /// What kiln.profile_region gives to `with`; may be entered again and within itself.
 class RegionObject {
@@ -206,17 +224,19 @@ void bind_profiler(py::module_& module) {
   bind_report(module);
   py::class_<ProfilerObject> type(
       module, "Profiler",
-      "Profiler(*, nvtx=False, device_time=True, max_records=1000000)\n\nRecords what all threads of the process "
-      "dispatch, from here to stop(). One at a time; kiln.profile is one for a with block.",
+      "Profiler(*, nvtx=False, device_time=True, max_records=1000000, device_time_source='automatic')\n\nRecords what "
+      "all threads of the process dispatch, from here to stop(). One at a time; kiln.profile is one for a with block.",
       py::is_final());
   type.attr("__module__") = "kiln";
-  construct_with(type, py::cpp_function(
-                           [](bool nvtx, bool device_time, std::size_t max_records) {
-                             return std::make_unique<ProfilerObject>(ProfilerOptions{nvtx, device_time, max_records});
-                           },
-                           py::name("Profiler"), py::kw_only(), py::arg("nvtx") = ProfilerOptions().nvtx,
-                           py::arg("device_time") = ProfilerOptions().device_time,
-                           py::arg("max_records") = ProfilerOptions().max_records));
+  construct_with(
+      type, py::cpp_function(
+                [](bool nvtx, bool device_time, std::size_t max_records, const std::string& source) {
+                  return std::make_unique<ProfilerObject>(
+                      ProfilerOptions{nvtx, device_time, max_records, device_time_source_of(source)});
+                },
+                py::name("Profiler"), py::kw_only(), py::arg("nvtx") = ProfilerOptions().nvtx,
+                py::arg("device_time") = ProfilerOptions().device_time,
+                py::arg("max_records") = ProfilerOptions().max_records, py::arg("device_time_source") = "automatic"));
   type.def_property_readonly("is_running", &ProfilerObject::is_running)
       .def("stop", &ProfilerObject::stop,
            "Ends recording and waits for what was recorded on GPUs. ValueError the second time.")

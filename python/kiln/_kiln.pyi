@@ -487,7 +487,14 @@ class ProfileReport:
 
 @final
 class Profiler:
-    def __init__(self, *, nvtx: _Bool = False, device_time: _Bool = True, max_records: int = 1000000) -> None: ...
+    def __init__(
+        self,
+        *,
+        nvtx: _Bool = False,
+        device_time: _Bool = True,
+        max_records: int = 1000000,
+        device_time_source: str = "automatic",
+    ) -> None: ...
     @property
     def is_running(self) -> _Bool: ...
     def stop(self) -> None: ...

@@ -10,7 +10,12 @@ from kiln._kiln import Profiler
 
 @contextlib.contextmanager
 def profile(
-    trace: str | None = None, *, nvtx: bool = False, device_time: bool = True, max_records: int = 1_000_000
+    trace: str | None = None,
+    *,
+    nvtx: bool = False,
+    device_time: bool = True,
+    max_records: int = 1_000_000,
+    device_time_source: str = "automatic",
 ) -> Iterator[Profiler]:
     """Records what all threads dispatch while the ``with`` block runs.
 
@@ -22,9 +27,12 @@ def profile(
     nvtx
         Make ranges around calls and regions for Nsight Systems.
     device_time
-        Time work on GPUs, by two events around each launch; without it only the host is timed.
+        Time work on GPUs; without it only the host is timed.
     max_records
         What is beyond is counted and not kept; about 100 bytes each.
+    device_time_source
+        ``"cupti"``, ``"events"`` (two around each launch, by which small kernels appear longer), or ``"automatic"``:
+        CUPTI where it can be used. ``report().device_timing`` says which it was.
 
     Yields
     ------
@@ -38,7 +46,9 @@ def profile(
     NotImplementedError
         For ``nvtx`` in a build without it.
     """
-    profiler = Profiler(nvtx=nvtx, device_time=device_time, max_records=max_records)
+    profiler = Profiler(
+        nvtx=nvtx, device_time=device_time, max_records=max_records, device_time_source=device_time_source
+    )
     try:
         yield profiler
     finally:
