@@ -128,7 +128,11 @@ PROVIDERS = {"kiln": kiln_calls, "openblas": openblas_calls, "numpy": numpy_call
 
 def provide(connection, kind, arguments):
     """A provider's process: the library, and nobody else's threads. Answers with its version, then to each case with its config, to each "turn" with samples."""
-    make, version = PROVIDERS[kind](*arguments)
+    try:
+        make, version = PROVIDERS[kind](*arguments)
+    except OSError as error:
+        connection.send(error)
+        return
     connection.send(version)
     run = None
     while (request := connection.recv()) is not None:
@@ -164,6 +168,8 @@ class Provider:
         self.process.start()
         theirs.close()
         self.version = self.connection.recv()
+        if isinstance(self.version, OSError):
+            raise SystemExit(f"{kind}: {self.version}")
 
     def ask(self, request):
         self.connection.send(request)
