@@ -27,7 +27,7 @@ KILN_DEVICE void accumulate_product(const A& a, const B& b, Acc* acc) {
   constexpr int kPanel = kN < Block::kColumns ? kN : Block::kColumns;
   constexpr bool kInPlace = is_same<T, C> && is_same<typename A::column_stride_type, Constant<1>>;
   // Rows that are contiguous are worth packing in long pieces.
-  constexpr int kBlock = kInPlace ? Block::kRows : kM < 64 ? kM : 64;
+  constexpr int kBlock = kM < 64 ? kM : 64;
   alignas(64) C panels[kDepth * kN];
   alignas(64) C block[(kBlock < 16 ? 16 : kBlock) * kDepth];
   const int common = a.columns < b.rows ? a.columns : b.rows, depth = common < kDepth ? common : kDepth;
