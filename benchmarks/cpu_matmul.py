@@ -217,12 +217,17 @@ def main():
     parser.add_argument("--configs", nargs="*", default=[], help="also measure these configs of the chosen variant")
     parser.add_argument("--only", default="", help="run the cases whose name holds this text")
     parser.add_argument("--openblas", default="libopenblas.so.0", help="the library to compare with")
+    parser.add_argument(
+        "--openblas-coretype", help="the kernels it is to use, like SkylakeX, where it does not know a newer processor"
+    )
     arguments = parser.parse_args()
     # Read when the libraries are loaded. A machine may pin OpenBLAS to older kernels, for results that repeat elsewhere: here it is to choose for itself.
     for variable in ("KILN_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(arguments.threads)
     for variable in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
         os.environ.pop(variable, None)
+    if arguments.openblas_coretype:
+        os.environ["OPENBLAS_CORETYPE"] = arguments.openblas_coretype
     peers = ("openblas", "numpy")
     providers = {
         "kiln": Provider("kiln", arguments.library),
