@@ -38,10 +38,16 @@ struct MatmulSm90Iteration {
   long long addend_strides[3];
 };
 
+/// Elements of m (or n) in a row of 128 bytes of shared memory, or of 64, of an operand that lies along m (or n) and of
+/// which a block asks for `extent`: the copy engine takes as long for 64 bytes as for 128.
+constexpr int matmul_sm90_panel(int element_bytes, int extent) {
+  return element_bytes == 1 && extent % 128 != 0 ? 64 : 128 / element_bytes;
+}
+
 /// Where things lie in the shared memory of kernel_sm90.cuh.
 struct MatmulSm90Places {
   static constexpr int kRowBytes = 128;
-  /// Where a math group puts 64 rows of 128 bytes of output, twice, so that one leaves as the other fills.
+  /// Where a math group puts 64 rows of 128 bytes of output; there are two, so that one leaves as the other fills.
   static constexpr int kStoreBytes = 64 * kRowBytes;
   static constexpr int kBarrierBytes = 8;
 
@@ -49,8 +55,10 @@ struct MatmulSm90Places {
 
   constexpr int stage_bytes() const { return (block_m + block_n) * kRowBytes; }
   constexpr int stores() const { return stages * stage_bytes(); }
+  /// A block that shares k has one tile, and few of its columns: they leave at once.
+  constexpr int store_buffers() const { return split_k > 1 ? 1 : 2; }
   /// Partial sums from the cluster's other blocks.
-  constexpr int parts() const { return stores() + math_groups * 2 * kStoreBytes; }
+  constexpr int parts() const { return stores() + math_groups * store_buffers() * kStoreBytes; }
   constexpr int part_bytes() const { return block_m * block_n * 4 / split_k; }
   /// A row of addends for each math group, 4 bytes each.
   constexpr int addends() const { return parts() + (split_k - 1) * part_bytes(); }

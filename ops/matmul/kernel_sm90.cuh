@@ -54,9 +54,9 @@ struct MatmulSm90 {
   static_assert(kGroupRows % 64 == 0 && BLOCK_N % 8 == 0, "a product has 64 rows and columns by eights");
   static_assert(SPLIT_K == 1 || (CLUSTER_M * CLUSTER_N == 1 && kRowBlocks == 1 && !TILE_EACH && kColumns >= 8),
                 "parts of k: one row block a group, and 8 columns for each block at the end");
-  using Output =
-      MatmulSm90Output<OutT, AddendT, Accumulator, EpilogueT, tl::conditional_t<kLoadsA, AT, void>, kPlaces.stores(),
-                       kPlaces.addends(), kPlaces.addend_row_bytes(), kColumns, kRowBlocks, TRANSPOSED, MAPPED_OUT>;
+  using Output = MatmulSm90Output<OutT, AddendT, Accumulator, EpilogueT, tl::conditional_t<kLoadsA, AT, void>,
+                                  kPlaces.stores(), kPlaces.store_buffers(), kPlaces.addends(),
+                                  kPlaces.addend_row_bytes(), kColumns, kRowBlocks, TRANSPOSED, MAPPED_OUT>;
   using Tile = typename Output::Tile;
 
   tl::uint32_t shared;  ///< see shared_address
@@ -106,7 +106,7 @@ struct MatmulSm90 {
         tl::sm90::copy_box_to_blocks(box, map, barrier, x, y, batch, sharers);
     };
     if constexpr (kMn) {
-      constexpr int kPanel = sizeof(AT) == 1 ? 64 : kBlockK;
+      constexpr int kPanel = matmul_sm90_panel(static_cast<int>(sizeof(AT)), kExtent / kSharers);
       static_assert(kExtent % (kPanel * kSharers) == 0, "whole panels, as many for each sharer");
       KILN_UNROLL for (int i = 0; i < kExtent / kPanel / kSharers; ++i) {
         const int panel = i * kSharers + share;
@@ -170,18 +170,16 @@ struct MatmulSm90 {
 
   /// Parts of a are loaded ahead of their products, so that the next is ready while one runs.
   KILN_DEVICE void multiply_loaded(Accumulators& d, tl::sm90::RingPosition<STAGES>& at, int group, int thread) const {
-    using Fragment = tl::sm90::Fragment<AT>;
-    const Fragment fragment(thread);
+    using Fragment = tl::sm90::Fragment<AT, matmul_sm90_panel(static_cast<int>(sizeof(AT)), BLOCK_M / CLUSTER_N)>;
+    const Fragment fragment(thread, TILE_EACH ? 0 : group * kRowBlocks);
     const int begin = first_k_block(), end = end_k_block();
-    const int first_row = TILE_EACH ? 0 : group * kRowBlocks * Fragment::kRowBlockBytes;
     const auto address_of = [&](tl::uint32_t slot) { return shared + slot * kPlaces.stage_bytes(); };
     // A part takes the place of one whose product is done with. With more row blocks there are registers for one ahead
     // alone. To let three products run instead of two changes nothing.
     constexpr int kAhead = kRowBlocks > 2 ? 1 : 2, kPlacesOfA = 2 * kAhead;
     tl::uint32_t a[kPlacesOfA][kRowBlocks][4];
     const auto load = [&](tl::uint32_t stage, int step) {
-      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) fragment.load(
-          stage + static_cast<tl::uint32_t>(first_row + i * Fragment::kRowBlockBytes), step, a[step % kPlacesOfA][i]);
+      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) fragment.load(stage, i, step, a[step % kPlacesOfA][i]);
     };
     full(at.slot).wait(at.parity);
     KILN_UNROLL for (int step = 0; step < kAhead; ++step) load(address_of(at.slot), step);
@@ -286,9 +284,8 @@ struct MatmulSm90 {
       Tile tile = index == first_tile() ? first : tile_at(index);
       if constexpr (!TILE_EACH) tile.row += group * kGroupRows;
       if constexpr (SPLIT_K > 1) tile.column += static_cast<int>(rank) * kColumns;
-      output.stage_addends(tile, group, thread);
-      typename Output::RowAddends held[kRowBlocks];
-      output.hold_addends(tile, thread, held);
+      typename Output::AskedAddends asked;
+      output.ask_addends(tile, thread, asked);
       Accumulators d;
       // A barrier's parity tells only neighbouring phases apart: a group waits for stages once the other has taken all
       // before them.
@@ -297,6 +294,8 @@ struct MatmulSm90 {
       if (TILE_EACH && index + tile_step() < it.tiles) tl::sm90::named_arrive(kFirstTurn + (group ^ 1), kMathThreads);
       finish_products(d);
       release((at.slot + STAGES - 1) % STAGES, thread);
+      typename Output::RowAddends held[kRowBlocks];
+      output.take_addends(group, thread, asked, held);
       if constexpr (SPLIT_K > 1) {
         Accumulator sum[kRegisters / SPLIT_K];
         add_parts(d, sum, group, thread);
