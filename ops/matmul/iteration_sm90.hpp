@@ -23,6 +23,11 @@ constexpr MatmulSm90Divisor matmul_sm90_divisor(int divisor) {
           bits - 1};
 }
 
+/// Clusters of a grid seem to go to an H200's parts (GPCs) in turn. Where a few clusters share all that they read,
+/// those that start so many apart take neighbouring tiles, so that one part reads them: of 1 to 33, this number is the
+/// best.
+inline constexpr int kMatmulSm90Gpcs = 8;
+
 /// What a kernel of kernel_sm90.cuh takes beside its tensor maps. Blocks of a cluster work on neighbouring tiles, so
 /// tiles are counted in clusters.
 struct MatmulSm90Iteration {
@@ -32,6 +37,7 @@ struct MatmulSm90Iteration {
   /// band may have fewer.
   MatmulSm90Divisor matrix, band, band_rows, last_band_rows;
   int last_band;
+  int spreads;           ///< 1: see kMatmulSm90Gpcs
   int a_batch, b_batch;  ///< 1 where the operand has a matrix of its own for each batch, else 0
   int m, n;
   long long out_strides[3];  ///< rows, columns, batches, in elements; for outputs without a tensor map

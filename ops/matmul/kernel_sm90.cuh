@@ -64,14 +64,20 @@ struct MatmulSm90 {
   const TensorMap& b_map;
   const MatmulSm90Iteration& it;
   tl::uint32_t rank;
+  int first_tile;  ///< in clusters
   Output output;
 
   KILN_DEVICE Barrier full(tl::uint32_t slot) const { return {shared + kPlaces.barriers() + slot * Barrier::kBytes}; }
   KILN_DEVICE Barrier empty(tl::uint32_t slot) const { return full(STAGES + slot); }
   KILN_DEVICE Barrier parts_arrived() const { return full(2 * STAGES); }
 
-  KILN_DEVICE static int first_tile() { return static_cast<int>(blockIdx.x) / kBlocks; }
   KILN_DEVICE static int tile_step() { return static_cast<int>(gridDim.x) / kBlocks; }
+  KILN_DEVICE static int first_tile_of(const MatmulSm90Iteration& it) {
+    const int cluster = static_cast<int>(blockIdx.x) / kBlocks;
+    if (it.spreads == 0) return cluster;
+    const int place = cluster / kMatmulSm90Gpcs, gpc = cluster % kMatmulSm90Gpcs;
+    return gpc * (tile_step() / kMatmulSm90Gpcs) + min(gpc, tile_step() % kMatmulSm90Gpcs) + place;
+  }
 
   KILN_DEVICE static int quotient(int x, MatmulSm90Divisor by) {
     return by.multiplier == 0 ? x : static_cast<int>(__umulhi(static_cast<unsigned int>(x), by.multiplier) >> by.shift);
@@ -128,7 +134,7 @@ struct MatmulSm90 {
     tl::uint16_t sharers = 0;
     KILN_UNROLL for (int i = 0; i < kSharers; ++i) sharers |= 1 << (kIsA ? down() + i * kStep : across() * kStart + i);
     tl::sm90::RingPosition<STAGES> at;
-    for (int index = first_tile(); index < it.tiles;) {
+    for (int index = first_tile; index < it.tiles;) {
       KILN_NO_UNROLL for (int block = first_k_block(); block < end_k_block(); ++block, at.advance()) {
         empty(at.slot).wait(at.parity ^ 1);
         const Barrier barrier = full(at.slot);
@@ -279,9 +285,9 @@ struct MatmulSm90 {
     int buffer = 0;
     const int own_blocks = end_k_block() - first_k_block();
     if constexpr (TILE_EACH) at.advance(static_cast<tl::uint32_t>(group * own_blocks));
-    for (int index = first_tile() + (TILE_EACH ? group * tile_step() : 0); index < it.tiles;
+    for (int index = first_tile + (TILE_EACH ? group * tile_step() : 0); index < it.tiles;
          index += TILE_EACH ? MATH_GROUPS * tile_step() : tile_step()) {
-      Tile tile = index == first_tile() ? first : tile_at(index);
+      Tile tile = index == first_tile ? first : tile_at(index);
       if constexpr (!TILE_EACH) tile.row += group * kGroupRows;
       if constexpr (SPLIT_K > 1) tile.column += static_cast<int>(rank) * kColumns;
       typename Output::AskedAddends asked;
@@ -289,7 +295,7 @@ struct MatmulSm90 {
       Accumulators d;
       // A barrier's parity tells only neighbouring phases apart: a group waits for stages once the other has taken all
       // before them.
-      if (TILE_EACH && index != first_tile()) tl::sm90::named_sync(kFirstTurn + group, kMathThreads);
+      if (TILE_EACH && index != first_tile) tl::sm90::named_sync(kFirstTurn + group, kMathThreads);
       multiply(d, at, group, thread);
       if (TILE_EACH && index + tile_step() < it.tiles) tl::sm90::named_arrive(kFirstTurn + (group ^ 1), kMathThreads);
       finish_products(d);
@@ -330,7 +336,7 @@ struct MatmulSm90 {
       tl::sm90::barriers_ready();
     }
     __syncwarp();
-    const Tile tile = tile_at(first_tile());
+    const Tile tile = tile_at(first_tile);
     if constexpr (kBlocks > 1)
       tl::sm90::cluster_meet();
     else
@@ -374,6 +380,7 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 1)
                 b_map,
                 iteration,
                 Kernel::kBlocks > 1 ? tl::sm90::cluster_rank() : 0,
+                Kernel::first_tile_of(iteration),
                 {address, out_map, out, addend, epilogue, iteration}};
   kernel.run();
 }

@@ -82,6 +82,11 @@ ops::MatmulSm90Iteration make_iteration(const Sm90Call& call, const Sm90Tiling& 
   it.last_band_rows = ops::matmul_sm90_divisor(rows - it.last_band * band);
   it.a_batch = call.a.batch_stride != 0;
   it.b_batch = call.b.batch_stride != 0;
+  // With more clusters, or an operand for all, they share as much in their own order. Where k is short, what they store
+  // counts for more, and is a little slower so.
+  constexpr int kMostClusters = 8, kLeastBlocks = 8;
+  it.spreads = it.a_batch != 0 && it.b_batch != 0 && tiling.split_k == 1 && rows * columns > 1 &&
+               rows * columns <= kMostClusters && it.k_blocks >= kLeastBlocks;
   it.m = static_cast<int>(call.m);
   it.n = static_cast<int>(call.n);
   std::copy_n(call.out_strides, 3, it.out_strides);

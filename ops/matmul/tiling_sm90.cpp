@@ -55,12 +55,12 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
   constexpr double kL2BytesPerClock = 46;     // of one processor
   constexpr double kStoreBytesPerClock = 80;  // of one processor
   constexpr double kCluster = 250;
-  constexpr double kAddendsPerClock = 110;  // of one processor
-  constexpr double kShortRows = 2.1;        // rows of 64 bytes take as long as rows of 128
-  constexpr std::int64_t kClustersOfFour = 31;
-  constexpr double kThrottledClocks = 1.5e6;  // of multiplying: it then runs at the power's limit
-  constexpr double kThrottling = 1.17;        // of the processors' clock; the L2's stays
-  constexpr double kExchange = 1700;          // of partial sums between two blocks
+  constexpr double kAddendsPerClock = 110;      // of one processor
+  constexpr double kShortRows = 2.1;            // rows of 64 bytes take as long as rows of 128
+  constexpr std::int64_t kClustersOfFour = 31;  // at once: the GPU's parts have no multiples of 4 processors
+  constexpr double kThrottledClocks = 1.5e6;    // of multiplying: it then runs at the power's limit
+  constexpr double kThrottling = 1.17;          // of the processors' clock; the L2's stays
+  constexpr double kExchange = 1700;            // of partial sums between two blocks
   const std::int64_t blocks = tile.cluster_m * tile.cluster_n * tile.split_k;
   const auto clusters_of = [&](std::int64_t extent, std::int64_t block, std::int64_t cluster) {
     return ceil_div(ceil_div(extent, block), cluster);
@@ -112,7 +112,7 @@ constexpr Tile kWideTiles[] = {
 };
 constexpr Tile kNarrowTiles[] = {
     {64, 16, 10, 1, 1, 2, 1, 0}, {128, 16, 9, 1, 1, 2, 2, 0}, {64, 16, 10, 1, 1, 1, 1, 0}, {128, 32, 9, 1, 1, 2, 2, 0},
-    {64, 32, 10, 1, 1, 2, 1, 0}, {64, 32, 10, 1, 1, 1, 1, 0},  {128, 32, 9, 1, 1, 4, 2, 0},
+    {64, 32, 10, 1, 1, 2, 1, 0}, {64, 32, 10, 1, 1, 1, 1, 0}, {128, 32, 9, 1, 1, 4, 2, 0},
 };
 
 }  // namespace
