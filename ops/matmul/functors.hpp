@@ -70,6 +70,15 @@ struct MatmulEpilogue {
       return Activation::apply(wrapped(scaled(product), times(scalars.beta, addend)));
   }
 
+  /// apply() in two halves: beta * addend, which may serve many elements, and the rest.
+  KILN_DEVICE Compute scaled_addend(Compute addend) const { return times(scalars.beta, addend); }
+  KILN_DEVICE Compute apply_scaled(Compute product, Compute scaled_addend) const {
+    if constexpr (tl::NumberTraits<Compute>::kIsFloating)
+      return Activation::apply(tl::scalar::fma(scalars.alpha, product, scaled_addend));
+    else
+      return Activation::apply(wrapped(scaled(product), scaled_addend));
+  }
+
  private:
   KILN_DEVICE Compute scaled(Compute product) const { return times(scalars.alpha, product); }
   KILN_DEVICE static Compute times(Compute x, Compute y) {

@@ -23,6 +23,11 @@ constexpr MatmulSm90Divisor matmul_sm90_divisor(int divisor) {
           bits - 1};
 }
 
+/// Clusters of a grid seem to go to an H200's parts (GPCs) in turn. Where a few clusters share all that they read,
+/// those that start so many apart take neighbouring tiles, so that one part reads them: of 1 to 33, this number is the
+/// best.
+inline constexpr int kMatmulSm90Gpcs = 8;
+
 /// What a kernel of kernel_sm90.cuh takes beside its tensor maps. Blocks of a cluster work on neighbouring tiles, so
 /// tiles are counted in clusters.
 struct MatmulSm90Iteration {
@@ -32,16 +37,23 @@ struct MatmulSm90Iteration {
   /// band may have fewer.
   MatmulSm90Divisor matrix, band, band_rows, last_band_rows;
   int last_band;
+  int spreads;           ///< 1: see kMatmulSm90Gpcs
   int a_batch, b_batch;  ///< 1 where the operand has a matrix of its own for each batch, else 0
   int m, n;
   long long out_strides[3];  ///< rows, columns, batches, in elements; for outputs without a tensor map
   long long addend_strides[3];
 };
 
+/// Elements of m (or n) in a row of 128 bytes of shared memory, or of 64, of an operand that lies along m (or n) and of
+/// which a block asks for `extent`: the copy engine takes as long for 64 bytes as for 128.
+constexpr int matmul_sm90_panel(int element_bytes, int extent) {
+  return element_bytes == 1 && extent % 128 != 0 ? 64 : 128 / element_bytes;
+}
+
 /// Where things lie in the shared memory of kernel_sm90.cuh.
 struct MatmulSm90Places {
   static constexpr int kRowBytes = 128;
-  /// Where a math group puts 64 rows of 128 bytes of output, twice, so that one leaves as the other fills.
+  /// Where a math group puts 64 rows of 128 bytes of output; there are two, so that one leaves as the other fills.
   static constexpr int kStoreBytes = 64 * kRowBytes;
   static constexpr int kBarrierBytes = 8;
 
@@ -49,8 +61,10 @@ struct MatmulSm90Places {
 
   constexpr int stage_bytes() const { return (block_m + block_n) * kRowBytes; }
   constexpr int stores() const { return stages * stage_bytes(); }
+  /// A block that shares k has one tile, and few of its columns: they leave at once.
+  constexpr int store_buffers() const { return split_k > 1 ? 1 : 2; }
   /// Partial sums from the cluster's other blocks.
-  constexpr int parts() const { return stores() + math_groups * 2 * kStoreBytes; }
+  constexpr int parts() const { return stores() + math_groups * store_buffers() * kStoreBytes; }
   constexpr int part_bytes() const { return block_m * block_n * 4 / split_k; }
   /// A row of addends for each math group, 4 bytes each.
   constexpr int addends() const { return parts() + (split_k - 1) * part_bytes(); }

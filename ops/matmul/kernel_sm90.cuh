@@ -54,9 +54,9 @@ struct MatmulSm90 {
   static_assert(kGroupRows % 64 == 0 && BLOCK_N % 8 == 0, "a product has 64 rows and columns by eights");
   static_assert(SPLIT_K == 1 || (CLUSTER_M * CLUSTER_N == 1 && kRowBlocks == 1 && !TILE_EACH && kColumns >= 8),
                 "parts of k: one row block a group, and 8 columns for each block at the end");
-  using Output =
-      MatmulSm90Output<OutT, AddendT, Accumulator, EpilogueT, tl::conditional_t<kLoadsA, AT, void>, kPlaces.stores(),
-                       kPlaces.addends(), kPlaces.addend_row_bytes(), kColumns, kRowBlocks, TRANSPOSED, MAPPED_OUT>;
+  using Output = MatmulSm90Output<OutT, AddendT, Accumulator, EpilogueT, tl::conditional_t<kLoadsA, AT, void>,
+                                  kPlaces.stores(), kPlaces.store_buffers(), kPlaces.addends(),
+                                  kPlaces.addend_row_bytes(), kColumns, kRowBlocks, TRANSPOSED, MAPPED_OUT>;
   using Tile = typename Output::Tile;
 
   tl::uint32_t shared;  ///< see shared_address
@@ -64,14 +64,20 @@ struct MatmulSm90 {
   const TensorMap& b_map;
   const MatmulSm90Iteration& it;
   tl::uint32_t rank;
+  int first_tile;  ///< in clusters
   Output output;
 
   KILN_DEVICE Barrier full(tl::uint32_t slot) const { return {shared + kPlaces.barriers() + slot * Barrier::kBytes}; }
   KILN_DEVICE Barrier empty(tl::uint32_t slot) const { return full(STAGES + slot); }
   KILN_DEVICE Barrier parts_arrived() const { return full(2 * STAGES); }
 
-  KILN_DEVICE static int first_tile() { return static_cast<int>(blockIdx.x) / kBlocks; }
   KILN_DEVICE static int tile_step() { return static_cast<int>(gridDim.x) / kBlocks; }
+  KILN_DEVICE static int first_tile_of(const MatmulSm90Iteration& it) {
+    const int cluster = static_cast<int>(blockIdx.x) / kBlocks;
+    if (it.spreads == 0) return cluster;
+    const int place = cluster / kMatmulSm90Gpcs, gpc = cluster % kMatmulSm90Gpcs;
+    return gpc * (tile_step() / kMatmulSm90Gpcs) + min(gpc, tile_step() % kMatmulSm90Gpcs) + place;
+  }
 
   KILN_DEVICE static int quotient(int x, MatmulSm90Divisor by) {
     return by.multiplier == 0 ? x : static_cast<int>(__umulhi(static_cast<unsigned int>(x), by.multiplier) >> by.shift);
@@ -106,7 +112,7 @@ struct MatmulSm90 {
         tl::sm90::copy_box_to_blocks(box, map, barrier, x, y, batch, sharers);
     };
     if constexpr (kMn) {
-      constexpr int kPanel = sizeof(AT) == 1 ? 64 : kBlockK;
+      constexpr int kPanel = matmul_sm90_panel(static_cast<int>(sizeof(AT)), kExtent / kSharers);
       static_assert(kExtent % (kPanel * kSharers) == 0, "whole panels, as many for each sharer");
       KILN_UNROLL for (int i = 0; i < kExtent / kPanel / kSharers; ++i) {
         const int panel = i * kSharers + share;
@@ -128,7 +134,7 @@ struct MatmulSm90 {
     tl::uint16_t sharers = 0;
     KILN_UNROLL for (int i = 0; i < kSharers; ++i) sharers |= 1 << (kIsA ? down() + i * kStep : across() * kStart + i);
     tl::sm90::RingPosition<STAGES> at;
-    for (int index = first_tile(); index < it.tiles;) {
+    for (int index = first_tile; index < it.tiles;) {
       KILN_NO_UNROLL for (int block = first_k_block(); block < end_k_block(); ++block, at.advance()) {
         empty(at.slot).wait(at.parity ^ 1);
         const Barrier barrier = full(at.slot);
@@ -170,18 +176,16 @@ struct MatmulSm90 {
 
   /// Parts of a are loaded ahead of their products, so that the next is ready while one runs.
   KILN_DEVICE void multiply_loaded(Accumulators& d, tl::sm90::RingPosition<STAGES>& at, int group, int thread) const {
-    using Fragment = tl::sm90::Fragment<AT>;
-    const Fragment fragment(thread);
+    using Fragment = tl::sm90::Fragment<AT, matmul_sm90_panel(static_cast<int>(sizeof(AT)), BLOCK_M / CLUSTER_N)>;
+    const Fragment fragment(thread, TILE_EACH ? 0 : group * kRowBlocks);
     const int begin = first_k_block(), end = end_k_block();
-    const int first_row = TILE_EACH ? 0 : group * kRowBlocks * Fragment::kRowBlockBytes;
     const auto address_of = [&](tl::uint32_t slot) { return shared + slot * kPlaces.stage_bytes(); };
     // A part takes the place of one whose product is done with. With more row blocks there are registers for one ahead
     // alone. To let three products run instead of two changes nothing.
     constexpr int kAhead = kRowBlocks > 2 ? 1 : 2, kPlacesOfA = 2 * kAhead;
     tl::uint32_t a[kPlacesOfA][kRowBlocks][4];
     const auto load = [&](tl::uint32_t stage, int step) {
-      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) fragment.load(
-          stage + static_cast<tl::uint32_t>(first_row + i * Fragment::kRowBlockBytes), step, a[step % kPlacesOfA][i]);
+      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) fragment.load(stage, i, step, a[step % kPlacesOfA][i]);
     };
     full(at.slot).wait(at.parity);
     KILN_UNROLL for (int step = 0; step < kAhead; ++step) load(address_of(at.slot), step);
@@ -281,22 +285,23 @@ struct MatmulSm90 {
     int buffer = 0;
     const int own_blocks = end_k_block() - first_k_block();
     if constexpr (TILE_EACH) at.advance(static_cast<tl::uint32_t>(group * own_blocks));
-    for (int index = first_tile() + (TILE_EACH ? group * tile_step() : 0); index < it.tiles;
+    for (int index = first_tile + (TILE_EACH ? group * tile_step() : 0); index < it.tiles;
          index += TILE_EACH ? MATH_GROUPS * tile_step() : tile_step()) {
-      Tile tile = index == first_tile() ? first : tile_at(index);
+      Tile tile = index == first_tile ? first : tile_at(index);
       if constexpr (!TILE_EACH) tile.row += group * kGroupRows;
       if constexpr (SPLIT_K > 1) tile.column += static_cast<int>(rank) * kColumns;
-      output.stage_addends(tile, group, thread);
-      typename Output::RowAddends held[kRowBlocks];
-      output.hold_addends(tile, thread, held);
+      typename Output::AskedAddends asked;
+      output.ask_addends(tile, thread, asked);
       Accumulators d;
       // A barrier's parity tells only neighbouring phases apart: a group waits for stages once the other has taken all
       // before them.
-      if (TILE_EACH && index != first_tile()) tl::sm90::named_sync(kFirstTurn + group, kMathThreads);
+      if (TILE_EACH && index != first_tile) tl::sm90::named_sync(kFirstTurn + group, kMathThreads);
       multiply(d, at, group, thread);
       if (TILE_EACH && index + tile_step() < it.tiles) tl::sm90::named_arrive(kFirstTurn + (group ^ 1), kMathThreads);
       finish_products(d);
       release((at.slot + STAGES - 1) % STAGES, thread);
+      typename Output::RowAddends held[kRowBlocks];
+      output.take_addends(group, thread, asked, held);
       if constexpr (SPLIT_K > 1) {
         Accumulator sum[kRegisters / SPLIT_K];
         add_parts(d, sum, group, thread);
@@ -331,7 +336,7 @@ struct MatmulSm90 {
       tl::sm90::barriers_ready();
     }
     __syncwarp();
-    const Tile tile = tile_at(first_tile());
+    const Tile tile = tile_at(first_tile);
     if constexpr (kBlocks > 1)
       tl::sm90::cluster_meet();
     else
@@ -375,6 +380,7 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 1)
                 b_map,
                 iteration,
                 Kernel::kBlocks > 1 ? tl::sm90::cluster_rank() : 0,
+                Kernel::first_tile_of(iteration),
                 {address, out_map, out, addend, epilogue, iteration}};
   kernel.run();
 }

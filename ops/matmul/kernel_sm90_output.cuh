@@ -12,16 +12,17 @@ namespace kiln::ops {
 using tl::sm90::TensorMap;
 
 /// What becomes of a math group's part of a product in kernel_sm90.cuh: the epilogue, and the way to memory by buffers
-/// in shared memory, which start STORES bytes into it; rows of addends start at ADDENDS, of ADDEND_ROW_BYTES each.
-/// COLUMNS: of a tile that one block stores. ROW_BLOCKS: of 64 rows, of a group. LoadedT: the type of a first operand
-/// that is loaded to registers, else void.
+/// in shared memory, BUFFERS for each group, which start STORES bytes into it; rows of addends start at ADDENDS, of
+/// ADDEND_ROW_BYTES each. COLUMNS: of a tile that one block stores. ROW_BLOCKS: of 64 rows, of a group. LoadedT: the
+/// type of a first operand that is loaded to registers, else void.
 template <typename OutT, typename AddendT, typename Accumulator, typename EpilogueT, typename LoadedT, int STORES,
-          int ADDENDS, int ADDEND_ROW_BYTES, int COLUMNS, int ROW_BLOCKS, bool TRANSPOSED, bool MAPPED_OUT>
+          int BUFFERS, int ADDENDS, int ADDEND_ROW_BYTES, int COLUMNS, int ROW_BLOCKS, bool TRANSPOSED, bool MAPPED_OUT>
 struct MatmulSm90Output {
   using Compute = typename EpilogueT::Compute;
   static constexpr bool kLoadsA = !tl::is_same<LoadedT, void>;
   static constexpr int kRowBytes = MatmulSm90Places::kRowBytes;
   static constexpr int kOutBytes = static_cast<int>(sizeof(OutT));
+  static_assert(BUFFERS == 2 || COLUMNS * 64 * kOutBytes <= MatmulSm90Places::kStoreBytes, "one buffer takes all");
   /// Rows of the product that a thread has are so far apart.
   static constexpr int kHalfRows = kLoadsA ? 1 : 8;
 
@@ -38,20 +39,26 @@ struct MatmulSm90Output {
 
   /// What the epilogue adds to an element of the product; a row of it depends on out's column alone, which is the
   /// product's row where that is transposed.
-  KILN_DEVICE Compute addend_at(int row, int column, int batch) const {
+  KILN_DEVICE AddendT stored_addend_at(int row, int column, int batch) const {
     if constexpr (EpilogueT::kAddend == kNoAddend) {
-      return Compute{};
+      return AddendT{};
     } else {
       constexpr bool kAnyRow = EpilogueT::kAddend != kRowAddend || TRANSPOSED;
       constexpr bool kAnyColumn = EpilogueT::kAddend != kRowAddend || !TRANSPOSED;
-      if ((kAnyRow && row >= it.m) || (kAnyColumn && column >= it.n)) return Compute{};
-      return tl::cast<Compute>(addend[batch * it.addend_strides[2] + (kAnyRow ? row * it.addend_strides[0] : 0) +
-                                      (kAnyColumn ? column * it.addend_strides[1] : 0)]);
+      if ((kAnyRow && row >= it.m) || (kAnyColumn && column >= it.n)) return AddendT{};
+      return addend[batch * it.addend_strides[2] + (kAnyRow ? row * it.addend_strides[0] : 0) +
+                    (kAnyColumn ? column * it.addend_strides[1] : 0)];
     }
   }
+  KILN_DEVICE Compute addend_at(int row, int column, int batch) const {
+    return tl::cast<Compute>(stored_addend_at(row, column, batch));
+  }
+  /// A row's addends are multiplied by beta once, on their way to where they wait.
   KILN_DEVICE Compute finished(Accumulator product, Compute addend) const {
     if constexpr (EpilogueT::kAddend == kNoAddend)
       return epilogue.apply(tl::cast<Compute>(product));
+    else if constexpr (kStagesAddends || kHoldsAddends)
+      return epilogue.apply_scaled(tl::cast<Compute>(product), addend);
     else
       return epilogue.apply(tl::cast<Compute>(product), addend);
   }
@@ -61,21 +68,45 @@ struct MatmulSm90Output {
   KILN_DEVICE tl::uint32_t addend_row(int group) const {
     return shared + static_cast<tl::uint32_t>(ADDENDS + group * ADDEND_ROW_BYTES);
   }
-  KILN_DEVICE void stage_addends(Tile tile, int group, int thread) const {
-    if constexpr (kStagesAddends)
-      KILN_UNROLL for (int x = 0; x < COLUMNS; x += tl::sm90::kWarpgroupThreads) if (x + thread < COLUMNS)
-          tl::sm90::put_shared(addend_row(group) + static_cast<tl::uint32_t>(x + thread) * 4,
-                               addend_at(tile.row, tile.column + x + thread, tile.batch));
-  }
-
-  /// Whether a thread has the addends of its rows in registers from the start of a tile, for the same reason: where
-  /// they depend on the product's row.
+  /// Whether a thread has the addends of its rows in registers, for the same reason: where they depend on the product's
+  /// row.
   static constexpr bool kHoldsAddends = EpilogueT::kAddend == kRowAddend && TRANSPOSED && kLoadsA;
+  static constexpr int kAskedAddends = kStagesAddends  ? (COLUMNS - 1) / tl::sm90::kWarpgroupThreads + 1
+                                       : kHoldsAddends ? 2 * ROW_BLOCKS
+                                                       : 1;
+  using AskedAddends = AddendT[kAskedAddends];
   using RowAddends = Compute[2];
-  KILN_DEVICE void hold_addends(Tile tile, int thread, RowAddends (&held)[ROW_BLOCKS]) const {
+
+  /// Asks for a tile's addends before it is multiplied; take_addends has them when it is. Waiting for them in between
+  /// cost 128 x 256 tiles 700 clocks each.
+  KILN_DEVICE void ask_addends(Tile tile, int thread, AskedAddends& asked) const {
+    if constexpr (kStagesAddends) KILN_UNROLL for (int i = 0; i < kAskedAddends; ++i) {
+        const int x = i * tl::sm90::kWarpgroupThreads + thread;
+        asked[i] = x < COLUMNS ? stored_addend_at(tile.row, tile.column + x, tile.batch) : AddendT{};
+      }
     if constexpr (kHoldsAddends)
-      KILN_UNROLL for (int i = 0; i < 2 * ROW_BLOCKS; ++i) held[i / 2][i % 2] =
-          addend_at(tile.row + i / 2 * 64 + row_of(thread) + i % 2 * kHalfRows, tile.column, tile.batch);
+      KILN_UNROLL for (int i = 0; i < kAskedAddends; ++i) asked[i] =
+          stored_addend_at(tile.row + i / 2 * 64 + row_of(thread) + i % 2 * kHalfRows, tile.column, tile.batch);
+  }
+  /// The whole group has read the row of the tile before, and meets before it reads this one.
+  KILN_DEVICE void take_addends(int group, int thread, AskedAddends& asked, RowAddends (&held)[ROW_BLOCKS]) const {
+    if constexpr (kStagesAddends || kHoldsAddends) KILN_UNROLL for (int i = 0; i < kAskedAddends; ++i) {
+        // What is made of a value would else be made, and the value be waited for, where it was asked for.
+        if constexpr (sizeof(AddendT) == 2) {
+          auto bits = __builtin_bit_cast(tl::uint16_t, asked[i]);
+          asm volatile("" : "+h"(bits));
+          asked[i] = __builtin_bit_cast(AddendT, bits);
+        } else if constexpr (sizeof(AddendT) == 4) {
+          auto bits = __builtin_bit_cast(tl::uint32_t, asked[i]);
+          asm volatile("" : "+r"(bits));
+          asked[i] = __builtin_bit_cast(AddendT, bits);
+        }
+        const Compute value = epilogue.scaled_addend(tl::cast<Compute>(asked[i]));
+        if constexpr (kHoldsAddends)
+          held[i / 2][i % 2] = value;
+        else if (const int x = i * tl::sm90::kWarpgroupThreads + thread; x < COLUMNS)
+          tl::sm90::put_shared(addend_row(group) + static_cast<tl::uint32_t>(x) * 4, value);
+      }
   }
 
   /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes; of lines of 128 bytes the
@@ -104,15 +135,10 @@ struct MatmulSm90Output {
       store_rows(d, tile, group, thread, buffer);
   }
 
-  /// What is added to rows y and y + kHalfRows, columns x and x + 1 of a tile.
-  KILN_DEVICE void addends_at(Tile tile, int y, int x, int group, Compute (&add)[2][2]) const {
-    if constexpr (kStagesAddends) {
-      tl::sm90::get_shared_pair(addend_row(group) + static_cast<tl::uint32_t>(x) * 4, add[0]);
-      KILN_UNROLL for (int i = 0; i < 2; ++i) add[1][i] = add[0][i];
-    } else {
-      KILN_UNROLL for (int half = 0; half < 2; ++half) KILN_UNROLL for (int i = 0; i < 2; ++i) add[half][i] =
-          addend_at(tile.row + y + kHalfRows * half, tile.column + x + i, tile.batch);
-    }
+  /// What is added to rows y and y + kHalfRows, columns x and x + 1 of a tile; `staged`: of these columns.
+  KILN_DEVICE void addends_at(Tile tile, int y, int x, const Compute (&staged)[2], Compute (&add)[2][2]) const {
+    KILN_UNROLL for (int half = 0; half < 2; ++half) KILN_UNROLL for (int i = 0; i < 2; ++i) add[half][i] =
+        kStagesAddends ? staged[i] : addend_at(tile.row + y + kHalfRows * half, tile.column + x + i, tile.batch);
   }
 
   /// The row whose address this thread gives for put_matrices.
@@ -138,9 +164,15 @@ struct MatmulSm90Output {
     const int other_place = place<kLineBytes>(row + 1, column);
     KILN_UNROLL for (int first = 0; first < COLUMNS; first += kAcross) {
       const tl::uint32_t lines =
-          shared + static_cast<tl::uint32_t>(STORES + (2 * group + buffer) * MatmulSm90Places::kStoreBytes);
+          shared + static_cast<tl::uint32_t>(STORES + (BUFFERS * group + (BUFFERS > 1 ? buffer : 0)) *
+                                                          MatmulSm90Places::kStoreBytes);
       if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<1>();
       tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
+      // All at once: one by one each would be waited for.
+      Compute staged[kAcross / 8][2] = {};
+      if constexpr (kStagesAddends)
+        KILN_UNROLL for (int i = 0; i < kAcross / 8; ++i) tl::sm90::get_shared_pair(
+            addend_row(group) + static_cast<tl::uint32_t>(first + 8 * i + column) * 4, staged[i]);
       const tl::uint32_t base = lines + static_cast<tl::uint32_t>(first_place);
       constexpr int kStep = kMatrices ? 16 : 8;
       KILN_UNROLL for (int x = 0; x < kAcross; x += kStep) {
@@ -150,7 +182,7 @@ struct MatmulSm90Output {
         Compute values[kStep / 8][2][2];
         KILN_UNROLL for (int part = 0; part < kStep / 8; ++part) {
           Compute add[2][2];
-          addends_at(tile, row, first + x + 8 * part + column, group, add);
+          addends_at(tile, row, first + x + 8 * part + column, staged[x / 8 + part], add);
           KILN_UNROLL for (int half = 0; half < 2; ++half) KILN_UNROLL for (int i = 0; i < 2; ++i)
               values[part][half][i] = finished(d[(first + x) / 2 + 4 * part + 2 * half + i], add[half][i]);
         }
@@ -186,8 +218,9 @@ struct MatmulSm90Output {
     constexpr bool kWhole = kLines == COLUMNS;
     const int row = row_of(thread), column = thread % 4 * 2;
     KILN_UNROLL for (int begin = 0; begin < COLUMNS; begin += kLines) {
-      const tl::uint32_t panels = shared + static_cast<tl::uint32_t>(STORES + (2 * group + (kWhole ? 0 : buffer)) *
-                                                                                  MatmulSm90Places::kStoreBytes);
+      const tl::uint32_t panels =
+          shared +
+          static_cast<tl::uint32_t>(STORES + (BUFFERS * group + (kWhole ? 0 : buffer)) * MatmulSm90Places::kStoreBytes);
       if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<kWhole ? 0 : 64 / kAcross>();
       tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
       const auto address_of = [&](int y, int x) {

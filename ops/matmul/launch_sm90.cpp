@@ -39,9 +39,9 @@ TensorMap operand_map(const Sm90Operand& operand, std::int64_t k, std::int64_t b
                  operand.batch_stride != 0 ? batches : 1};
   map.strides_bytes = {operand.pitch * size,
                        operand.batch_stride != 0 ? operand.batch_stride * size : operand.pitch * size};
-  // Panels of 8-bit elements hold 64 of m, as the products' 64 rows do.
-  const std::int64_t inner = operand.is_mn ? std::min<std::int64_t>(block_k, 64) : block_k;
-  map.box = {static_cast<std::int32_t>(inner), static_cast<std::int32_t>(operand.is_mn ? block_k : block / sharers), 1};
+  const auto extent = static_cast<int>(block / sharers);
+  const int inner = operand.is_mn ? ops::matmul_sm90_panel(static_cast<int>(size), extent) : static_cast<int>(block_k);
+  map.box = {inner, operand.is_mn ? static_cast<std::int32_t>(block_k) : extent, 1};
   map.swizzle = inner * size == kRowBytes ? TensorMapSwizzle::b128 : TensorMapSwizzle::b64;
   return map;
 }
@@ -82,6 +82,11 @@ ops::MatmulSm90Iteration make_iteration(const Sm90Call& call, const Sm90Tiling& 
   it.last_band_rows = ops::matmul_sm90_divisor(rows - it.last_band * band);
   it.a_batch = call.a.batch_stride != 0;
   it.b_batch = call.b.batch_stride != 0;
+  // With more clusters, or an operand for all, they share as much in their own order. Where k is short, what they store
+  // counts for more, and is a little slower so.
+  constexpr int kMostClusters = 8, kLeastBlocks = 8;
+  it.spreads = it.a_batch != 0 && it.b_batch != 0 && tiling.split_k == 1 && rows * columns > 1 &&
+               rows * columns <= kMostClusters && it.k_blocks >= kLeastBlocks;
   it.m = static_cast<int>(call.m);
   it.n = static_cast<int>(call.n);
   std::copy_n(call.out_strides, 3, it.out_strides);

@@ -38,17 +38,29 @@ struct Tile {
   }
 };
 
+/// What the memory takes to move the operands and the output once.
+double memory_clocks(const Sm90Call& call, std::int64_t out_bytes) {
+  constexpr double kBytesPerClock = 2300;
+  return static_cast<double>(call.batches) *
+         (static_cast<double>((call.m + call.n) * call.k * itemsize_bytes(call.a.dtype)) +
+          static_cast<double>(call.m * call.n * out_bytes)) /
+         kBytesPerClock;
+}
+
 /// Clocks of an H200 for one call: what its tiles multiply and bring in, dealt out over the processors, but no less
 /// than the memory takes. The constants are fitted to measurements of bf16; other types move as many bytes in as many
 /// clocks.
 double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, std::int64_t num_sms) {
-  constexpr double kStart = 3000;                // until the first block of k is there, and the end
-  constexpr double kL2BytesPerClock = 46;        // of one processor
-  constexpr double kMemoryBytesPerClock = 2300;  // of all
-  constexpr double kStoreBytesPerClock = 80;     // of one processor
+  constexpr double kStart = 3000;             // until the first block of k is there, and the end
+  constexpr double kL2BytesPerClock = 46;     // of one processor
+  constexpr double kStoreBytesPerClock = 80;  // of one processor
   constexpr double kCluster = 250;
-  constexpr double kAddendsPerClock = 27;  // of one processor
-  constexpr double kExchange = 1700;       // of partial sums between two blocks
+  constexpr double kAddendsPerClock = 110;      // of one processor
+  constexpr double kShortRows = 2.1;            // rows of 64 bytes take as long as rows of 128
+  constexpr std::int64_t kClustersOfFour = 31;  // at once: the GPU's parts have no multiples of 4 processors
+  constexpr double kThrottledClocks = 1.5e6;    // of multiplying: it then runs at the power's limit
+  constexpr double kThrottling = 1.17;          // of the processors' clock; the L2's stays
+  constexpr double kExchange = 1700;            // of partial sums between two blocks
   const std::int64_t blocks = tile.cluster_m * tile.cluster_n * tile.split_k;
   const auto clusters_of = [&](std::int64_t extent, std::int64_t block, std::int64_t cluster) {
     return ceil_div(ceil_div(extent, block), cluster);
@@ -56,16 +68,24 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
   const std::int64_t tiles =
       clusters_of(call.m, tile.m, tile.cluster_m) * clusters_of(call.n, tile.n, tile.cluster_n) * call.batches;
   const std::int64_t processors = num_sms > 0 ? std::min(num_sms, kSm90Processors) : kSm90Processors;
-  const double rounds = static_cast<double>(ceil_div(tiles, std::max<std::int64_t>(processors / blocks, 1)));
+  const std::int64_t clusters = std::max<std::int64_t>(processors / blocks, 1);
+  const double rounds =
+      static_cast<double>(ceil_div(tiles, blocks == 4 ? std::min(clusters, kClustersOfFour) : clusters));
   const double k_blocks = static_cast<double>(ceil_div(sm90_k_blocks(call), tile.split_k));
 
   // Shared memory gives 128 bytes a clock, and each 64 rows of a meet all of b.
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
   const double products = as_double(tile.m * tile.n) / 32;
   const double reading = as_double(tile.m) / 64 * as_double(64 + tile.n) * (tile.n < 128 ? 1.9 : 1.0);
+  const bool is_throttled =
+      as_double(call.m * call.n * call.batches) / 32 / as_double(processors) * as_double(sm90_k_blocks(call)) >
+      kThrottledClocks;
+  const std::int64_t a_rows = tile.m / tile.cluster_n, a_size = itemsize_bytes(call.a.dtype);
+  const bool has_short_rows =
+      call.a.is_mn && a_size * ops::matmul_sm90_panel(static_cast<int>(a_size), static_cast<int>(a_rows)) < 128;
   const double loading =
-      (as_double(tile.m) / as_double(tile.cluster_n) + as_double(tile.n) / as_double(tile.cluster_m)) * 128 /
-      kL2BytesPerClock;
+      (as_double(a_rows) * (has_short_rows ? kShortRows : 1) + as_double(tile.n) / as_double(tile.cluster_m)) * 128 /
+      (kL2BytesPerClock * (is_throttled ? kThrottling : 1));
   const double adding = call.adds_row ? as_double(tile.m * tile.n) / kAddendsPerClock : 0;
   const double storing = 600 + as_double(tile.m * tile.n * out_bytes) / kStoreBytesPerClock + adding;
   double multiplying = k_blocks * std::max({products, reading, loading}) * 1.04;
@@ -75,10 +95,11 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
       tile.tile_each != 0 ? rounds * std::max(multiplying, 0.8 * storing) + storing : rounds * (multiplying + storing);
   if (tile.split_k > 1) total += kExchange * std::sqrt(static_cast<double>(tile.split_k - 1));
   if (tile.cluster_m * tile.cluster_n > 1) total += kCluster;
-  const double bytes = static_cast<double>(call.batches) *
-                       (static_cast<double>((call.m + call.n) * call.k * itemsize_bytes(call.a.dtype)) +
-                        static_cast<double>(call.m * call.n * out_bytes));
-  return kStart + std::max(total, bytes / kMemoryBytesPerClock);
+  return kStart + std::max(total, memory_clocks(call, out_bytes));
+}
+
+bool is_off_lines(const Sm90Operand& operand) {
+  return operand.pitch * itemsize_bytes(operand.dtype) % ops::MatmulSm90Places::kRowBytes != 0;
 }
 
 // The first of several that take as long is taken.
@@ -86,12 +107,12 @@ constexpr Tile kWideTiles[] = {
     {128, 256, 4, 2, 1, 1, 2, 0}, {128, 128, 6, 2, 1, 1, 2, 1}, {256, 128, 4, 2, 1, 1, 2, 0},
     {128, 192, 4, 1, 2, 1, 2, 0}, {128, 128, 6, 2, 1, 1, 2, 0}, {64, 128, 8, 2, 1, 1, 1, 0},
     {128, 64, 8, 1, 1, 1, 2, 0},  {128, 64, 8, 1, 2, 1, 2, 0},  {64, 128, 8, 1, 1, 1, 1, 0},
-    {128, 64, 7, 1, 1, 2, 2, 0},  {64, 64, 8, 1, 1, 1, 1, 0},   {64, 64, 8, 1, 1, 2, 1, 0},
+    {128, 64, 8, 1, 1, 2, 2, 0},  {64, 64, 8, 1, 1, 1, 1, 0},   {64, 64, 8, 1, 1, 2, 1, 0},
     {64, 64, 8, 1, 1, 4, 1, 0},
 };
 constexpr Tile kNarrowTiles[] = {
-    {64, 16, 10, 1, 1, 2, 1, 0}, {128, 16, 10, 1, 1, 2, 2, 0}, {64, 16, 10, 1, 1, 1, 1, 0}, {128, 32, 9, 1, 1, 2, 2, 0},
-    {64, 32, 10, 1, 1, 2, 1, 0}, {64, 32, 10, 1, 1, 1, 1, 0},  {128, 32, 9, 1, 1, 4, 2, 0},
+    {64, 16, 10, 1, 1, 2, 1, 0}, {128, 16, 9, 1, 1, 2, 2, 0}, {64, 16, 10, 1, 1, 1, 1, 0}, {128, 32, 9, 1, 1, 2, 2, 0},
+    {64, 32, 10, 1, 1, 2, 1, 0}, {64, 32, 10, 1, 1, 1, 1, 0}, {128, 32, 9, 1, 1, 4, 2, 0},
 };
 
 }  // namespace
@@ -114,7 +135,11 @@ ConfigSpace sm90_space(Sm90Form form) {
   return {
       std::move(tunables),
       {{"the stages and what else lies in shared memory take " + std::to_string(kSm90SharedBytes) + " bytes at most",
-        [](const Config& c) { return sm90_places(c).bytes() <= kSm90SharedBytes; }},
+        [](const Config& c) {
+          ops::MatmulSm90Places places = sm90_places(c), whole = places;
+          whole.split_k = 1;  // see sm90_split_k
+          return places.bytes() <= kSm90SharedBytes && whole.bytes() <= kSm90SharedBytes;
+        }},
        {"a math group has 64 rows, or whole multiples, and at most " + std::to_string(most_words) +
             " words of accumulator to a thread",
         [most_words](const Config& c) {
@@ -148,7 +173,14 @@ Config default_sm90_tiling(const Sm90Call& call, Sm90Form form, std::int64_t out
         best = &tile;
       }
     }
-    return best->config();
+    Tile chosen = *best;
+    // Rows that start off the L2's lines take two of them each. Where the L2 is what is waited for, to have more of
+    // them asked for at once than the products need makes the first ones late.
+    constexpr std::int64_t kStagesOffLines = 6;
+    if (form != Sm90Form::narrow && (is_off_lines(call.a) || is_off_lines(call.b)) &&
+        least > 2 * memory_clocks(call, out_bytes))
+      chosen.stages = std::min(chosen.stages, kStagesOffLines);
+    return chosen.config();
   };
   return form == Sm90Form::narrow ? consider(kNarrowTiles) : consider(kWideTiles);
 }

@@ -110,5 +110,32 @@ TEST(MatmulSm90Call, ABiasCountsInTheChoiceOfTiles) {
       << default_of("linear_relu", square);
 }
 
+bool has(const std::string& config, const std::string& part) {
+  return config.find(part) != std::string::npos;
+}
+
+/// At the power's limit the L2 keeps up with smaller tiles, a group's own each.
+TEST(MatmulSm90Call, AProductAtThePowersLimitTakesATileForEachGroup) {
+  EXPECT_TRUE(has(default_of("matmul", {bf16({8192, 8192}), bf16({8192, 8192})}), "TILE_EACH=1"));
+  EXPECT_TRUE(has(default_of("matmul", {bf16({4096, 4096}), bf16({4096, 4096})}), "TILE_EACH=0"));
+}
+
+TEST(MatmulSm90Call, RowsOffTheLinesOfTheL2AreAskedForInFewerStages) {
+  EXPECT_TRUE(has(default_of("matmul", {bf16({1000, 1000}), bf16({1000, 1000})}), "NUM_STAGES=6"));
+  EXPECT_TRUE(has(default_of("matmul", {bf16({1024, 1024}), bf16({1024, 1024})}), "NUM_STAGES=8"));
+  // Here the memory is what is waited for.
+  EXPECT_TRUE(has(default_of("matmul", {bf16({128, 7000}), bf16({7000, 4096})}), "NUM_STAGES=8"));
+}
+
+/// 8-bit operands across k: tiles whose boxes have rows of 128 bytes.
+TEST(MatmulSm90Call, ShortRowsCountInTheChoiceOfTiles) {
+  const TensorView weight = shaped(DType::fp8e4m3, {4096, 4096});
+  TensorView along_k = weight;
+  along_k.strides = {1, 4096};
+  const TensorView x = shaped(DType::fp8e4m3, {16, 4096});
+  EXPECT_TRUE(has(default_of("matmul", {x, weight}), "BLOCK_M=128"));
+  EXPECT_TRUE(has(default_of("matmul", {x, along_k}), "BLOCK_M=64"));
+}
+
 }  // namespace
 }  // namespace kiln

@@ -25,6 +25,7 @@ struct Case {
   Dims a, b;
   bool a_transposed, b_transposed;  ///< stored the other way round
   bool full_addend;
+  bool row_addend = false;
 };
 
 #ifdef KILN_HAS_CUDA
@@ -54,12 +55,15 @@ std::vector<Case> cases() {
   all.push_back({"odd_out", "sm90", DType::f16, DType::f16, {1024, 512}, {512, 1023}, false, true, false});
   all.push_back({"fp8", "sm90", DType::fp8e4m3, DType::bf16, {1024, 512}, {512, 1024}, false, true, false});
   all.push_back({"i8", "sm90", DType::i8, DType::i32, {1024, 512}, {512, 1024}, false, true, false});
+  all.push_back({"bias", "sm90", DType::bf16, DType::bf16, {1024, 512}, {512, 1024}, false, true, false, true});
+  all.push_back({"bias_of_f32", "sm90", DType::f16, DType::f32, {1024, 512}, {512, 1024}, false, false, false, true});
   all.push_back({"addend", "sm90_with_addend", DType::bf16, DType::bf16, {1024, 512}, {512, 1024}, false, false, true});
   all.push_back({"narrow", "sm90_narrow", DType::bf16, DType::bf16, {16, 512}, {512, 1024}, false, true, true});
   all.push_back({"narrow_n", "sm90_narrow", DType::bf16, DType::f32, {1024, 512}, {512, 16}, false, true, true});
   // Operands that lie along m or n and are loaded to registers.
   const auto loads = [&](const std::string& name, DType dtype, DType out) {
     all.push_back({name + "NN", "sm90", dtype, out, {1024, 512}, {512, 1024}, false, false, false});
+    all.push_back({name + "NN_bias", "sm90", dtype, out, {1024, 512}, {512, 1024}, false, false, false, true});
     all.push_back({name + "TT", "sm90", dtype, out, {1024, 512}, {512, 1024}, true, true, false});
     all.push_back({name + "TT_odd_out", "sm90", dtype, out, {1024, 512}, {512, 1023}, true, true, false});
     all.push_back({name + "NN_addend", "sm90_with_addend", dtype, out, {1024, 512}, {512, 1024}, false, false, true});
@@ -83,6 +87,7 @@ TEST_P(MatmulSm90Configs, CompileWithoutSpilling) {
   const Target target = parse_cuda_target("sm_90a");
   std::vector<TensorView> inputs = {stored(c.a, c.dtype, c.a_transposed), stored(c.b, c.dtype, c.b_transposed)};
   const Dims shape{c.a[0], c.b[1]};
+  if (c.row_addend) inputs.push_back(dense_view(nullptr, c.out, {c.b[1]}, Device::cuda(0)));
   if (c.full_addend) inputs.push_back(dense_view(nullptr, c.out, shape, Device::cuda(0)));
   const TensorView out = dense_view(nullptr, c.out, shape, Device::cuda(0));
   const Attributes attributes = {{"alpha", 1.0},

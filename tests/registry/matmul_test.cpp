@@ -164,6 +164,37 @@ TEST_F(Matmul, EveryOrderOfOperandsIsExactOnWholeNumbers) {
       }
 }
 
+/// Batches whose matrices have a few tiles each take these in an order of their own.
+TEST_F(Matmul, EveryMatrixOfABatchIsTheProductOfItsOwn) {
+  constexpr std::int64_t kBatch = 37, kM = 304, kN = 520, kK = 520;
+  const std::vector<float> a = small_integers(kBatch * kM * kK), b = small_integers(kBatch * kK * kN);
+  const Attributes attributes{{"out_dtype", DType::f32}};
+  const auto matrix = [](const std::vector<float>& all, std::int64_t rows, std::int64_t columns, std::int64_t index,
+                         Device device) {
+    const auto first = all.begin() + index * rows * columns;
+    return cast_to(make_f32({rows, columns}, {first, first + rows * columns}, device), DType::bf16);
+  };
+  for (const Device device : devices_) {
+    std::vector<float> expected;
+    for (std::int64_t i = 0; i < kBatch; ++i) {
+      const std::vector<float> one =
+          read_f32(dispatch_gpu_op("matmul", {matrix(a, kM, kK, i, device), matrix(b, kK, kN, i, device)}, attributes));
+      expected.insert(expected.end(), one.begin(), one.end());
+    }
+    std::vector<Config> configs;
+    if (device.is_cuda())
+      configs = some_configs(matrix(a, kM, kK, 0, device), matrix(b, kK, kN, 0, device), attributes, 4);
+    const Tensor all_a = cast_to(make_f32({kBatch, kM, kK}, a, device), DType::bf16);
+    const Tensor all_b = cast_to(make_f32({kBatch, kK, kN}, b, device), DType::bf16);
+    for (std::size_t i = 0; i <= configs.size(); ++i) {
+      const Config* config = i < configs.size() ? &configs[i] : nullptr;
+      const std::vector<float> got =
+          read_f32(dispatch_gpu_op("matmul", {all_a, all_b}, attributes, {.config = config}));
+      EXPECT_EQ(got, expected) << (config != nullptr ? to_string(*config) : "default") << " on " << to_string(device);
+    }
+  }
+}
+
 TEST_F(Matmul, RepeatsGiveIdenticalBits) {
   for (const Device device : devices_) {
     const Tensor a = make_f32({64, 3000}, normal_numbers(64 * 3000), device);

@@ -24,9 +24,10 @@ using namespace kiln::tl;
 using namespace kiln::tl::sm90;
 
 // `words` has what all threads hold of a word, for each word of each step of each row block.
-template <typename T, int ROW_BLOCKS>
+// STARTS_EACH: every row block is a thread's first.
+template <typename T, int PANEL_ELEMENTS, int ROW_BLOCKS, bool STARTS_EACH>
 KILN_KERNEL void load(const uint4* panels, uint32_t* words, int32_t* rows) {
-  using F = Fragment<T>;
+  using F = Fragment<T, PANEL_ELEMENTS>;
   __shared__ __align__(1024) unsigned char shared[ROW_BLOCKS * F::kRowBlockBytes];
   const uint32_t address = shared_address(shared);
   // As the copy engine's swizzle of rows of so many bytes has them.
@@ -34,11 +35,10 @@ KILN_KERNEL void load(const uint4* panels, uint32_t* words, int32_t* rows) {
   for (int i = threadIdx.x; i < ROW_BLOCKS * F::kRowBlockBytes / 16; i += kNumThreads)
     put_shared(address + ((i ^ (i / 8 & kMask)) << 4), panels[i]);
   __syncthreads();
-  const F fragment(threadIdx.x);
   rows[threadIdx.x] = F::row(threadIdx.x);
   KILN_UNROLL for (int block = 0; block < ROW_BLOCKS; ++block) KILN_UNROLL for (int step = 0; step < 4; ++step) {
     uint32_t a[4];
-    fragment.load(address + block * F::kRowBlockBytes, step, a);
+    F(threadIdx.x, STARTS_EACH ? block : 0).load(address, STARTS_EACH ? 0 : block, step, a);
     KILN_UNROLL for (int i = 0; i < 4; ++i) words[((block * 4 + step) * 4 + i) * kNumThreads + threadIdx.x] = a[i];
   }
 }
@@ -46,24 +46,36 @@ KILN_KERNEL void load(const uint4* panels, uint32_t* words, int32_t* rows) {
 }  // namespace fragments
 )";
 
-TextKernel load_kernel(DType dtype) {
-  return {"tests/tl/sm90_fragment.hpp", kFragmentText, "fragments::load", {dtype, std::int64_t{kRowBlocks}}};
+struct FragmentCase {
+  DType dtype;
+  int panel;  ///< elements
+  bool starts_each = false;
+};
+const std::vector<FragmentCase> kFragmentCases = {
+    {DType::f32, 32},      {DType::i8, 64},        {DType::fp8e4m3, 64},       {DType::i8, 128},
+    {DType::fp8e4m3, 128}, {DType::f32, 32, true}, {DType::fp8e4m3, 64, true}, {DType::fp8e4m3, 128, true}};
+
+TextKernel load_kernel(const FragmentCase& c) {
+  return {"tests/tl/sm90_fragment.hpp",
+          kFragmentText,
+          "fragments::load",
+          {c.dtype, std::int64_t{c.panel}, std::int64_t{kRowBlocks}, c.starts_each}};
 }
 
 class Sm90Fragment : public kiln::testing::Sm90Test {};
 
 TEST_F(Sm90Fragment, EveryRowIsLoadedOnceAsProductsTakeIt) {
   std::mt19937 random(20261122);
-  for (const DType dtype : {DType::f32, DType::i8, DType::fp8e4m3}) {
-    SCOPED_TRACE(name(dtype));
-    const int size = static_cast<int>(itemsize_bytes(dtype)), panel = size == 4 ? 32 : 64, in_word = 4 / size;
+  for (const FragmentCase& c : kFragmentCases) {
+    SCOPED_TRACE(std::string(name(c.dtype)) + ", panels of " + std::to_string(c.panel));
+    const int size = static_cast<int>(itemsize_bytes(c.dtype)), panel = c.panel, in_word = 4 / size;
     std::vector<std::uint8_t> panels(kRowBlocks * kRowsOfBlock * kBytesOfK);
     for (std::uint8_t& byte : panels) byte = static_cast<std::uint8_t>(random());
     std::vector<Tensor> tensors{
         bits_tensor(panels),
         bits_tensor(std::vector<std::int32_t>(kRowBlocks * kFragmentSteps * kWords * kFragmentThreads)),
         bits_tensor(std::vector<std::int32_t>(kFragmentThreads))};
-    load_kernel(dtype).run(Device::cuda(), {1, 1, 1}, tensors);
+    load_kernel(c).run(Device::cuda(), {1, 1, 1}, tensors);
     const auto* words = tensors[1].data_as<std::int32_t>();
     const auto* rows = tensors[2].data_as<std::int32_t>();
 
@@ -94,7 +106,9 @@ TEST_F(Sm90Fragment, EveryRowIsLoadedOnceAsProductsTakeIt) {
 }
 
 TEST(Sm90FragmentCode, StaysInRegisters) {
-  expect_compiled_to_registers({load_kernel(DType::f32), load_kernel(DType::i8), load_kernel(DType::fp8e4m3)});
+  std::vector<TextKernel> kernels;
+  for (const FragmentCase& c : kFragmentCases) kernels.push_back(load_kernel(c));
+  expect_compiled_to_registers(kernels);
 }
 
 }  // namespace
