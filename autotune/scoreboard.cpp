@@ -36,6 +36,21 @@ std::vector<std::size_t> Scoreboard::ranking() const {
   return ranked;
 }
 
+std::vector<std::size_t> Scoreboard::finalists(const FinalistOptions& options) const {
+  std::vector<std::size_t> ranked = ranking();
+  std::erase(ranked, default_index_);
+  double limit = 0, round_us = reference_us_;
+  std::size_t count = 0;
+  for (; count < std::min(ranked.size(), options.most); ++count) {
+    const std::size_t candidate = ranked[count];
+    if (count == 0) limit = interval(candidate).high + options.unseen_us / reference_us_;
+    round_us += relative(candidate).median() * reference_us_;
+    if (count >= options.fewest && (interval(candidate).low > limit || round_us > options.most_round_us)) break;
+  }
+  ranked.resize(count);
+  return ranked;
+}
+
 double Scoreboard::cutoff() const {
   double lowest = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < size(); ++i)

@@ -11,6 +11,17 @@
 
 namespace kiln {
 
+/// How many candidates a playoff takes: the fewest in any case, more where they cannot be told from the best.
+struct FinalistOptions {
+  std::size_t fewest = 6;
+  std::size_t most = 24;
+  /// By so much candidates may stand otherwise in the playoff than before it. Where a kernel's code lies in memory is
+  /// worth that much when caches are cold, and only a playoff goes through several places.
+  double unseen_us = 0.3;
+  /// No more than the fewest where one call of each takes longer: a playoff has dozens of rounds of several calls.
+  double most_round_us = 20'000;
+};
+
 /// What a search knows of its candidates. Their times are relative to the default's, measured just before and after:
 /// 0.8 takes a fifth less time. Strategies read it to see whom to measure next.
 class Scoreboard {
@@ -39,6 +50,8 @@ class Scoreboard {
   Interval interval(std::size_t candidate) const { return records_[candidate].interval; }
   /// Live and measured, the lowest median first; candidates that share it in their own order.
   std::vector<std::size_t> ranking() const;
+  /// The first of the ranking, without the default: those that a playoff takes.
+  std::vector<std::size_t> finalists(const FinalistOptions& options) const;
   /// Above it a candidate is slower than the best beyond doubt: the lowest upper end of any interval, widened by the
   /// precision. Infinite while no candidate has an interval.
   double cutoff() const;

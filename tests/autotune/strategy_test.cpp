@@ -58,6 +58,23 @@ TEST(OutcomeNames, GoBothWays) {
   EXPECT_TRUE(is_failure(Outcome::uncompiled));
 }
 
+TEST(Finalists, AreThoseThatMayBeTheBest) {
+  Scoreboard board = board_of(40);  // candidate 0, the default, takes 10 us
+  board.set_reference_us(10);
+  const auto add = [&](std::size_t candidate, double relative) {
+    board.add(candidate, std::vector<double>(8, relative), 0);
+  };
+  add(0, 1);
+  for (std::size_t i = 1; i < 40; ++i) add(i, 0.9 + 0.002 * static_cast<double>(i));
+  // 0.3 us of 10 is 0.03, which 16 candidates are within.
+  EXPECT_EQ(board.finalists({.fewest = 2, .most = 24}).size(), 16U);
+  EXPECT_EQ(board.finalists({.fewest = 2, .most = 12}).size(), 12U);
+  EXPECT_EQ(board.finalists({.fewest = 20, .most = 24}).size(), 20U);
+  EXPECT_EQ(board.finalists({.fewest = 2, .most = 24, .unseen_us = 0}), (std::vector<std::size_t>{1, 2}));
+  // A round of the default and four others takes 46 us.
+  EXPECT_EQ(board.finalists({.fewest = 2, .most = 24, .most_round_us = 46.5}).size(), 4U);
+}
+
 TEST(Exhaustive, VisitsAllThenThoseThatMayBeTheBest) {
   Scoreboard board = board_of(40);
   const std::unique_ptr<Strategy> strategy = make_strategy({.kind = StrategyKind::exhaustive}, board);
@@ -79,7 +96,7 @@ TEST(Exhaustive, VisitsAllThenThoseThatMayBeTheBest) {
 TEST(Exhaustive, GoesOnWithMoreSamplesWhileManyAreAlike) {
   Scoreboard board = board_of(20, {.share = 0.001, .time_us = 0});
   const std::unique_ptr<Strategy> strategy =
-      make_strategy({.kind = StrategyKind::exhaustive, .finalists = 2, .most_samples = 30}, board);
+      make_strategy({.kind = StrategyKind::exhaustive, .finalists = {.fewest = 2}, .most_samples = 30}, board);
   int passes = 0;
   for (std::vector<Visit> visits = strategy->next_visits(board); !visits.empty();
        visits = strategy->next_visits(board)) {
