@@ -15,9 +15,11 @@ namespace kiln {
 struct FinalistOptions {
   std::size_t fewest = 6;
   std::size_t most = 24;
-  /// By so much candidates may stand otherwise in the playoff than before it. Where a kernel's code lies in memory is
-  /// worth that much when caches are cold, and only a playoff goes through several places.
-  double unseen_us = 0.3;
+  /// By so much a candidate may stand otherwise in the playoff than before it, beside the others and beside the
+  /// default. Where a kernel's code lies in memory is worth that much when caches are cold: in a process that has
+  /// loaded hundreds of kernels, the first one, the default, took a tenth less of 6 us. Only a playoff goes through
+  /// several places.
+  double unseen_us = 0.6;
   /// No more than the fewest where one call of each takes longer: a playoff has dozens of rounds of several calls.
   double most_round_us = 20'000;
 };
@@ -26,7 +28,7 @@ struct FinalistOptions {
 /// 0.8 takes a fifth less time. Strategies read it to see whom to measure next.
 class Scoreboard {
  public:
-  Scoreboard(std::vector<Candidate> candidates, std::size_t default_index, Precision precision);
+  Scoreboard(std::vector<Candidate> candidates, std::size_t default_index, Precision precision, double unseen_us = 0);
 
   std::size_t size() const noexcept { return records_.size(); }
   std::size_t default_index() const noexcept { return default_index_; }
@@ -52,8 +54,8 @@ class Scoreboard {
   std::vector<std::size_t> ranking() const;
   /// The first of the ranking, without the default: those that a playoff takes.
   std::vector<std::size_t> finalists(const FinalistOptions& options) const;
-  /// Above it a candidate is slower than the best beyond doubt: the lowest upper end of any interval, widened by the
-  /// precision. Infinite while no candidate has an interval.
+  /// Above it a candidate is slower than the best beyond doubt: the lowest upper end of any interval, the default's set
+  /// off by `unseen_us`, widened by the precision. Infinite while no candidate has an interval.
   double cutoff() const;
   /// The interval of its median is as narrow as the precision asks for.
   bool is_precise(std::size_t candidate) const;
@@ -61,6 +63,8 @@ class Scoreboard {
   void set_reference_us(double reference_us) { reference_us_ = reference_us; }
   void add_warm_up_samples(std::size_t candidate, int samples) { records_[candidate].warm_up_samples += samples; }
   void add_spent_us(std::size_t candidate, double us) { records_[candidate].spent_us += us; }
+  /// FinalistOptions::unseen_us, as a share of the default's time.
+  double unseen() const { return reference_us_ > 0 ? unseen_us_ / reference_us_ : 0; }
   /// The samples of one turn. `scale_error` is how far, as a share, what they were divided by may be off.
   void add(std::size_t candidate, std::span<const double> relative, double scale_error);
   /// Ends a candidate's race.
@@ -84,6 +88,7 @@ class Scoreboard {
   std::vector<Record> records_;
   std::size_t default_index_;
   Precision precision_;
+  double unseen_us_;
   double reference_us_ = 0;
 };
 

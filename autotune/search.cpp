@@ -41,7 +41,7 @@ std::vector<double> divided(std::span<const double> samples, double divisor) {
 
 Search::Search(std::vector<Candidate> candidates, std::size_t default_index, SearchOptions options)
     : options_(std::move(options)),
-      board_(std::move(candidates), default_index, options_.playoff.precision),
+      board_(std::move(candidates), default_index, options_.playoff.precision, options_.strategy.finalists.unseen_us),
       cutoff_(std::numeric_limits<double>::infinity()) {
   if (default_index >= board_.size())
     throw_value_error(fmt::format("default_index={} of {} candidates; expected the place of the default among them",
@@ -183,8 +183,8 @@ void Search::plan_more() {
 
 void Search::start_playoff() {
   std::vector<std::size_t> finalists = board_.finalists(options_.strategy.finalists);
-  const double unseen = options_.strategy.finalists.unseen_us / board_.reference_us();
-  std::erase_if(finalists, [&](std::size_t candidate) { return board_.interval(candidate).low >= 1 + unseen; });
+  std::erase_if(finalists,
+                [&](std::size_t candidate) { return board_.interval(candidate).low >= 1 + board_.unseen(); });
   PlayoffOptions options = options_.playoff;
   options.least_gain = least_gain();
   playoff_.emplace(std::move(finalists), options);
