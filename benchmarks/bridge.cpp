@@ -80,8 +80,8 @@ void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int n
   });
 }
 
-/// From now on the call runs copies of its kernels at other places in the device's memory. Two copies of one kernel that
-/// finds the caches cold differ by parts of a microsecond.
+/// From now on the call runs copies of its kernels at other places in the device's memory. Two copies of one kernel
+/// that finds the caches cold differ by parts of a microsecond.
 int kiln_bench_load_anew(void* call) {
   return guarded(1, [&] {
     BoundCall& bound = *static_cast<BoundCall*>(call);
