@@ -30,7 +30,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kMostCompileThreads = 12;
+constexpr int kMostCompileThreads = 8;
 constexpr std::size_t kMostForExhaustiveOnCpu = 128;
 constexpr std::int64_t kResumeWithinSeconds = 24 * 60 * 60;
 constexpr double kFirstUseBudgetSeconds = 2;
@@ -205,7 +205,7 @@ class OpTuning {
     tuner.budget_s = options_.budget_s;
     tuner.least_time_limit_s = options_.least_time_limit_s;
     const int processors = device_info(Device::cpu()).processors;
-    tuner.compile_threads = std::clamp(on_gpu ? processors * 3 / 4 : processors, 1, kMostCompileThreads);
+    tuner.compile_threads = std::clamp(on_gpu ? processors / 2 : processors, 1, kMostCompileThreads);
     tuner.compiles_while_measuring = on_gpu;
     const TuningCallbacks callbacks{
         .compile = [this](std::size_t candidate) { compile(candidate); },

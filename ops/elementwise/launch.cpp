@@ -204,8 +204,14 @@ Variant contiguous(const OpRow& row) {
       elements = width;
     else if (row.flops >= kHeavyFlops && width >= 8)
       elements *= 2;
+    const std::int64_t numel = call.outputs[0].numel();
     Config config = linear_default(elements, width <= 2 ? 64 : 128, target);
-    if (!is_cuda(target)) config.set("STREAM", call.outputs[0].numel() * bytes >= kStreamingBytes ? 1 : 0);
+    // A call of half a program, which is whole, rather than half of one: add of 1024 i8 takes 1.2 us and not 1.8.
+    if (is_cuda(target) && 2 * numel == config.at("BLOCK_SIZE")) {
+      config.set("BLOCK_SIZE", numel);
+      config.set("num_warps", kDefaultWarps / 2);
+    }
+    if (!is_cuda(target)) config.set("STREAM", numel * bytes >= kStreamingBytes ? 1 : 0);
     return config;
   };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
