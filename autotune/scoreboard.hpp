@@ -16,9 +16,9 @@ struct FinalistOptions {
   std::size_t fewest = 6;
   std::size_t most = 24;
   /// By so much a candidate may stand otherwise in the playoff than before it, beside the others and beside the
-  /// default. Where a kernel's code lies in memory is worth that much when caches are cold: in a process that has
-  /// loaded hundreds of kernels, the first one, the default, took a tenth less of 6 us. Only a playoff goes through
-  /// several places.
+  /// default. Two copies of one kernel differ by parts of a microsecond where caches are cold, and in some processes
+  /// that had loaded hundreds of kernels the first one, the default, took a tenth less of 6 us than any other. Only a
+  /// playoff goes through several copies.
   double unseen_us = 0.6;
   /// No more than the fewest where one call of each takes longer: a playoff has dozens of rounds of several calls.
   double most_round_us = 20'000;

@@ -39,8 +39,8 @@ constexpr std::uint8_t kPoison = 0xA5;
 constexpr double kWarmUpBelowUs = 10'000;
 /// About how long one visit to a candidate with longer calls may take.
 constexpr double kVisitUs = 200'000;
-/// Where its code lies in memory is worth a part of a microsecond to a kernel that finds the caches cold: in a playoff
-/// calls shorter than this go through as many copies of their kernels.
+/// Two copies of one kernel differ by parts of a microsecond where caches are cold: in a playoff calls shorter than
+/// this go through as many copies of their kernels.
 constexpr double kCopiedBelowUs = 100;
 constexpr int kCopies = 30;
 
