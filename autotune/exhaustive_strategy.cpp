@@ -19,7 +19,7 @@ std::vector<Visit> ExhaustiveStrategy::next_visits(Scoreboard& board) {
     if (board.is_precise(i) || left <= 0 || board.spent_us(i) >= options_.most_spent_us) continue;
     visits.push_back({i, std::min(samples, left)});
   }
-  if (passes_ > 1 && live <= options_.finalists) return {};
+  if (passes_ > 1 && live <= options_.finalists.fewest) return {};
   // Not the space's order: a budget that ends early should have seen a bit of everything.
   std::mt19937_64 random(options_.seed + static_cast<std::uint64_t>(passes_));
   shuffle(visits, random);

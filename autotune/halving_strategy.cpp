@@ -24,8 +24,9 @@ std::vector<Visit> HalvingStrategy::next_visits(Scoreboard& board) {
   }
   std::erase(live, board.default_index());
   if (rung_ > 0) {
-    if (live.size() <= options_.finalists) return {};
-    const std::size_t kept = std::max(options_.finalists, (live.size() + kKeptShare - 1) / kKeptShare);
+    const std::size_t finalists = std::max(options_.finalists.fewest, board.finalists(options_.finalists).size());
+    if (live.size() <= finalists) return {};
+    const std::size_t kept = std::max(finalists, (live.size() + kKeptShare - 1) / kKeptShare);
     for (std::size_t place = kept; place < live.size(); ++place)
       board.close(live[place], Outcome::cut,
                   fmt::format("not among the best {} of {} after {} samples", kept, live.size(),

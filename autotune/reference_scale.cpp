@@ -16,9 +16,11 @@ void ReferenceScale::add_turn(std::span<const double> samples_us) {
   if (last_turns_us_.size() > kMostTurns) last_turns_us_.pop_front();
   all_us_.add(samples_us);
   if (last_turns_us_.size() < 2) return;
-  const double now_us = between_turns().us;
-  lowest_us_ = lowest_us_ == 0 ? now_us : std::min(lowest_us_, now_us);
-  highest_us_ = std::max(highest_us_, now_us);
+  // Medians of ten short times differ by several percent on a machine that stands still, so that ends of intervals are
+  // compared.
+  const Level now = between_turns();
+  lowest_us_ = std::min(lowest_us_, now.us * (1 + now.error));
+  highest_us_ = std::max(highest_us_, now.us * (1 - now.error));
 }
 
 ReferenceScale::Level ReferenceScale::level_by(std::size_t turns) const {

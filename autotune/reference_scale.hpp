@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -27,16 +28,16 @@ class ReferenceScale {
   Level level() const;
   /// Over all turns.
   double median_us() const { return all_us_.median(); }
-  /// How far level() moved: 0.03 is 3% from the least to the most.
-  double drift() const noexcept { return lowest_us_ > 0 ? highest_us_ / lowest_us_ - 1 : 0; }
+  /// How far between_turns() moved beyond doubt: 0.03 is 3% from the least to the most.
+  double drift() const noexcept { return highest_us_ > lowest_us_ ? highest_us_ / lowest_us_ - 1 : 0; }
 
  private:
   Level level_by(std::size_t turns) const;
 
   std::deque<std::vector<double>> last_turns_us_;  ///< the newest last
   SampleSet all_us_;
-  double lowest_us_ = 0;
-  double highest_us_ = 0;
+  double lowest_us_ = std::numeric_limits<double>::infinity();  ///< upper end of an interval
+  double highest_us_ = 0;                                       ///< lower end of one
 };
 
 }  // namespace kiln

@@ -9,8 +9,9 @@
 
 namespace kiln {
 
-Scoreboard::Scoreboard(std::vector<Candidate> candidates, std::size_t default_index, Precision precision)
-    : default_index_(default_index), precision_(precision) {
+Scoreboard::Scoreboard(std::vector<Candidate> candidates, std::size_t default_index, Precision precision,
+                       double unseen_us)
+    : default_index_(default_index), precision_(precision), unseen_us_(unseen_us) {
   records_.reserve(candidates.size());
   for (Candidate& candidate : candidates) {
     Record record{
@@ -36,10 +37,25 @@ std::vector<std::size_t> Scoreboard::ranking() const {
   return ranked;
 }
 
+std::vector<std::size_t> Scoreboard::finalists(const FinalistOptions& options) const {
+  std::vector<std::size_t> ranked = ranking();
+  std::erase(ranked, default_index_);
+  double limit = 0, round_us = reference_us_;
+  std::size_t count = 0;
+  for (; count < std::min(ranked.size(), options.most); ++count) {
+    const std::size_t candidate = ranked[count];
+    if (count == 0) limit = interval(candidate).high + unseen();
+    round_us += relative(candidate).median() * reference_us_;
+    if (count >= options.fewest && (interval(candidate).low > limit || round_us > options.most_round_us)) break;
+  }
+  ranked.resize(count);
+  return ranked;
+}
+
 double Scoreboard::cutoff() const {
   double lowest = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < size(); ++i)
-    if (is_live(i)) lowest = std::min(lowest, interval(i).high);
+    if (is_live(i)) lowest = std::min(lowest, interval(i).high + (i == default_index_ ? unseen() : 0));
   return lowest + precision_.width_at(lowest, reference_us_);
 }
 

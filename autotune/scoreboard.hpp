@@ -11,11 +11,24 @@
 
 namespace kiln {
 
+/// How many candidates a playoff takes: the fewest in any case, more where they cannot be told from the best.
+struct FinalistOptions {
+  std::size_t fewest = 6;
+  std::size_t most = 24;
+  /// By so much a candidate may stand otherwise in the playoff than before it, beside the others and beside the
+  /// default. Two copies of one kernel differ by parts of a microsecond where caches are cold, and in some processes
+  /// that had loaded hundreds of kernels the first one, the default, took a tenth less of 6 us than any other. Only a
+  /// playoff goes through several copies.
+  double unseen_us = 0.6;
+  /// No more than the fewest where one call of each takes longer: a playoff has dozens of rounds of several calls.
+  double most_round_us = 20'000;
+};
+
 /// What a search knows of its candidates. Their times are relative to the default's, measured just before and after:
 /// 0.8 takes a fifth less time. Strategies read it to see whom to measure next.
 class Scoreboard {
  public:
-  Scoreboard(std::vector<Candidate> candidates, std::size_t default_index, Precision precision);
+  Scoreboard(std::vector<Candidate> candidates, std::size_t default_index, Precision precision, double unseen_us = 0);
 
   std::size_t size() const noexcept { return records_.size(); }
   std::size_t default_index() const noexcept { return default_index_; }
@@ -39,8 +52,10 @@ class Scoreboard {
   Interval interval(std::size_t candidate) const { return records_[candidate].interval; }
   /// Live and measured, the lowest median first; candidates that share it in their own order.
   std::vector<std::size_t> ranking() const;
-  /// Above it a candidate is slower than the best beyond doubt: the lowest upper end of any interval, widened by the
-  /// precision. Infinite while no candidate has an interval.
+  /// The first of the ranking, without the default: those that a playoff takes.
+  std::vector<std::size_t> finalists(const FinalistOptions& options) const;
+  /// Above it a candidate is slower than the best beyond doubt: the lowest upper end of any interval, the default's set
+  /// off by `unseen_us`, widened by the precision. Infinite while no candidate has an interval.
   double cutoff() const;
   /// The interval of its median is as narrow as the precision asks for.
   bool is_precise(std::size_t candidate) const;
@@ -48,6 +63,8 @@ class Scoreboard {
   void set_reference_us(double reference_us) { reference_us_ = reference_us; }
   void add_warm_up_samples(std::size_t candidate, int samples) { records_[candidate].warm_up_samples += samples; }
   void add_spent_us(std::size_t candidate, double us) { records_[candidate].spent_us += us; }
+  /// FinalistOptions::unseen_us, as a share of the default's time.
+  double unseen() const { return reference_us_ > 0 ? unseen_us_ / reference_us_ : 0; }
   /// The samples of one turn. `scale_error` is how far, as a share, what they were divided by may be off.
   void add(std::size_t candidate, std::span<const double> relative, double scale_error);
   /// Ends a candidate's race.
@@ -71,6 +88,7 @@ class Scoreboard {
   std::vector<Record> records_;
   std::size_t default_index_;
   Precision precision_;
+  double unseen_us_;
   double reference_us_ = 0;
 };
 

@@ -41,12 +41,13 @@ std::vector<double> divided(std::span<const double> samples, double divisor) {
 
 Search::Search(std::vector<Candidate> candidates, std::size_t default_index, SearchOptions options)
     : options_(std::move(options)),
-      board_(std::move(candidates), default_index, options_.playoff.precision),
+      board_(std::move(candidates), default_index, options_.playoff.precision, options_.strategy.finalists.unseen_us),
       cutoff_(std::numeric_limits<double>::infinity()) {
   if (default_index >= board_.size())
     throw_value_error(fmt::format("default_index={} of {} candidates; expected the place of the default among them",
                                   default_index, board_.size()));
-  if (options_.strategy.finalists < 1) throw_value_error("finalists=0; expected 1 or more candidates for the playoff");
+  if (options_.strategy.finalists.fewest < 1)
+    throw_value_error("finalists.fewest=0; expected 1 or more candidates for the playoff");
   std::map<std::string, std::size_t> by_config;
   for (std::size_t i = 0; i < board_.size(); ++i) by_config.emplace(to_string(board_.config(i)), i);
   for (const CandidateEvidence& evidence : options_.earlier) {
@@ -137,7 +138,8 @@ void Search::advance() {
 
 void Search::ask(std::size_t candidate, int samples) {
   const double relative = board_.is_measured(candidate) ? board_.relative(candidate).median() : 1;
-  request_ = Request{candidate, samples, relative * board_.reference_us() * samples};
+  request_ = Request{candidate, samples, relative * board_.reference_us() * samples, {}};
+  if (playoff_) request_->round = playoff_->rounds();
 }
 
 void Search::ask_reference() {
@@ -180,11 +182,9 @@ void Search::plan_more() {
 }
 
 void Search::start_playoff() {
-  std::vector<std::size_t> finalists;
-  for (const std::size_t candidate : board_.ranking())
-    if (candidate != board_.default_index() && finalists.size() < options_.strategy.finalists &&
-        board_.interval(candidate).low < 1)
-      finalists.push_back(candidate);
+  std::vector<std::size_t> finalists = board_.finalists(options_.strategy.finalists);
+  std::erase_if(finalists,
+                [&](std::size_t candidate) { return board_.interval(candidate).low >= 1 + board_.unseen(); });
   PlayoffOptions options = options_.playoff;
   options.least_gain = least_gain();
   playoff_.emplace(std::move(finalists), options);

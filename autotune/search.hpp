@@ -46,6 +46,9 @@ class Search {
     /// All samples together, at the candidate's own speed where it was measured, else at the default's; 0 before that
     /// is known. For watchdogs.
     double expected_us = 0;
+    /// Of the playoff, from 0: what does not change by itself while a process measures can be changed with it. Nothing
+    /// before the playoff.
+    std::optional<int> round = {};
   };
   bool finished() const noexcept { return !request_; }
   /// InternalError when finished.

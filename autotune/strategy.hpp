@@ -42,8 +42,8 @@ class Strategy {
 struct StrategyOptions {
   StrategyKind kind = StrategyKind::automatic;
   std::uint64_t seed = 0;
-  /// It may stop when no more candidates than this are left: they meet in a playoff.
-  std::size_t finalists = 6;
+  /// Who meets in the playoff. A strategy may stop when no more candidates than the fewest are left.
+  FinalistOptions finalists = {};
   int most_samples = 100;         ///< of one candidate
   double most_spent_us = 2e6;     ///< on one candidate
   std::size_t most_measured = 0;  ///< evolutionary: candidates to measure; 0: a quarter of the space, at least 192

@@ -83,7 +83,7 @@ class Tuner {
       {
         const Watchdog::Watch watch(watchdog_, limit_s);
         check(candidate);
-        samples_us = callbacks_.measure({candidate, request.samples, limit_s});
+        samples_us = callbacks_.measure({candidate, request.samples, limit_s, request.round});
       }
       if (const double took_s = now_s() - begin_s; took_s > limit_s)
         return search_.report_failure(candidate, Outcome::hung,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ struct MeasureRequest {
   /// A candidate that needs longer counts as hung. A callback that can give up by itself does so then and throws
   /// CandidateFailure(Outcome::hung). Infinite for the default until its time is known.
   double time_limit_s = 0;
+  /// As Search::Request has it.
+  std::optional<int> round = {};
 };
 
 struct TuningProgress {

@@ -185,4 +185,5 @@ class Kiln:
         run.flops, run.bytes = flops.value, moved.value
         run.config = self.library.kiln_bench_config(call).decode()
         run.handle, run.tensors = call, tensors  # keeps their memory
+        run.load_anew = lambda: self.check(self.library.kiln_bench_load_anew(call))
         return run

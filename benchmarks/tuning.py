@@ -3,15 +3,17 @@
     benchmarks/tuning.py BUILD cpu      each call tuned by a process of its own, then the tuned config beside the default in turns (`kiln bench --against default`)
     benchmarks/tuning.py BUILD gpu      matmul's shapes, searched exhaustively as well; one of them tuned again and again; other ops. Then configs side by side, through torch
 
-Everything starts with an empty cache. On a GPU configs take turns in one process as in the other benchmarks (gpu_timing.py). A section that fails says so in its place.
-Needs torch for the GPU, and there about 200 s with the budgets below.
+Everything starts with an empty cache. On a GPU configs take turns in one process as in the other benchmarks (gpu_timing.py), and are loaded anew several times. A section
+that fails says so in its place. Needs torch for the GPU, and there about 300 s with the budgets below.
 """
 
 import argparse
 import collections
 import json
+import math
 import os
 import pathlib
+import random
 import statistics
 import subprocess
 import sys
@@ -41,7 +43,13 @@ MATMUL_SHAPES = {
 REPEATED_SHAPE = "2048^3"
 REPEATS = 20
 BESIDE = 10  # configs that meet again side by side
-ROUNDS = 60
+# A sample of a call of a few microseconds is off by half of one. Rounds bring the error of a mean to a quarter of a percent; where a copy of a kernel lies in memory
+# is worth as much as two configs differ by, so that each config is loaded anew that many times.
+SAMPLE_ERROR_US, MEAN_ERROR = 0.5, 0.0025
+FEWEST_ROUNDS, MOST_ROUNDS = 64, 800
+PLACES = 8
+T_95 = 2.365  # of Student's distribution, for the mean of PLACES numbers
+LONG_SEARCHES = {"sum f32 2^24", "softmax bf16 8192x4096"}  # spaces that no budget of seconds sees much of
 
 
 def say(text):
@@ -52,11 +60,9 @@ def text_of(config):
     return " ".join(f"{name}={value}" for name, value in config.items())
 
 
-def interval_of_median(values):
-    """95%, by order statistics."""
-    ordered = sorted(values)
-    rank = max(0, int((len(ordered) - 1.96 * len(ordered) ** 0.5) / 2))
-    return [ordered[rank], ordered[-1 - rank]]
+def mean_and_interval(values):
+    mean, error = statistics.fmean(values), statistics.stdev(values) / len(values) ** 0.5
+    return mean, [mean - T_95 * error, mean + T_95 * error]
 
 
 class Tuner:
@@ -157,11 +163,21 @@ class Gpu:
         self.flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
 
     def beside(self, op, outputs, inputs, attributes, configs):
-        """Microseconds in each round, by config."""
-        from gpu_timing import measure
+        """By config, the mean microseconds at each of PLACES: what all configs took in turns after they had been loaded anew."""
+        from gpu_timing import measure, middle_mean
 
         runs = {config: self.kiln.resolve(op, outputs, inputs, attributes, config) for config in dict.fromkeys(configs)}
-        return measure(runs, ROUNDS, self.flush)
+        shortest_us = min(statistics.median(times) for times in measure(runs, 9, self.flush).values())
+        rounds = min(max((SAMPLE_ERROR_US / (MEAN_ERROR * shortest_us)) ** 2, FEWEST_ROUNDS), MOST_ROUNDS)
+        means = {config: [] for config in runs}
+        for _ in range(PLACES):
+            loading = list(runs.values())
+            random.shuffle(loading)
+            for run in loading:
+                run.load_anew()
+            for config, times in measure(runs, math.ceil(rounds / PLACES), self.flush).items():
+                means[config].append(middle_mean(times))
+        return means
 
     def empty(self, *shape, dtype=None):
         return self.torch.empty(shape, device="cuda", dtype=dtype or self.torch.bfloat16)
@@ -170,27 +186,22 @@ class Gpu:
         return self.torch.randn(shape, device="cuda").to(dtype or self.torch.bfloat16)
 
 
-def add_gain(row, times):
-    ratios = [default / chosen for default, chosen in zip(times[row["default_config"]], times[row["config"]])]
-    row["gain"], row["gain_interval"] = statistics.median(ratios), interval_of_median(ratios)
-    row["median_us"] = {
-        "default": statistics.median(times[row["default_config"]]),
-        "tuned": statistics.median(times[row["config"]]),
-    }
+def add_gain(row, means):
+    default, tuned = means[row["default_config"]], means[row["config"]]
+    row["gain"], row["gain_interval"] = mean_and_interval([d / t for d, t in zip(default, tuned)])
+    row["mean_us"] = {"default": statistics.fmean(default), "tuned": statistics.fmean(tuned)}
     return f"x{row['gain']:.3f}"
 
 
-def add_best(row, times):
-    """How the chosen config stands to the fastest one that met it."""
-    medians = {config: statistics.median(values) for config, values in times.items()}
-    best = min(medians, key=medians.get)
-    ratios = [chosen / fastest for chosen, fastest in zip(times[row["config"]], times[best])]
-    row["best_beside"], row["time_over_best"], row["time_over_best_interval"] = (
-        best,
-        statistics.median(ratios),
-        interval_of_median(ratios),
-    )
-    return f"{100 * (row['time_over_best'] - 1):+.1f}% to the best of {len(times)}"
+def add_best(row, means):
+    """How the chosen config stands to the fastest one that met it. Which one that is the even places say for the odd ones, and the other way round: the luckiest of a dozen
+    would look a percent faster than it is."""
+    best = [min(means, key=lambda config: statistics.fmean(means[config][parity::2])) for parity in (0, 1)]
+    ratios = [means[row["config"]][place] / means[best[1 - place % 2]][place] for place in range(PLACES)]
+    row["best_beside"] = min(means, key=lambda config: statistics.fmean(means[config]))
+    row["time_over_best"], row["time_over_best_interval"] = mean_and_interval(ratios)
+    low, high = row["time_over_best_interval"]
+    return f"{100 * (row['time_over_best'] - 1):+.1f}% ({100 * (low - 1):+.1f} to {100 * (high - 1):+.1f}) to the best of {len(means)}"
 
 
 def progress_of(row):
@@ -234,21 +245,21 @@ def repeated_row(gpu, tuner, report, budget_s, beside=()):
     while len(rows) < REPEATS and not report.is_over():
         rows.append(tuner.tune(*matmul_arguments(*shape), "--retune", "--seed", str(len(rows)), budget_s=budget_s))
     counts = collections.Counter(row["config"] for row in rows)
-    medians = {
-        config: statistics.median(values)
+    means = {
+        config: statistics.fmean(values)
         for config, values in MatmulCall(gpu, *shape).beside([*counts, *beside]).items()
     }
-    chosen = [medians[config] for config in counts]
+    chosen = [means[config] for config in counts]
     spread = max(chosen) / min(chosen) - 1
     return {
         "chosen": [
-            {"config": config, "times": count, "median_us": medians[config]} for config, count in counts.most_common()
+            {"config": config, "times": count, "mean_us": means[config]} for config, count in counts.most_common()
         ],
         "timed_configs": [row["timed_configs"] for row in rows],
         "process_s": [row["process_s"] for row in rows],
         "spread": spread,
-        "worst_over_best_beside": max(chosen) / min(medians.values()),
-        "summary": f"{len(counts)} choices in {len(rows)} tunings, {100 * spread:.1f}% apart, worst {100 * (max(chosen) / min(medians.values()) - 1):.1f}% behind the best known",
+        "worst_over_best_beside": max(chosen) / min(means.values()),
+        "summary": f"{len(counts)} choices in {len(rows)} tunings, {100 * spread:.1f}% apart, worst {100 * (max(chosen) / min(means.values()) - 1):.1f}% behind the best known",
     }
 
 
@@ -283,10 +294,17 @@ def op_calls(gpu):
     }
 
 
-def op_row(gpu, tuner, arguments, call, budget_s):
+def op_row(gpu, tuner, arguments, call, budget_s, long_budget_s=None):
+    """With `long_budget_s` a longer search from another seed as well, whose best meet the choice."""
     row = tuner.tune(*arguments, budget_s=budget_s)
-    times = gpu.beside(*call(), [row["config"], row["default_config"], *row.pop("ranking")[: BESIDE // 2]])
-    row["summary"] = f"{progress_of(row)}, {add_gain(row, times)}, {add_best(row, times)} [{row['config']}]"
+    beside = [row["config"], row["default_config"], *row.pop("ranking")[: BESIDE // 2]]
+    searched = ""
+    if long_budget_s is not None:
+        row["long"] = tuner.tune(*arguments, "--retune", "--seed", "1", budget_s=long_budget_s)
+        beside += row["long"].pop("ranking")[: BESIDE // 2]
+        searched = f", longer search {progress_of(row['long'])}"
+    times = gpu.beside(*call(), beside)
+    row["summary"] = f"{progress_of(row)}{searched}, {add_gain(row, times)}, {add_best(row, times)} [{row['config']}]"
     return row
 
 
@@ -338,7 +356,8 @@ def gpu_report(build, report, arguments):
                 best = row["ranking"]
         report.add("repeated", REPEATED_SHAPE, lambda: repeated_row(gpu, tuner, report, arguments.repeat_budget, best))
         for name, (words, call) in op_calls(gpu).items():
-            report.add("ops", name, lambda: op_row(gpu, tuner, words, call, budget_s))
+            long_budget_s = arguments.long_budget if name in LONG_SEARCHES else None
+            report.add("ops", name, lambda: op_row(gpu, tuner, words, call, budget_s, long_budget_s))
         report.add(
             "ops", "sparse_kv_gather 128x2048 rows of 656 bytes", lambda: gather_row(gpu, tuner, cache, budget_s)
         )
@@ -356,6 +375,9 @@ def main():
     parser.add_argument("--budget", type=float, help="seconds for a call (default: 45 on the CPU, 10 on a GPU)")
     parser.add_argument(
         "--exhaustive-budget", type=float, default=30, help="seconds for an exhaustive search (default 30)"
+    )
+    parser.add_argument(
+        "--long-budget", type=float, default=30, help="seconds for the longer search of a large space (default 30)"
     )
     parser.add_argument(
         "--repeat-budget", type=float, default=2, help="seconds for each of the repeated tunings (default 2)"

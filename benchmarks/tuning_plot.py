@@ -42,7 +42,7 @@ def main():
         1, 2, figsize=(13, 0.38 * len(rows) + 1.5), sharey=True, constrained_layout=True
     )
     figure.suptitle(
-        f"kiln tune on {result['gpu'].split(',')[0]}: configs in turns, medians of ratios with 95% intervals"
+        f"kiln tune on {result['gpu'].split(',')[0]}: configs in turns at 8 places in memory, means with 95% intervals"
     )
     draw_intervals(gains, [row for _, row in rows], "gain", "gain_interval", colours)
     gains.set(title="times faster than the default")

@@ -15,13 +15,13 @@ constexpr int kMostCallsPerSample = 64;
 
 }  // namespace
 
-CallTiming::CallTiming(std::function<void(Stream)> call, Stream stream, MeasuringPolicy policy)
-    : call_(std::move(call)), stream_(stream), policy_(policy) {
+CallTiming::CallTiming(std::vector<std::function<void(Stream)>> calls, Stream stream, MeasuringPolicy policy)
+    : calls_(std::move(calls)), stream_(stream), policy_(policy) {
   if (!stream.device.is_cuda()) policy_ = default_measuring_policy(stream.device);
   if (policy_.l2 == MeasuringPolicy::L2::hot) {
     const auto shortest_us = [&](int samples) {
       const TimingOptions options{.warmup = 0, .samples = samples, .flush_l2 = false};
-      return summarize(time_us(stream_, [&] { call_(stream_); }, options)).min_us;
+      return summarize(time_us(stream_, [&] { calls_.front()(stream_); }, options)).min_us;
     };
     double call_us = shortest_us(1);
     if (call_us < kShortestSampleUs * kMostCallsPerSample) call_us = shortest_us(3);
@@ -30,9 +30,10 @@ CallTiming::CallTiming(std::function<void(Stream)> call, Stream stream, Measurin
   }
   if (policy_.launch == MeasuringPolicy::Launch::graph) {
     if (stream_.handle == nullptr) stream_ = capture_stream_.emplace(stream_.device).get();
-    graph_ = capture(stream_, [&] {
-      for (int repeat = 0; repeat < calls_per_sample_; ++repeat) call_(stream_);
-    });
+    for (const auto& call : calls_)
+      graphs_.push_back(capture(stream_, [&] {
+        for (int repeat = 0; repeat < calls_per_sample_; ++repeat) call(stream_);
+      }));
   }
 }
 
@@ -44,11 +45,12 @@ std::vector<double> CallTiming::samples_us(int count) const {
 }
 
 void CallTiming::run() const {
-  if (graph_.has_value()) {
-    graph_->launch(stream_);
+  const std::size_t call = next_++ % calls_.size();
+  if (!graphs_.empty()) {
+    graphs_[call].launch(stream_);
     return;
   }
-  for (int repeat = 0; repeat < calls_per_sample_; ++repeat) call_(stream_);
+  for (int repeat = 0; repeat < calls_per_sample_; ++repeat) calls_[call](stream_);
 }
 
 OpTiming::OpTiming(const ResolvedOp& op, std::span<const TensorView> inputs, std::span<const TensorView> outputs,

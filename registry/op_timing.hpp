@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "autotune/tuning_entry.hpp"
@@ -18,7 +20,10 @@ namespace kiln {
 class CallTiming {
  public:
   /// `call` enqueues its work on the stream it is given. What it throws passes through.
-  CallTiming(std::function<void(Stream)> call, Stream stream, MeasuringPolicy policy);
+  CallTiming(std::function<void(Stream)> call, Stream stream, MeasuringPolicy policy)
+      : CallTiming(std::vector{std::move(call)}, stream, policy) {}
+  /// Of calls that do the same in ways that a time should not depend on: each sample is the next one's. At least one.
+  CallTiming(std::vector<std::function<void(Stream)>> calls, Stream stream, MeasuringPolicy policy);
 
   /// Microseconds of one call each, in the order taken.
   std::vector<double> samples_us(int count) const;
@@ -26,12 +31,13 @@ class CallTiming {
  private:
   void run() const;
 
-  std::function<void(Stream)> call_;
+  std::vector<std::function<void(Stream)>> calls_;
   Stream stream_;
   MeasuringPolicy policy_;
   int calls_per_sample_ = 1;
   std::optional<OwnedStream> capture_stream_;  ///< the default stream cannot be captured
-  std::optional<Graph> graph_;
+  std::vector<Graph> graphs_;                  ///< one for each call, or none
+  mutable std::size_t next_ = 0;
 };
 
 /// Times calls of an op.

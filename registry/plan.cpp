@@ -73,7 +73,7 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
   report.name = instance_name(request);
   // Whoever waits for another thread's compile waits in here, and loads what comes of it.
   std::optional<ProfiledPhase> loading_phase(std::in_place, ProfilePhase::load, request.op, report.name);
-  auto loaded = KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), [&] {
+  const auto load = [&] {
     if (loading == Loading::refused) refuse_loading(request.op);
     std::optional<ProfiledPhase> phase(std::in_place, ProfilePhase::compile, request.op, report.name);
     const ArtifactCache::Found found = ArtifactCache::process().get(request, compiler_for(device.type));
@@ -86,7 +86,10 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
     report.load_us =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
     return kernel;
-  });
+  };
+  auto loaded = loading == Loading::anew
+                    ? std::make_shared<const LoadedKernel>(load())
+                    : KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), load);
   loading_phase.reset();
   report.artifact_key = loaded->artifact_key;
   report.overlaps_previous = request.overlaps_previous;

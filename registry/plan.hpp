@@ -77,6 +77,7 @@ Target target_of(Device device);
 /// Whether a plan may be made of kernels that are not loaded yet.
 enum class Loading {
   allowed,
+  anew,     ///< a copy of each kernel for this plan alone, at a place in memory of its own
   refused,  ///< UsageError(value): the stream is being captured
 };
 

@@ -27,13 +27,12 @@ KILN_KERNEL void elementwise_contiguous_kernel(Out* out, tl::int64_t n, const In
     else
       tl::store(out + offsets, values, mask);
   };
-  if constexpr (is_long<Functor> ||
-                (is_fp8<Out> || ... || is_fp8<In>)) {  // code of which a second copy would take longer to compile than
+  if constexpr (is_fp8<Out> || (... || is_fp8<In>)) {  // code of which a second copy would take longer to compile than
                                                        // it saves at run time
     const auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
     body(offsets, offsets < n);
   } else {
-    tl::cover<BLOCK_SIZE, 4>(tl::program_id(0), n, body, out, in...);
+    tl::cover<BLOCK_SIZE, is_long<Functor> ? 1 : 4>(tl::program_id(0), n, body, out, in...);
   }
 }
 

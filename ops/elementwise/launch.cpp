@@ -17,13 +17,12 @@ namespace kiln::elementwise {
 namespace {
 
 constexpr std::int64_t kDefaultWarps = 4;
-/// Elements of a thread in a contiguous kernel, or one 16-byte access where that holds more: fewer leave programs too
-/// short to launch at full rate, more make them long to start and end (measured on an H200 from 2^20 to 2^28 elements;
-/// docs/performance.md).
+/// Elements of a thread in a contiguous kernel, or one 16-byte access where that holds more; fewer where together they
+/// take more than kThreadBytes. Programs of four warps, so that their start is no limit even where the data are in the
+/// L2 (an H200 starts 1.65 programs a nanosecond): with one or two, add of 2^20 to 2^22 elements took 1.2 to 1.6 times
+/// as long. Measured there from 2^10 to 2^28 elements (docs/performance.md).
 constexpr std::int64_t kLinearElements = 8;
-/// What a program must move for its launch not to be the limit: an H200 starts 1.65 programs a nanosecond (measured),
-/// in which its memory moves 4.35 KB; that makes 2.7 KB, and some to spare.
-constexpr std::int64_t kLeastProgramBytes = 3072;
+constexpr std::int64_t kThreadBytes = 64;
 /// From kHeavyFlops on an op on 16-bit elements is bound by arithmetic as much as by memory, and a thread does better
 /// with two accesses to work on; from kVeryHeavyFlops on one access is work enough, and unrolled code takes long to
 /// compile.
@@ -96,14 +95,9 @@ ConfigSpace tile_space(const Target& target) {
            registers_suffice({"BLOCK_M", "BLOCK_N"})}};
 }
 
-/// The fewest warps whose program moves enough: small programs start and end sooner (1% at 2^24 elements).
-Config linear_default(std::int64_t elements_per_thread, std::int64_t bytes_per_element, std::int64_t cpu_block,
-                      const Target& target) {
+Config linear_default(std::int64_t elements_per_thread, std::int64_t cpu_block, const Target& target) {
   if (!is_cuda(target)) return {{"BLOCK_SIZE", cpu_block}};
-  std::int64_t num_warps = 1;
-  while (num_warps < kDefaultWarps && elements_per_thread * 32 * num_warps * bytes_per_element < kLeastProgramBytes)
-    num_warps *= 2;
-  return {{"BLOCK_SIZE", elements_per_thread * 32 * num_warps}, {"num_warps", num_warps}};
+  return {{"BLOCK_SIZE", elements_per_thread * 32 * kDefaultWarps}, {"num_warps", kDefaultWarps}};
 }
 
 /// The widest power of two up to `most` whose tiles are at least nine tenths full over `columns`, else the one that is
@@ -159,8 +153,11 @@ Config tile_default(const CollapsedIteration& iteration, std::int64_t width, con
   return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"num_warps", num_warps}};
 }
 
-std::string functor_type(const OpRow& row, const OpCall& call, DType compute) {
-  const std::string functor = "kiln::ops::" + form_of(row, call.attributes, compute).functor;
+std::string functor_type(const OpRow& row, const OpCall& call, DType compute, const Target& target) {
+  const Form& form = form_of(row, call.attributes, compute);
+  const bool is_narrow = is_cuda(target) && compute == DType::f32 && itemsize_bytes(call.outputs[0].dtype) <= 2;
+  const std::string functor =
+      "kiln::ops::" + (is_narrow && !form.narrow_functor.empty() ? form.narrow_functor : form.functor);
   return row.arity == 2 && call.inputs.size() == 1 ? "kiln::ops::ScalarRight<" + functor + ">" : functor;
 }
 
@@ -172,7 +169,7 @@ LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config,
                      const Target& target) {
   const ElementwiseTypes types = resolve_types(row, call.inputs, call.attributes);
   KernelLaunch launch;
-  launch.template_arguments = {TypeName{functor_type(row, call, types.compute)}, types.compute};
+  launch.template_arguments = {TypeName{functor_type(row, call, types.compute, target)}, types.compute};
   for (const std::int64_t argument : shape_arguments) launch.template_arguments.emplace_back(argument);
   launch.template_arguments.emplace_back(call.outputs[0].dtype);
   launch.arguments.add_tensor(0);
@@ -200,14 +197,21 @@ Variant contiguous(const OpRow& row) {
   variant.space = contiguous_space;
   variant.default_config = [&row](const OpCall& call, const Target& target) {
     const std::int64_t width = vector_width(row, call);
-    std::int64_t elements = std::max(width, kLinearElements);
+    const std::int64_t bytes = bytes_per_element(row, call);
+    const auto fitting = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(kThreadBytes / bytes)));
+    std::int64_t elements = std::max(width, std::min(kLinearElements, fitting));
     if (row.flops >= kVeryHeavyFlops)
       elements = width;
     else if (row.flops >= kHeavyFlops && width >= 8)
       elements *= 2;
-    const std::int64_t bytes = bytes_per_element(row, call);
-    Config config = linear_default(elements, bytes, width <= 2 ? 64 : 128, target);
-    if (!is_cuda(target)) config.set("STREAM", call.outputs[0].numel() * bytes >= kStreamingBytes ? 1 : 0);
+    const std::int64_t numel = call.outputs[0].numel();
+    Config config = linear_default(elements, width <= 2 ? 64 : 128, target);
+    // A call of half a program, which is whole, rather than half of one: add of 1024 i8 takes 1.0 us and not 1.5.
+    if (is_cuda(target) && 2 * numel == config.at("BLOCK_SIZE")) {
+      config.set("BLOCK_SIZE", numel);
+      config.set("num_warps", kDefaultWarps / 2);
+    }
+    if (!is_cuda(target)) config.set("STREAM", numel * bytes >= kStreamingBytes ? 1 : 0);
     return config;
   };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
@@ -230,9 +234,7 @@ Variant indexed(const OpRow& row) {
     return prefers_indexed(collapse_call(row, call), target.type);
   };
   variant.space = linear_space;
-  variant.default_config = [&row](const OpCall& call, const Target& target) {
-    return linear_default(4, bytes_per_element(row, call), 128, target);
-  };
+  variant.default_config = [](const OpCall&, const Target& target) { return linear_default(4, 128, target); };
   variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
     const ops::IndexedIteration iteration = indexed_iteration(collapse_call(row, call));
     const std::int64_t block_size = config.at("BLOCK_SIZE");

@@ -308,7 +308,8 @@ std::vector<OpRow> activation_ops() {
        .flops = 24,
        .accuracy = Accuracy::composed,
        .forms = {{"Gelu",
-                  float_reference<1>([](double x) { return 0.5 * x * (1 + std::erf(x * std::numbers::sqrt2 / 2)); })},
+                  float_reference<1>([](double x) { return 0.5 * x * (1 + std::erf(x * std::numbers::sqrt2 / 2)); }),
+                  "GeluNarrow"},
                  {"GeluTanh", float_reference<1>([](double x) {
                     const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
                     return 0.5 * x * (1 + std::tanh(scale * (x + 0.044715 * x * x * x)));

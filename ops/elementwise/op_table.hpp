@@ -46,6 +46,8 @@ inline constexpr int kOtherSlot = 3;
 struct Form {
   std::string functor;  ///< without its namespace: "Add"
   ReferenceFunctions reference;
+  /// The functor of a GPU's kernels that compute in f32 and whose results have 16 bits or fewer; empty: the same.
+  std::string narrow_functor = {};
 };
 
 /// One op: each fact once.

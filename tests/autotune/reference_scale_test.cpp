@@ -22,6 +22,21 @@ TEST(ReferenceScale, FollowsTheLastTwoTurns) {
   EXPECT_NEAR(scale.drift(), 0.3, 1e-12);
 }
 
+TEST(ReferenceScale, NoiseIsNoDrift) {
+  std::mt19937_64 random(5);
+  std::lognormal_distribution<double> disturbed(0, 0.04);
+  ReferenceScale still, slowing;
+  for (int turn = 0; turn < 60; ++turn) {
+    std::vector<double> samples;
+    for (int i = 0; i < 5; ++i) samples.push_back(8 * disturbed(random));
+    still.add_turn(samples);
+    for (double& sample : samples) sample *= turn < 30 ? 1 : 1.2;
+    slowing.add_turn(samples);
+  }
+  EXPECT_LT(still.drift(), 0.02);
+  EXPECT_GT(slowing.drift(), 0.1);
+}
+
 TEST(ReferenceScale, NothingDriftsBeforeThereAreTwoTurns) {
   ReferenceScale scale;
   scale.add_turn(std::vector<double>(3, 100));

@@ -17,18 +17,24 @@ using synthetic::Surface;
 
 constexpr int kRuns = 100;
 
-TuningResult run(const Surface& surface, StrategyKind kind, std::uint64_t seed) {
+/// How far apart copies of one kernel are, and through how many a playoff goes.
+struct Places {
+  double share = 0;
+  std::uint64_t count = 1;
+};
+
+TuningResult run(const Surface& surface, StrategyKind kind, std::uint64_t seed, Places places = {}) {
   SearchOptions options;
   options.strategy.kind = kind;
   options.strategy.seed = seed;
   Search search(surface.candidates, surface.default_index, options);
-  Machine machine(surface, 1000 + seed);
+  Machine machine(surface, 1000 + seed, places.share, places.count);
   while (!search.finished()) {
     const Search::Request request = search.request();
     if (surface.fails[request.candidate])
       search.report_failure(request.candidate, Outcome::unlaunched, "too many resources requested");
     else
-      search.report(request.candidate, machine.measure(request.candidate, request.samples));
+      search.report(request.candidate, machine.measure(request.candidate, request.samples, request.round));
   }
   return search.result();
 }
@@ -44,11 +50,11 @@ struct Quality {
   double spread = 0;  // slowest choice over fastest
 };
 
-Quality quality_of(const Surface& surface, StrategyKind kind) {
+Quality quality_of(const Surface& surface, StrategyKind kind, Places places = {}) {
   Quality quality{.worst_default = -1};
   double slowest = 0, fastest = 1e300;
   for (int seed = 0; seed < kRuns; ++seed) {
-    const TuningResult result = run(surface, kind, static_cast<std::uint64_t>(seed));
+    const TuningResult result = run(surface, kind, static_cast<std::uint64_t>(seed), places);
     EXPECT_TRUE(result.complete);
     EXPECT_FALSE(surface.fails[result.chosen]);
     const double cost = surface.cost_us[result.chosen];
@@ -102,6 +108,17 @@ TEST_P(SearchQuality, KeepsTheDefaultWhereNothingIsBetter) {
   const Quality quality = quality_of(surface, GetParam());
   print_row(surface, GetParam(), quality);
   EXPECT_GE(quality.kept_default, 99);
+}
+
+TEST_P(SearchQuality, FindsTheBestWhereverItLies) {
+  const Surface surface = synthetic::short_matmul_surface();
+  const Quality one_place = quality_of(surface, GetParam(), {.share = 0.02, .count = 1});
+  const Quality many_places = quality_of(surface, GetParam(), {.share = 0.02, .count = 30});
+  print_row(surface, GetParam(), one_place);
+  print_row(surface, GetParam(), many_places);
+  EXPECT_GE(many_places.within_2_percent, 95);
+  EXPECT_LT(one_place.within_2_percent, many_places.within_2_percent);
+  EXPECT_GT(one_place.worst, many_places.worst);
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, SearchQuality,

@@ -366,8 +366,9 @@ TEST(Search, RefusesMisuse) {
   EXPECT_THAT(value_error([] { const Search search({}, 0); }), HasSubstr("default_index=0 of 0 candidates"));
   EXPECT_THAT(value_error([&] { const Search search(surface.candidates, 2); }), HasSubstr("default_index=2 of 2"));
   SearchOptions options;
-  options.strategy.finalists = 0;
-  EXPECT_THAT(value_error([&] { const Search search(surface.candidates, 0, options); }), HasSubstr("finalists=0"));
+  options.strategy.finalists.fewest = 0;
+  EXPECT_THAT(value_error([&] { const Search search(surface.candidates, 0, options); }),
+              HasSubstr("finalists.fewest=0"));
   Search search(surface.candidates, 0);
   const std::vector<double> three{100, 100, 100};
   EXPECT_THAT(value_error([&] { search.report(1, three); }), HasSubstr("expected those of candidate 0"));

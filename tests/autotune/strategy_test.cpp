@@ -58,6 +58,41 @@ TEST(OutcomeNames, GoBothWays) {
   EXPECT_TRUE(is_failure(Outcome::uncompiled));
 }
 
+/// Of a default that takes 10 us and others that take 9.02, 9.04, ... us.
+Scoreboard close_board(double unseen_us) {
+  std::vector<Candidate> list;
+  for (int i = 0; i < 40; ++i) list.push_back({.config = {{"A", i}}, .ruled_out = {}});
+  Scoreboard board(std::move(list), 0, {}, unseen_us);
+  board.set_reference_us(10);
+  board.add(0, std::vector<double>(8, 1), 0);
+  for (std::size_t i = 1; i < 40; ++i) board.add(i, std::vector<double>(8, 0.9 + 0.002 * static_cast<double>(i)), 0);
+  return board;
+}
+
+TEST(Finalists, AreThoseThatMayBeTheBest) {
+  const Scoreboard board = close_board(0.305);  // which 16 are within
+  EXPECT_EQ(board.finalists({.fewest = 2, .most = 24}).size(), 16U);
+  EXPECT_EQ(board.finalists({.fewest = 2, .most = 12}).size(), 12U);
+  EXPECT_EQ(board.finalists({.fewest = 20, .most = 24}).size(), 20U);
+  // A round of the default and four others takes 46 us.
+  EXPECT_EQ(board.finalists({.fewest = 2, .most = 24, .most_round_us = 46.5}).size(), 4U);
+  EXPECT_EQ(close_board(0).finalists({.fewest = 2, .most = 24}), (std::vector<std::size_t>{1, 2}));
+}
+
+TEST(Cutoff, OthersAreNotCutForWhatTheDefaultMayOweToItsPlace) {
+  const auto outcome_of = [](double relative) {
+    std::vector<Candidate> list(2);
+    Scoreboard board(std::move(list), 0, {.share = 0.01, .time_us = 0}, 0.6);
+    board.set_reference_us(6);
+    board.add(0, std::vector<double>(8, 1), 0);
+    board.add(1, std::vector<double>(8, relative), 0);
+    board.cut_slow();
+    return board.outcome(1);
+  };
+  EXPECT_EQ(outcome_of(1.09), Outcome::measured);
+  EXPECT_EQ(outcome_of(1.2), Outcome::cut);
+}
+
 TEST(Exhaustive, VisitsAllThenThoseThatMayBeTheBest) {
   Scoreboard board = board_of(40);
   const std::unique_ptr<Strategy> strategy = make_strategy({.kind = StrategyKind::exhaustive}, board);
@@ -79,7 +114,7 @@ TEST(Exhaustive, VisitsAllThenThoseThatMayBeTheBest) {
 TEST(Exhaustive, GoesOnWithMoreSamplesWhileManyAreAlike) {
   Scoreboard board = board_of(20, {.share = 0.001, .time_us = 0});
   const std::unique_ptr<Strategy> strategy =
-      make_strategy({.kind = StrategyKind::exhaustive, .finalists = 2, .most_samples = 30}, board);
+      make_strategy({.kind = StrategyKind::exhaustive, .finalists = {.fewest = 2}, .most_samples = 30}, board);
   int passes = 0;
   for (std::vector<Visit> visits = strategy->next_visits(board); !visits.empty();
        visits = strategy->next_visits(board)) {

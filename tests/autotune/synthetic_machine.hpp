@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <numbers>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -62,18 +63,30 @@ inline Surface surface_of(std::string name, const ConfigSpace& space, const Conf
 ///   spikes   one sample in a hundred takes 1.5 to 5 times as long
 ///   warm-up  a candidate's first call takes three times as long, and a clock that starts 20% low
 ///   timer    steps of 32 ns
+/// and where asked for
+///   place    a copy of a candidate takes so much more or less (share, standard deviation) for as long as the process
+///            lives; the samples of a playoff go through `places` copies, those before it are of the first
 class Machine {
  public:
-  Machine(const Surface& surface, std::uint64_t seed)
-      : surface_(surface), random_(seed), calls_(surface.candidates.size()) {
+  Machine(const Surface& surface, std::uint64_t seed, double place_share = 0, std::uint64_t places = 1)
+      : surface_(surface),
+        random_(seed),
+        calls_(surface.candidates.size()),
+        seed_(seed),
+        place_share_(place_share),
+        places_(places) {
     swing_period_us_ = 2e5 * (1 + 9 * uniform());
     swing_phase_ = 2 * std::numbers::pi * uniform();
     drop_time_us_ = 1e6 * uniform();
   }
 
-  std::vector<double> measure(std::size_t candidate, int samples) {
+  std::vector<double> measure(std::size_t candidate, int samples, std::optional<int> round = {}) {
     std::vector<double> times_us;
-    for (int i = 0; i < samples; ++i) times_us.push_back(sample(candidate));
+    for (int i = 0; i < samples; ++i) {
+      const std::uint64_t place = round ? static_cast<std::uint64_t>(*round * samples + i) % places_ : 0;
+      const double at_place = 1 + place_share_ * texture(mixed(seed_ * 1'000'003 + candidate) + place);
+      times_us.push_back(sample(candidate, at_place));
+    }
     return times_us;
   }
   double now_us() const { return now_us_; }
@@ -81,8 +94,9 @@ class Machine {
  private:
   double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
-  double sample(std::size_t candidate) {
-    double slowdown = 1 + 0.04 * std::sin(2 * std::numbers::pi * now_us_ / swing_period_us_ + swing_phase_);
+  double sample(std::size_t candidate, double at_place) {
+    double slowdown =
+        at_place * (1 + 0.04 * std::sin(2 * std::numbers::pi * now_us_ / swing_period_us_ + swing_phase_));
     if (now_us_ > drop_time_us_) slowdown *= 1.06;
     slowdown *= 1 + 0.2 * std::exp(-now_us_ / 2e3);
     slowdown *= std::exp(0.012 * texture(random_()) + 0.009 * std::abs(texture(random_())));
@@ -96,6 +110,9 @@ class Machine {
   const Surface& surface_;
   std::mt19937_64 random_;
   std::vector<int> calls_;
+  std::uint64_t seed_;
+  double place_share_;
+  std::uint64_t places_;
   double now_us_ = 0;
   double swing_period_us_, swing_phase_, drop_time_us_;
 };
@@ -140,6 +157,15 @@ inline Surface matmul_surface() {
         const double issue = 1 + 0.08 * std::abs(std::log2(m * n / warps / 2048));
         return math_us * waves / hidden * shared_limit * loop * spill * l2 * issue;
       });
+}
+
+/// A product of a few microseconds: half of that is its launch, and dozens of configs are within 2% of the best.
+inline Surface short_matmul_surface() {
+  Surface surface = matmul_surface();
+  surface.name = "short matmul";
+  const double best_us = surface.best_us();
+  for (double& cost_us : surface.cost_us) cost_us = 4 + 4 * std::sqrt(cost_us / best_us);
+  return surface;
 }
 
 /// 2^20 f32 elements: bandwidth decides, so most configs are as fast as the default.

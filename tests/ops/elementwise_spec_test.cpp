@@ -221,6 +221,36 @@ TEST(ElementwiseSpecs, OnlyLargeCpuCallsStreamTheirOutput) {
   EXPECT_EQ(config_of(1 << 26, kCuda).find("STREAM"), nullptr);
 }
 
+TEST(ElementwiseSpecs, GpuProgramsHaveFourWarpsOfFewLoads) {
+  const auto config_of = [](std::string_view op, DType dtype, std::int64_t elements) {
+    const OpSpec& spec = spec_of(op);
+    const Call call = make_call(spec, std::vector<TensorMeta>(spec.inputs.size(), {dtype, {elements}}), {});
+    return to_string(spec.variants.at(0).default_config(call.view(), kCuda));
+  };
+  for (const std::int64_t elements : {1, 1000, 1 << 20, 1 << 28}) {
+    EXPECT_EQ(config_of("add", DType::f64, elements), "BLOCK_SIZE=256 num_warps=4");
+    EXPECT_EQ(config_of("add", DType::f32, elements), "BLOCK_SIZE=512 num_warps=4");
+    EXPECT_EQ(config_of("exp", DType::f32, elements), "BLOCK_SIZE=1024 num_warps=4");
+    EXPECT_EQ(config_of("add", DType::bf16, elements), "BLOCK_SIZE=1024 num_warps=4");
+    EXPECT_EQ(config_of("add", DType::i8, elements), "BLOCK_SIZE=2048 num_warps=4");
+  }
+  EXPECT_EQ(config_of("add", DType::i8, 1024), "BLOCK_SIZE=1024 num_warps=2");
+}
+
+TEST(ElementwiseSpecs, GeluOfNarrowResultsHasAFunctorOfItsOwnOnAGpu) {
+  const auto functor_of = [](DType dtype, const Attributes& attributes, const Target& target) {
+    const Config config =
+        target.type == DeviceType::cuda ? Config{{"BLOCK_SIZE", 1024}, {"num_warps", 4}} : Config{{"BLOCK_SIZE", 128}};
+    return spelled(plan_of("gelu", {{dtype, {4096}}}, attributes, config, target))[0];
+  };
+  EXPECT_EQ(functor_of(DType::bf16, {}, kCuda), "kiln::ops::GeluNarrow");
+  EXPECT_EQ(functor_of(DType::f16, {}, kCuda), "kiln::ops::GeluNarrow");
+  EXPECT_EQ(functor_of(DType::f32, {}, kCuda), "kiln::ops::Gelu");
+  EXPECT_EQ(functor_of(DType::f64, {}, kCuda), "kiln::ops::Gelu");
+  EXPECT_EQ(functor_of(DType::bf16, {}, kCpu), "kiln::ops::Gelu");
+  EXPECT_EQ(functor_of(DType::bf16, {{"approximate", std::string("tanh")}}, kCuda), "kiln::ops::GeluTanh");
+}
+
 TEST(ElementwiseSpecs, ScalarsReachTheKernel) {
   KernelLaunch plan = plan_of("axpby", {{DType::i32, {9}}, {DType::i32, {9}}}, {{"alpha", 3.0}, {"beta", -2.0}},
                               {{"BLOCK_SIZE", 128}}, kCpu);

@@ -46,6 +46,18 @@ KILN_SCALAR_MATH(fmod)
 KILN_SCALAR_MATH(copysign)
 #undef KILN_SCALAR_MATH
 
+/// 2^x and 1/x by one instruction each, within 2 and 1 units in the last place; subnormal numbers count as 0.
+KILN_DEVICE float exp2_approximate(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+KILN_DEVICE float reciprocal_approximate(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 KILN_DEVICE float fma(float x, float y, float z) {
   return ::fmaf(x, y, z);
 }
