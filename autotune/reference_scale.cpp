@@ -23,6 +23,16 @@ void ReferenceScale::add_turn(std::span<const double> samples_us) {
   highest_us_ = std::max(highest_us_, now.us * (1 - now.error));
 }
 
+void ReferenceScale::start_anew() {
+  const double seen = drift();
+  *this = {};
+  earlier_drift_ = seen;
+}
+
+double ReferenceScale::drift() const noexcept {
+  return std::max(earlier_drift_, highest_us_ > lowest_us_ ? highest_us_ / lowest_us_ - 1 : 0);
+}
+
 ReferenceScale::Level ReferenceScale::level_by(std::size_t turns) const {
   SampleSet samples;
   const std::size_t first = last_turns_us_.size() - std::min(turns, last_turns_us_.size());

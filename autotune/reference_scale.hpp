@@ -20,6 +20,9 @@ class ReferenceScale {
   };
 
   void add_turn(std::span<const double> samples_us);
+  /// What the default takes from now on is measured otherwise: later turns are not compared with those before.
+  void start_anew();
+  bool has_turns() const noexcept { return !last_turns_us_.empty(); }
   /// The default's time between its last two turns, by these two.
   Level between_turns() const;
   /// The same by the last 4, 8 or 16 turns where noise leaves the last two unclear: more samples tell a median better,
@@ -29,7 +32,7 @@ class ReferenceScale {
   /// Over all turns.
   double median_us() const { return all_us_.median(); }
   /// How far between_turns() moved beyond doubt: 0.03 is 3% from the least to the most.
-  double drift() const noexcept { return highest_us_ > lowest_us_ ? highest_us_ / lowest_us_ - 1 : 0; }
+  double drift() const noexcept;
 
  private:
   Level level_by(std::size_t turns) const;
@@ -38,6 +41,7 @@ class ReferenceScale {
   SampleSet all_us_;
   double lowest_us_ = std::numeric_limits<double>::infinity();  ///< upper end of an interval
   double highest_us_ = 0;                                       ///< lower end of one
+  double earlier_drift_ = 0;
 };
 
 }  // namespace kiln

@@ -14,15 +14,17 @@ namespace kiln {
 /// How many candidates a playoff takes: the fewest in any case, more where they cannot be told from the best.
 struct FinalistOptions {
   std::size_t fewest = 6;
-  std::size_t most = 24;
+  std::size_t most = 6;
   /// By so much a candidate may stand otherwise in the playoff than before it, beside the others and beside the
-  /// default. Two copies of one kernel differ by parts of a microsecond where caches are cold, and in some processes
-  /// that had loaded hundreds of kernels the first one, the default, took a tenth less of 6 us than any other. Only a
-  /// playoff goes through several copies.
-  double unseen_us = 0.6;
+  /// default, where a playoff measures otherwise: through copies of each kernel, say.
+  double unseen_us = 0;
   /// No more than the fewest where one call of each takes longer: a playoff has dozens of rounds of several calls.
   double most_round_us = 20'000;
 };
+
+/// Where a playoff goes through copies of each candidate, for calls of microseconds: copies lie apart by parts of one,
+/// and that much a candidate may look worse than it is.
+inline constexpr FinalistOptions kFinalistsByCopies = {.most = 24, .unseen_us = 0.6};
 
 /// What a search knows of its candidates. Their times are relative to the default's, measured just before and after:
 /// 0.8 takes a fifth less time. Strategies read it to see whom to measure next.

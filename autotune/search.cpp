@@ -128,6 +128,7 @@ void Search::advance() {
       const Turn& turn = block_.back();
       return ask(turn.visit.candidate, samples_to_ask(turn));
     }
+    if (!scale_.has_turns()) return ask_reference();
     const bool has_room = phase_ == Phase::playoff ||
                           (block_.size() < kTurnsPerBlock && block_us_ < kBlockLength * board_.reference_us());
     if (has_room && start_next_turn()) continue;
@@ -189,6 +190,7 @@ void Search::start_playoff() {
   options.least_gain = least_gain();
   playoff_.emplace(std::move(finalists), options);
   phase_ = Phase::playoff;
+  if (!playoff_->finished()) scale_.start_anew();
 }
 
 double Search::best_us() const {
@@ -206,6 +208,12 @@ int Search::samples_to_ask(const Turn& turn) const {
 }
 
 void Search::take_reference(std::span<const double> samples_us) {
+  if (phase_ == Phase::playoff && !scale_.has_turns()) {
+    scale_.add_turn(samples_us);
+    board_.set_reference_us(scale_.median_us());
+    board_.add(board_.default_index(), divided(samples_us, scale_.median_us()), 0);
+    return;
+  }
   if (phase_ != Phase::warming_up) return close_block(samples_us);
   const std::size_t reference = board_.default_index();
   if (!board_.warm_up(reference).add(samples_us)) {

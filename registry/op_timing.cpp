@@ -15,26 +15,30 @@ constexpr int kMostCallsPerSample = 64;
 
 }  // namespace
 
-CallTiming::CallTiming(std::vector<std::function<void(Stream)>> calls, Stream stream, MeasuringPolicy policy)
-    : calls_(std::move(calls)), stream_(stream), policy_(policy) {
+CallTiming::CallTiming(std::function<void(Stream)> call, Stream stream, MeasuringPolicy policy)
+    : stream_(stream), policy_(policy) {
   if (!stream.device.is_cuda()) policy_ = default_measuring_policy(stream.device);
   if (policy_.l2 == MeasuringPolicy::L2::hot) {
     const auto shortest_us = [&](int samples) {
       const TimingOptions options{.warmup = 0, .samples = samples, .flush_l2 = false};
-      return summarize(time_us(stream_, [&] { calls_.front()(stream_); }, options)).min_us;
+      return summarize(time_us(stream_, [&] { call(stream_); }, options)).min_us;
     };
     double call_us = shortest_us(1);
     if (call_us < kShortestSampleUs * kMostCallsPerSample) call_us = shortest_us(3);
     calls_per_sample_ =
         std::clamp(static_cast<int>(std::ceil(kShortestSampleUs / std::max(call_us, 1e-3))), 1, kMostCallsPerSample);
   }
-  if (policy_.launch == MeasuringPolicy::Launch::graph) {
-    if (stream_.handle == nullptr) stream_ = capture_stream_.emplace(stream_.device).get();
-    for (const auto& call : calls_)
-      graphs_.push_back(capture(stream_, [&] {
-        for (int repeat = 0; repeat < calls_per_sample_; ++repeat) call(stream_);
-      }));
-  }
+  if (policy_.launch == MeasuringPolicy::Launch::graph && stream_.handle == nullptr)
+    stream_ = capture_stream_.emplace(stream_.device).get();
+  add_call(std::move(call));
+}
+
+void CallTiming::add_call(std::function<void(Stream)> call) {
+  if (policy_.launch == MeasuringPolicy::Launch::graph)
+    graphs_.push_back(capture(stream_, [&] {
+      for (int repeat = 0; repeat < calls_per_sample_; ++repeat) call(stream_);
+    }));
+  calls_.push_back(std::move(call));
 }
 
 std::vector<double> CallTiming::samples_us(int count) const {

@@ -20,10 +20,10 @@ namespace kiln {
 class CallTiming {
  public:
   /// `call` enqueues its work on the stream it is given. What it throws passes through.
-  CallTiming(std::function<void(Stream)> call, Stream stream, MeasuringPolicy policy)
-      : CallTiming(std::vector{std::move(call)}, stream, policy) {}
-  /// Of calls that do the same in ways that a time should not depend on: each sample is the next one's. At least one.
-  CallTiming(std::vector<std::function<void(Stream)>> calls, Stream stream, MeasuringPolicy policy);
+  CallTiming(std::function<void(Stream)> call, Stream stream, MeasuringPolicy policy);
+  /// Adds a call that does the same, in a way that a time should not depend on: each sample is the next call's.
+  void add_call(std::function<void(Stream)> call);
+  std::size_t num_calls() const noexcept { return calls_.size(); }
 
   /// Microseconds of one call each, in the order taken.
   std::vector<double> samples_us(int count) const;

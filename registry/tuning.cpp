@@ -22,6 +22,7 @@
 #include "registry/plan.hpp"
 #include "registry/profiled_call.hpp"
 #include "registry/registry.hpp"
+#include "registry/scratch_call.hpp"
 #include "registry/tuned_config.hpp"
 #include "registry/validation.hpp"
 #include "runtime/device_info.hpp"
@@ -34,15 +35,15 @@ constexpr int kMostCompileThreads = 8;
 constexpr std::size_t kMostForExhaustiveOnCpu = 128;
 constexpr std::int64_t kResumeWithinSeconds = 24 * 60 * 60;
 constexpr double kFirstUseBudgetSeconds = 2;
-constexpr std::uint8_t kPoison = 0xA5;
 /// Calls shorter than this are warmed up by one that does not count.
 constexpr double kWarmUpBelowUs = 10'000;
 /// About how long one visit to a candidate with longer calls may take.
 constexpr double kVisitUs = 200'000;
-/// Two copies of one kernel differ by parts of a microsecond where caches are cold: in a playoff calls shorter than
-/// this go through as many copies of their kernels.
+/// Two copies of one kernel differ by parts of a microsecond where caches are cold, and in some processes that had
+/// loaded hundreds of kernels the first one, the default, took a tenth less of 6 us than any other. In a playoff calls
+/// shorter than this go through as many copies of their kernels.
 constexpr double kCopiedBelowUs = 100;
-constexpr int kCopies = 30;
+constexpr std::size_t kCopies = 30;
 
 std::mutex& tuning_mutex() {
   static auto* const mutex = new std::mutex;
@@ -69,57 +70,6 @@ Config in_order_of(const ConfigSpace& space, const Config& config) {
   for (const Tunable& tunable : space.tunables()) ordered.set(tunable.name, config.at(tunable.name));
   return ordered;
 }
-
-/// A dense copy in new memory, in the order of `stream`.
-Tensor copy_of(const TensorView& view, Stream stream) {
-  if (!view.is_contiguous()) return to_device(view, view.device);
-  Tensor copied = empty(view.shape, view.dtype, stream);
-  copy(copied, view, stream);
-  return copied;
-}
-
-/// The tensors of a call that is made many times: `inputs` with those that the op changes replaced by copies, which
-/// `restore` brings back to what they were.
-class ScratchCall {
- public:
-  ScratchCall(const OpSpec& spec, std::span<const TensorView> inputs, std::span<const TensorMeta> outputs,
-              Stream stream)
-      : stream_(stream), inputs_(inputs.begin(), inputs.end()) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!input_spec(spec, i).mutated || is_absent(inputs[i])) continue;
-      if (!inputs[i].is_contiguous() || inputs[i].device != stream.device)
-        throw_not_implemented(
-            fmt::format("op '{}' changes {}, and tuning does so on a copy, which it cannot make of a tensor that is "
-                        "not dense or not "
-                        "on {}: {}",
-                        spec.name, tensor_label(spec, i, 0), to_string(stream.device), describe(inputs[i])));
-      originals_.push_back(inputs[i]);
-      results_.push_back(copy_of(inputs[i], stream));
-      inputs_[i] = results_.back();
-    }
-    for (const TensorMeta& meta : outputs) {
-      results_.push_back(empty(meta.shape, meta.dtype, stream));
-      outputs_.push_back(results_.back());
-    }
-  }
-
-  std::span<const TensorView> inputs() const noexcept { return inputs_; }
-  std::span<const TensorView> outputs() const noexcept { return outputs_; }
-  /// What a call leaves behind: changed inputs, outputs.
-  const std::vector<Tensor>& results() const noexcept { return results_; }
-
-  void restore() const {
-    for (std::size_t i = 0; i < originals_.size(); ++i) copy(results_[i], originals_[i], stream_);
-  }
-  void poison_outputs() const {
-    for (const TensorView& output : outputs_) memset_bytes(output, kPoison, stream_);
-  }
-
- private:
-  Stream stream_;
-  std::vector<TensorView> inputs_, outputs_, originals_;
-  std::vector<Tensor> results_;
-};
 
 /// Whether the device still takes work after a failure: a fault of a GPU costs the process its context.
 bool is_alive(Stream stream) noexcept {
@@ -201,6 +151,7 @@ class OpTuning {
     if (options_.strategy == StrategyKind::automatic && !on_gpu && num_eligible() > kMostForExhaustiveOnCpu)
       tuner.search.strategy.kind = StrategyKind::evolutionary;
     tuner.search.strategy.seed = options_.seed;
+    if (may_take_copies()) tuner.search.strategy.finalists = kFinalistsByCopies;
     if (options_.resume) tuner.search.earlier = earlier();
     tuner.budget_s = options_.budget_s;
     tuner.least_time_limit_s = options_.least_time_limit_s;
@@ -298,7 +249,7 @@ class OpTuning {
     synchronize(stream_);
     if (candidate == default_index_) {
       wanted_.clear();
-      for (const Tensor& result : scratch_.results()) wanted_.push_back(copy_of(result, stream_));
+      for (const Tensor& result : scratch_.results()) wanted_.push_back(dense_copy(result, stream_));
       synchronize(stream_);
       return {};
     }
@@ -320,9 +271,13 @@ class OpTuning {
   std::vector<double> take_samples(const MeasureRequest& request) {
     scratch_.restore();
     if (request.round && takes_copies()) {
-      auto& timing = copies_[request.candidate];
-      if (timing == nullptr) timing = time_copies(request.candidate);
-      return timing->samples_us(request.samples);
+      try {
+        return samples_of_copies(request);
+      } catch (const DeviceError&) {
+        // There may be no room for copies: all go on by the kernels they have. A device that is gone fails there too.
+        takes_copies_ = false;
+        copies_.clear();
+      }
     }
     auto& timing = timings_[request.candidate];
     if (timing == nullptr)
@@ -340,23 +295,37 @@ class OpTuning {
     return samples_us;
   }
 
-  bool takes_copies() const {
-    return stream_.device.is_cuda() && default_us_.median() < kCopiedBelowUs &&
-           policy_.l2 == MeasuringPolicy::L2::flushed;
+  /// Not for graphs, each of which holds a workspace of its own.
+  bool may_take_copies() const {
+    return stream_.device.is_cuda() && policy_.l2 == MeasuringPolicy::L2::flushed &&
+           policy_.launch == MeasuringPolicy::Launch::eager;
   }
 
-  /// Each was called once.
-  std::unique_ptr<CallTiming> time_copies(std::size_t candidate) {
-    std::vector<std::function<void(Stream)>> calls;
-    for (int copy = 0; copy < kCopies; ++copy)
-      calls.emplace_back([this, plan = build_plan(spec_, call(), metas_, target_, stream_.device,
-                                                  &candidates_[candidate].config, {}, Loading::anew)](Stream stream) {
-        PlanTensors storage;
-        enqueue(*plan, matching_tensors(*plan, scratch_.inputs(), scratch_.outputs(), "tuned", storage), stream);
-      });
-    auto timing = std::make_unique<CallTiming>(std::move(calls), stream_, policy_);
-    timing->samples_us(kCopies);
-    return timing;
+  bool takes_copies() {
+    if (!takes_copies_) takes_copies_ = may_take_copies() && default_us_.median() < kCopiedBelowUs;
+    return *takes_copies_;
+  }
+
+  /// As many copies more as samples are asked for, until there are all: the first rounds of a playoff do not wait.
+  std::vector<double> samples_of_copies(const MeasureRequest& request) {
+    auto& timing = copies_[request.candidate];
+    for (int more = request.samples; more > 0 && (timing == nullptr || timing->num_calls() < kCopies); --more) {
+      auto copy = copy_of_kernels(request.candidate);
+      copy(stream_);  // the first call of a kernel does more
+      if (timing == nullptr)
+        timing = std::make_unique<CallTiming>(std::move(copy), stream_, policy_);
+      else
+        timing->add_call(std::move(copy));
+    }
+    return timing->samples_us(request.samples);
+  }
+
+  std::function<void(Stream)> copy_of_kernels(std::size_t candidate) {
+    return [this, plan = build_plan(spec_, call(), metas_, target_, stream_.device, &candidates_[candidate].config, {},
+                                    Loading::anew)](Stream stream) {
+      PlanTensors storage;
+      enqueue(*plan, matching_tensors(*plan, scratch_.inputs(), scratch_.outputs(), "tuned", storage), stream);
+    };
   }
 
   /// On the watchdog's thread, while this object's own is inside a callback.
@@ -395,6 +364,7 @@ class OpTuning {
   std::vector<std::unique_ptr<ResolvedOp>> ops_;
   std::map<std::size_t, std::unique_ptr<OpTiming>> timings_;
   std::map<std::size_t, std::unique_ptr<CallTiming>> copies_;
+  std::optional<bool> takes_copies_;  ///< from the playoff's first request on
   std::vector<Tensor> wanted_;
   SampleSet default_us_;
 };

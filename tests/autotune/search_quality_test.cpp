@@ -27,6 +27,7 @@ TuningResult run(const Surface& surface, StrategyKind kind, std::uint64_t seed, 
   SearchOptions options;
   options.strategy.kind = kind;
   options.strategy.seed = seed;
+  if (places.count > 1) options.strategy.finalists = kFinalistsByCopies;
   Search search(surface.candidates, surface.default_index, options);
   Machine machine(surface, 1000 + seed, places.share, places.count);
   while (!search.finished()) {

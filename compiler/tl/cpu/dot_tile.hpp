@@ -17,8 +17,8 @@ struct DotCompute {
 
 /// acc += a @ b, where acc is a tile of kM x kN and a has at most kDepth columns that count. b is packed into panels as
 /// wide as a block of registers, which lie in memory as they are read. Of a the rows are read where they are if they
-/// have the type and are contiguous, since only single elements of them are read, and packed kBlock at a time
-/// otherwise.
+/// have the type and are contiguous, since only single elements of them are read, as far as there are kBlock of them,
+/// and packed kBlock at a time otherwise.
 template <int kM, int kN, int kDepth, typename A, typename B, Number Acc>
 KILN_DEVICE void accumulate_product(const A& a, const B& b, Acc* acc) {
   using T = typename A::value_type;
