@@ -88,9 +88,9 @@ int kiln_bench_load_anew(void* call) {
     const kiln::OpSpec& spec = kiln::Registry::process().get(bound.name);
     const kiln::Attributes attributes = kiln::complete_attributes(spec, bound.attributes);
     const std::vector<kiln::TensorMeta> metas = spec.infer(bound.input_views, attributes);
-    bound.copy = kiln::build_plan(spec, {bound.input_views, bound.output_views, attributes}, metas,
-                                  kiln::target_of(bound.device), bound.device, &bound.op.report().config, {},
-                                  kiln::Loading::anew);
+    bound.copies.push_back(kiln::build_plan(spec, {bound.input_views, bound.output_views, attributes}, metas,
+                                            kiln::target_of(bound.device), bound.device, &bound.op.report().config, {},
+                                            kiln::Loading::anew));
     return 0;
   });
 }

@@ -34,13 +34,15 @@ struct BoundCall {
   kiln::Attributes attributes;
   kiln::Device device;
   kiln::ResolvedOp op;
-  /// Of op's call, with kernels loaded for it alone; null unless kiln_bench_load_anew made it.
-  std::shared_ptr<const kiln::Plan> copy = nullptr;
+  /// Of op's call, with kernels loaded for it alone, the one in use last; empty unless kiln_bench_load_anew made some.
+  /// The others are kept: what is unloaded makes room for the next at the same place.
+  std::vector<std::shared_ptr<const kiln::Plan>> copies = {};
 
   void operator()(kiln::Stream stream) const {
-    if (copy == nullptr) return op(input_views, output_views, stream);
+    if (copies.empty()) return op(input_views, output_views, stream);
+    const kiln::Plan& copy = *copies.back();
     kiln::PlanTensors storage;
-    enqueue(*copy, matching_tensors(*copy, input_views, output_views, "loaded anew", storage), stream);
+    enqueue(copy, matching_tensors(copy, input_views, output_views, "loaded anew", storage), stream);
   }
 };
 

@@ -439,9 +439,9 @@ TEST_F(ProfilerTest, GpuTimesAreBesideTheHosts) {
   if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
   const Device device = Device::cuda(0);
   const OwnedStream stream(device);
-  const Tensor large = random_f32({64, 1 << 20}, device);
+  const Tensor large = random_f32({64, 1 << 20}, device), other = random_f32({64, 1 << 20}, device);
   const std::vector<Tensor> outs{empty({64, 1 << 20}, DType::f32, device)};
-  const auto call = [&] { dispatch_gpu_op("add", {large, large}, {}, {.outputs = outs, .stream = stream.get()}); };
+  const auto call = [&] { dispatch_gpu_op("add", {large, other}, {}, {.outputs = outs, .stream = stream.get()}); };
   synchronize(Stream::default_of(device));
   call();
   Profiler profiler;
