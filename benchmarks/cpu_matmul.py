@@ -236,6 +236,8 @@ def main():
         "numpy": Provider("numpy"),
         **{f"kiln {config}": Provider("kiln", arguments.library, config) for config in arguments.configs},
     }
+    if (arguments.openblas_coretype or "").lower() not in providers["openblas"].version.lower():
+        raise SystemExit(f"OpenBLAS has no {arguments.openblas_coretype} kernels: {providers['openblas'].version}")
     rows = []
     for case in cases():
         if arguments.only not in case["case"]:

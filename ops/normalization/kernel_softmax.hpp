@@ -25,11 +25,7 @@ struct ExpOfDifference {
   template <tl::Floating T>
   KILN_DEVICE T operator()(T x, T top) const {
 #if defined(KILN_TARGET_CUDA)
-    if constexpr (tl::is_same<T, float>) {
-      float result;
-      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"((x - top) * 1.4426950408889634f));
-      return result;
-    }
+    if constexpr (tl::is_same<T, float>) return tl::scalar::exp2_approximate((x - top) * 1.4426950408889634f);
 #endif
     return tl::exp(x - top);
   }

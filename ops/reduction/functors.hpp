@@ -17,15 +17,11 @@ namespace kiln::ops {
 #if defined(KILN_TARGET_CUDA)
 /// 1 / x within an ulp, for whole numbers from 1 on: a division is a dozen instructions and a branch.
 KILN_DEVICE float reciprocal_of_count(float x) {
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
+  return tl::scalar::reciprocal_approximate(x);
 }
 /// 2^x within two ulps; 0 below 2^-126, which no sum that holds a 1 can tell.
 KILN_DEVICE float exp2_of_difference(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
+  return tl::scalar::exp2_approximate(x);
 }
 /// tl::larger_number and tl::smaller_number in one instruction rather than three.
 template <bool kLargest>
