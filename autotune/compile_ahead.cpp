@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "core/interruption.hpp"
 
 namespace kiln {
 
@@ -38,19 +39,20 @@ bool CompileAhead::is_done(std::size_t candidate) const {
   return find_done(candidate) != nullptr;
 }
 
-bool CompileAhead::wait_for(std::size_t candidate, const std::stop_token& stop) {
+bool CompileAhead::wait_for(std::size_t candidate, std::chrono::milliseconds longest, const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait(lock, stop, [&] { return find_done(candidate) != nullptr; })) return false;
+  if (!changed_.wait_for(lock, stop, longest, [&] { return find_done(candidate) != nullptr; })) return false;
   if (const std::exception_ptr failure = find_done(candidate)->failure) std::rethrow_exception(failure);
   return true;
 }
 
-void CompileAhead::wait_for_all(const std::stop_token& stop) {
+bool CompileAhead::wait_for_all(std::chrono::milliseconds longest, const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, stop, [&] { return wanted_.empty() && running_ == 0; });
+  return changed_.wait_for(lock, stop, longest, [&] { return wanted_.empty() && running_ == 0; });
 }
 
 void CompileAhead::work(const std::stop_token& stop) {
+  const InterruptibleScope scope(stop);
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [&] { return !wanted_.empty(); }) && !stop.stop_requested()) {
     const std::size_t candidate = wanted_.front();

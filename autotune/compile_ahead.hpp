@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -20,7 +21,7 @@ class CompileAhead {
   /// `compile` is called on several threads at once; what it throws reaches wait_for. UsageError(value) for fewer than
   /// one thread.
   CompileAhead(std::function<void(std::size_t candidate)> compile, int threads);
-  /// Waits for what has begun; the rest is not compiled.
+  /// Interrupts what has begun (core/interruption.hpp) and waits for that; the rest is not compiled.
   ~CompileAhead();
   CompileAhead(const CompileAhead&) = delete;
   CompileAhead& operator=(const CompileAhead&) = delete;
@@ -29,11 +30,11 @@ class CompileAhead {
   void want(std::span<const std::size_t> candidates);
   /// Whether it is compiled, or failed to.
   bool is_done(std::size_t candidate) const;
-  /// Returns once `candidate`, which must be wanted, is compiled: true; or at a stop request, false. Throws what its
-  /// compilation threw.
-  bool wait_for(std::size_t candidate, const std::stop_token& stop);
-  /// Returns once everything wanted is compiled and no thread works, or at a stop request.
-  void wait_for_all(const std::stop_token& stop);
+  /// Returns once `candidate`, which must be wanted, is compiled: true; or at a stop request, or after `longest`:
+  /// false. Throws what its compilation threw.
+  bool wait_for(std::size_t candidate, std::chrono::milliseconds longest, const std::stop_token& stop);
+  /// As above, once everything wanted is compiled and no thread works. Throws nothing.
+  bool wait_for_all(std::chrono::milliseconds longest, const std::stop_token& stop);
 
  private:
   struct State {

@@ -12,15 +12,10 @@
 
 #include "autotune/database_document.hpp"
 #include "core/directory.hpp"
+#include "core/disk_failure.hpp"
 
 namespace kiln {
 namespace {
-
-/// What the disk refused, on its way from the system call to update()'s answer. Never leaves this file.
-struct DiskFailure {
-  std::string what;
-  int code;  ///< errno; 0 when `what` says it all
-};
 
 std::string describe(const std::filesystem::path& path, const DiskFailure& failure) {
   std::string text = fmt::format("{}: {}", path.string(), failure.what);

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "autotune/strategies.hpp"
 #include "core/errors.hpp"
 
 namespace kiln {

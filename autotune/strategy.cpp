@@ -6,9 +6,6 @@
 #include <array>
 #include <string>
 
-#include "autotune/evolutionary_strategy.hpp"
-#include "autotune/exhaustive_strategy.hpp"
-#include "autotune/halving_strategy.hpp"
 #include "core/errors.hpp"
 #include "core/nearest_name.hpp"
 
@@ -30,15 +27,6 @@ StrategyKind parse_strategy(std::string_view text) {
   const std::vector<std::string> names(kNames.begin(), kNames.end());
   throw_value_error(fmt::format("there is no search strategy '{}'{} (strategies: {})", text, did_you_mean(text, names),
                                 fmt::join(kNames, ", ")));
-}
-
-std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options, const Scoreboard& board) {
-  StrategyKind kind = options.kind;
-  if (kind == StrategyKind::automatic)
-    kind = board.size() <= kMostForExhaustive ? StrategyKind::exhaustive : StrategyKind::evolutionary;
-  if (kind == StrategyKind::exhaustive) return std::make_unique<ExhaustiveStrategy>(options);
-  if (kind == StrategyKind::successive_halving) return std::make_unique<HalvingStrategy>(options);
-  return std::make_unique<EvolutionaryStrategy>(options, board);
 }
 
 }  // namespace kiln

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -48,7 +47,5 @@ struct StrategyOptions {
   double most_spent_us = 2e6;     ///< on one candidate
   std::size_t most_measured = 0;  ///< evolutionary: candidates to measure; 0: a quarter of the space, at least 192
 };
-
-std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options, const Scoreboard& board);
 
 }  // namespace kiln

@@ -15,7 +15,7 @@ namespace {
 /// Candidates that are compiled ahead, for each thread: enough to ride out one that compiles slowly, few enough that
 /// little is compiled in vain when the search turns elsewhere.
 constexpr std::size_t kAheadPerThread = 4;
-constexpr double kProgressIntervalSeconds = 0.1;
+constexpr std::chrono::milliseconds kProgressInterval{100};
 
 double steady_now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -99,16 +99,18 @@ class Tuner {
     }
   }
 
-  /// False at a stop request.
+  /// False at a stop request. Reports progress while it waits: that is where callers ask for the stop.
   bool compile(std::size_t candidate, const std::stop_token& stop) {
     const std::size_t ahead = kAheadPerThread * static_cast<std::size_t>(options_.compile_threads);
-    if (options_.compiles_while_measuring) {
-      compiled_.want(search_.upcoming(ahead));
-    } else if (!compiled_.is_done(candidate)) {
-      compiled_.want(search_.upcoming(ahead));
-      compiled_.wait_for_all(stop);
+    const bool is_done = compiled_.is_done(candidate);
+    if (options_.compiles_while_measuring || !is_done) compiled_.want(search_.upcoming(ahead));
+    if (!options_.compiles_while_measuring && !is_done)
+      while (!compiled_.wait_for_all(kProgressInterval, stop) && !stop.stop_requested()) report_progress();
+    while (!compiled_.wait_for(candidate, kProgressInterval, stop)) {
+      if (stop.stop_requested()) return false;
+      report_progress();
     }
-    return compiled_.wait_for(candidate, stop);
+    return true;
   }
 
   void check(std::size_t candidate) {
@@ -130,7 +132,7 @@ class Tuner {
   void report_progress() {
     const double elapsed_s = now_s() - start_s_;
     if (!callbacks_.progress || elapsed_s < next_progress_s_) return;
-    next_progress_s_ = elapsed_s + kProgressIntervalSeconds;
+    next_progress_s_ = elapsed_s + std::chrono::duration<double>(kProgressInterval).count();
     const Scoreboard& board = search_.board();
     TuningProgress progress;
     progress.phase = search_.phase();

@@ -47,6 +47,7 @@ std::vector<ContenderTimes> take_turns(std::span<const Contender> contenders, co
   do {
     if (options.between_turns) options.between_turns();
     for (std::size_t i = 0; i < contenders.size(); ++i) take_turn(contenders[i], times[i], samples[i], options.samples);
+    if (options.should_end && options.should_end()) break;
   } while (options.samples > 0 ? !is_complete() : !is_over_budget() && !is_precise());
   return times;
 }

@@ -25,6 +25,9 @@ struct TurnOptions {
   int samples = 0;
   double budget_s = 3;
   Precision precision = {};
+  /// Asked between turns: true ends them with what was measured so far, of each contender a turn at least. May be
+  /// empty.
+  std::function<bool()> should_end = {};
   /// Called between turns; what it throws ends the comparison. May be empty.
   std::function<void()> between_turns = {};
 };

@@ -5,8 +5,10 @@
 
 #include "benchmarks/kv_series_op.hpp"
 #include "benchmarks/read_op.hpp"
-#include "registry/registry.hpp"
-#include "registry/validation.hpp"
+#include "registry/plan/build_plan.hpp"
+#include "registry/plan/device_target.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/validation.hpp"
 
 namespace {
 

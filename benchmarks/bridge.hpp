@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/plan.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/dispatch/enqueue.hpp"
+#include "registry/dispatch/matching_tensors.hpp"
+#include "registry/plan/plan.hpp"
 
 /// A tensor as Python hands it over; on the CPU or on CUDA device 0. A null `dtype` is a tensor that is left out.
 struct KilnBenchTensor {

@@ -8,7 +8,7 @@
 
 #include "benchmarks/bridge.hpp"
 #include "benchmarks/hand_graph.hpp"
-#include "registry/profiler.hpp"
+#include "registry/profiling/profiler.hpp"
 #include "runtime/graph.hpp"
 
 namespace {

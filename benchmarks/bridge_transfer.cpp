@@ -6,8 +6,8 @@
 
 #include "benchmarks/bridge.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/offload_pipeline.hpp"
-#include "runtime/pinned_pool.hpp"
+#include "runtime/transfer/offload_pipeline.hpp"
+#include "runtime/transfer/pinned_pool.hpp"
 
 extern "C" {
 

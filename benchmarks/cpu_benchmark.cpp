@@ -16,7 +16,7 @@
 
 #include "benchmarks/hand_written.hpp"
 #include "core/environment.hpp"
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/event_timer.hpp"
 

@@ -7,12 +7,13 @@ changes within a second, and alike for all.
 
 import argparse
 import ctypes
-import json
 import multiprocessing
 import os
 import statistics
 import sys
 import time
+
+import result_file
 
 SHAPES = [(512, 512, 512), (1024, 1024, 1024), (1000, 333, 777)]  # m, n, k
 # A BLAS's threads wait for more work spinning, on the cores that the next provider needs: OpenBLAS's still do after 60 ms, which halved what Kiln reached with two.
@@ -249,6 +250,7 @@ def main():
             "op": case["op"],
             "dtype": "float32",
             "config": config,
+            "samples": len(samples["kiln"]),
             **{p: summary(samples[p], flops) for p in providers},
         }
         ratios = [
@@ -273,15 +275,13 @@ def main():
         )
     for provider in providers.values():
         provider.end()
-    json.dump(
+    result_file.emit(
         {
             "threads": arguments.threads,
             "openblas": providers["openblas"].version,
             "numpy_blas": providers["numpy"].version,
             "rows": rows,
-        },
-        sys.stdout,
-        indent=1,
+        }
     )
 
 

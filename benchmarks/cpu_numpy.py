@@ -1,12 +1,12 @@
 """Ops on the CPU beside NumPy, which runs them on one thread. Prints a JSON list. KILN_NUM_THREADS sets Kiln's threads."""
 
 import argparse
-import json
 import os
 import statistics
 import time
 
 import numpy as np
+import result_file
 from kiln_library import Kiln
 
 
@@ -68,13 +68,14 @@ def main():
             {
                 "case": f"{name} 4096^2 f32",
                 "config": run.config,
+                "samples": arguments.rounds,
                 "threads": os.environ.get("KILN_NUM_THREADS", "default"),
                 "kiln": ours,
                 "numpy": theirs,
                 "kiln_speed_over_numpy": theirs["median_us"] / ours["median_us"],
             }
         )
-    print(json.dumps(rows, indent=1))
+    result_file.emit(rows)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Needs as much free host memory as the largest pool (--pools), and as much on the
 
 import argparse
 import ctypes
-import json
 import math
 import os
 import pathlib
@@ -16,6 +15,7 @@ import statistics
 import sys
 import time
 
+import result_file
 import torch
 from gpu_timing import measure, summary
 from host_pool import HostPool
@@ -394,7 +394,7 @@ def main():
     report.sections["reached"] = reached(report.sections)
     for claim in report.sections["reached"]:
         say(f"{claim['what']}: {claim['value']:.3f}")
-    json.dump(report.sections, sys.stdout, indent=1)
+    result_file.emit(report.sections)
     host.close()
     return 1 if report.failed else 0
 

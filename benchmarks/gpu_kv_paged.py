@@ -5,10 +5,10 @@ Every result is compared with torch's bit by bit.
 """
 
 import argparse
-import json
 import sys
 import time
 
+import result_file
 import torch
 from gpu_timing import measure, summary
 from kiln_library import Kiln
@@ -70,7 +70,7 @@ class Benchmark:
                 providers["kiln " + config] = self.kiln.resolve(op, outputs, inputs, attributes, config)
             except RuntimeError as error:
                 print(case, config, error, file=sys.stderr)
-        row = {"case": case, "op": op, "config": run.config, "bytes": run.bytes}
+        row = {"case": case, "op": op, "config": run.config, "bytes": run.bytes, "samples": self.samples}
         row.update(
             {name: summary(times, run.bytes) for name, times in measure(providers, self.samples, self.flush).items()}
         )
@@ -233,7 +233,7 @@ def main():
     parser.add_argument("--configs", nargs="*", default=[], help="also measure these configs of gather and append")
     arguments = parser.parse_args()
     torch.manual_seed(7)
-    json.dump(Benchmark(arguments.library, arguments.samples, arguments.configs).run(), sys.stdout, indent=1)
+    result_file.emit(Benchmark(arguments.library, arguments.samples, arguments.configs).run())
 
 
 if __name__ == "__main__":

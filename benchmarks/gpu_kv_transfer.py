@@ -13,13 +13,13 @@ Every byte that arrives is compared. Prints one JSON object; a part that fails s
 import argparse
 import contextlib
 import ctypes
-import json
 import pathlib
 import random
 import statistics
 import sys
 import time
 
+import result_file
 import torch
 from host_pool import HostPool
 from kiln_library import Kiln, OffloadPipeline, PinnedPool
@@ -396,7 +396,7 @@ def main():
         copies(report, kiln, arguments.rounds)
     if "offload" in arguments.only.split(","):
         offload(report, kiln, arguments.rounds, shares=(0.5, 1, 1.5, 2), depths=(2, 3))
-    json.dump(report.sections, sys.stdout, indent=1)
+    result_file.emit(report.sections)
     return 1 if report.failed else 0
 
 

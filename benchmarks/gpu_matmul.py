@@ -8,12 +8,12 @@ double-precision product first, and Kiln's results with themselves.
 import argparse
 import concurrent.futures
 import dataclasses
-import json
 import statistics
 import sys
 import time
 from collections.abc import Callable
 
+import result_file
 import torch
 import triton_matmul
 from gpu_timing import measure, middle_mean, normal, summary
@@ -262,16 +262,19 @@ def with_triton(case, flush):
     return calls, configs
 
 
-def speed_over(name, peers, times, own):
+def speed_over(peers, times, own):
     """Speed of `own` over the best of `peers`, by their medians, and by the mean over rounds."""
     medians = {peer: statistics.median(times[peer]) for peer in peers}
     return {
-        "over": name,
         "speed": min(medians.values()) / statistics.median(times[own]),
         "mean_speed": min(
             middle_mean(theirs / ours for theirs, ours in zip(times[peer], times[own])) for peer in peers
         ),
     }
+
+
+def held_to(demanded, speed):
+    return {**speed, "demanded": demanded, "met": speed["speed"] >= demanded}
 
 
 def row_of(case, layout, times, runs, extra):
@@ -287,7 +290,7 @@ def row_of(case, layout, times, runs, extra):
         "k": k,
         "batches": batches,
     }
-    row.update(config=runs[own].config, flops=runs[own].flops, bytes=runs[own].bytes)
+    row.update(config=runs[own].config, flops=runs[own].flops, bytes=runs[own].bytes, samples=len(times[own]))
     kept = {"kiln": own} | {
         name: name for name in times if name.startswith(("torch", "triton", *case.beside, own + " "))
     }
@@ -295,18 +298,16 @@ def row_of(case, layout, times, runs, extra):
         row[label] = summary(times[name], row["bytes"])
         row[label]["tflops"] = row["flops"] / row[label]["median_us"] / 1e6
         row[label].update(extra.get(name, {}))
-    row["demands"] = []
+    row["demands"] = {}
     for start, demanded in case.demands.items():
         if peers := [name for name in times if name.startswith(start)]:
-            demand = speed_over(start, peers, times, own)
-            row["demands"].append({**demand, "demanded": demanded, "met": demand["speed"] >= demanded})
+            row["demands"][start] = held_to(demanded, speed_over(peers, times, own))
     if peers := [name for name in times if name.startswith("triton")]:
-        row["over_triton"] = speed_over("triton", peers, times, own)
+        row["over_triton"] = speed_over(peers, times, own)
     if tried := [name for name in times if name.startswith(own + " ")]:
         best = min([own, *tried], key=lambda name: statistics.median(times[name]))
         row["best_config"] = row["config"] if best == own else best.removeprefix(own + " ")
-        demand = speed_over("best config", [best], times, own)
-        row["demands"].append({**demand, "demanded": 1 / 1.1, "met": demand["speed"] >= 1 / 1.1})
+        row["demands"]["best config"] = held_to(1 / 1.1, speed_over([best], times, own))
     return row
 
 
@@ -317,8 +318,8 @@ def report(row):
         if isinstance(row[name], dict) and "tflops" in row[name] and "=" not in name
     )
     demands = "  ".join(
-        f"x{d['speed']:.3f} (mean {d['mean_speed']:.3f}) of {d['over']}{'' if d['met'] else ' SHORT'}"
-        for d in row["demands"]
+        f"x{d['speed']:.3f} (mean {d['mean_speed']:.3f}) of {over}{'' if d['met'] else ' SHORT'}"
+        for over, d in row["demands"].items()
     )
     best = f"  best [{row['best_config']}]" if "best_config" in row else ""
     print(
@@ -396,12 +397,12 @@ def main():
     )
     flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
     rows = [row for case, runs in zip(chosen, resolved) for row in measured_rows(case, runs, arguments.samples, flush)]
-    demands = [demand for row in rows for demand in row.get("demands", [])]
+    demands = [demand for row in rows for demand in row.get("demands", {}).values()]
     print(
         f"{sum(demand['met'] for demand in demands)} of {len(demands)} demands met, {time.monotonic() - started:.0f} s",
         file=sys.stderr,
     )
-    json.dump(rows, sys.stdout, indent=1)
+    result_file.emit(rows)
     if any("failed" in row for row in rows):
         sys.exit(1)
 

@@ -20,6 +20,8 @@ import subprocess
 import sys
 import time
 
+import result_file
+
 ELEMENTS = 1024  # the device is never what a call waits for
 CALLS = 100
 ROUNDS = 400
@@ -32,7 +34,6 @@ def summary(samples):
     ordered = sorted(samples)
     return {
         "median_us": statistics.median(ordered),
-        "min_us": ordered[0],
         "p10_us": ordered[len(ordered) // 10],
         "p90_us": ordered[len(ordered) * 9 // 10],
         "samples": len(ordered),
@@ -188,7 +189,7 @@ def main():
     for name, row in result["python"].items():
         print(f"{name:32} {row['median_us']:8.3f} us  ({row['p10_us']:.3f} to {row['p90_us']:.3f})", file=sys.stderr)
     print(f"import kiln: {result['import']['import_ms']:.1f} ms", file=sys.stderr)
-    json.dump(result, sys.stdout, indent=1)
+    result_file.emit(result)
 
 
 if __name__ == "__main__":

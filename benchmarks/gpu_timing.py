@@ -5,12 +5,12 @@ different places of a fixed order differed by up to 6% at 7 us. The device waits
 """
 
 import dataclasses
-import json
 import random
 import statistics
 import sys
 from collections.abc import Callable
 
+import result_file
 import torch
 from kiln_library import Kiln
 
@@ -70,7 +70,6 @@ def summary(samples_us, moved_bytes):
     median = statistics.median(ordered)
     return {
         "median_us": median,
-        "mean_us": middle_mean(ordered),
         "p10_us": ordered[len(ordered) // 10],
         "p90_us": ordered[len(ordered) * 9 // 10],
         "gb_s": moved_bytes / median / 1e3,
@@ -120,7 +119,7 @@ def run_cases(cases, library, samples=60, only="", configs=()):
             row["failed"] = str(error)
             print(f"{case.name} {row['dtype']}: FAILED: {error}", file=sys.stderr)
             continue
-        row.update(config=run.config, flops=run.flops, bytes=run.bytes)
+        row.update(config=run.config, flops=run.flops, bytes=run.bytes, samples=samples)
         providers = {"kiln": run, "torch": case.torch_call, **case.peers, **case.bounds}
         for config in configs:
             try:
@@ -158,6 +157,6 @@ def main(description, cases):
     parser.add_argument("--configs", nargs="*", default=[], help="also measure these configs of the chosen variant")
     arguments = parser.parse_args()
     rows = run_cases(cases, arguments.library, arguments.samples, arguments.only, arguments.configs)
-    json.dump(rows, sys.stdout, indent=1)
+    result_file.emit(rows)
     if any("failed" in row for row in rows):
         sys.exit(1)

@@ -5,7 +5,7 @@
 
 #include "runtime/graph.hpp"
 
-#ifdef KILN_HAS_CUDA
+#if __has_include(<cuda.h>)
 #include <cuda.h>
 #include <dlfcn.h>
 

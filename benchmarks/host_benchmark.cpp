@@ -12,10 +12,12 @@
 
 #include "benchmarks/raw_launch.hpp"
 #include "compiler/artifact_cache.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/plan.hpp"
-#include "registry/profiler.hpp"
-#include "registry/registry.hpp"
+#include "compiler/compilers.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/choice.hpp"
+#include "registry/plan/device_target.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/profiling/profiler.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/event_timer.hpp"
 

@@ -8,10 +8,10 @@ pipelined run, speedups) into the folder.
 """
 
 import argparse
-import json
 import pathlib
 
 import matplotlib
+import result_file
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -211,7 +211,7 @@ def main():
     parser.add_argument("result", type=pathlib.Path)
     parser.add_argument("folder", type=pathlib.Path)
     arguments = parser.parse_args()
-    result = json.loads(arguments.result.read_text())
+    result = result_file.read(arguments.result)
     drawn = []
     for part, draw in (("kv_gather", draw_gather), ("kv_transfer", draw_transfer)):
         if part in result:

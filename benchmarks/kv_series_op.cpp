@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "registry/registry.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/user_ops/user_op.hpp"
 
 using namespace kiln;
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <stdexcept>
 
-#include "runtime/orc_library.hpp"
+#include "runtime/cpu/orc_library.hpp"
 
-#ifdef KILN_HAS_CUDA
+#if __has_include(<cuda.h>)
 #include <cuda.h>
 #endif
 
@@ -20,7 +20,7 @@ RawLaunch::RawLaunch(const kiln::Artifact& artifact, const kiln::LaunchGeometry&
     function_ = reinterpret_cast<void*>(linked.object->entry());
     return;
   }
-#ifdef KILN_HAS_CUDA
+#if __has_include(<cuda.h>)
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) throw std::runtime_error("libcuda.so.1 does not open");
   const auto load = reinterpret_cast<decltype(&cuModuleLoadData)>(dlsym(library, "cuModuleLoadData"));
@@ -36,7 +36,7 @@ RawLaunch::RawLaunch(const kiln::Artifact& artifact, const kiln::LaunchGeometry&
 }
 
 void RawLaunch::operator()(void** parameters) const {
-#ifdef KILN_HAS_CUDA
+#if __has_include(<cuda.h>)
   if (launch_ != nullptr) {
     CUlaunchConfig config{};
     config.gridDimX = static_cast<unsigned>(geometry_.grid[0]);

@@ -1,6 +1,7 @@
 #include "benchmarks/read_op.hpp"
 
-#include "registry/registry.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/user_ops/user_op.hpp"
 
 using namespace kiln;
 

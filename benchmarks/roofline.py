@@ -8,10 +8,10 @@ bytes that each op reaches. Below, where the result has them: matrix products be
 """
 
 import argparse
-import json
 import pathlib
 
 import matplotlib
+import result_file
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -48,7 +48,7 @@ def main():
     parser.add_argument("result", type=pathlib.Path)
     parser.add_argument("image", type=pathlib.Path)
     arguments = parser.parse_args()
-    result = json.loads(arguments.result.read_text())
+    result = result_file.read(arguments.result)
     rows = [row for part in ("elementwise", "memory_ops") for row in result.get(part, []) if "kiln" in row]
     products = [row for row in result.get("matmul", []) if "kiln" in row]
     if not rows:

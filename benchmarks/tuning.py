@@ -20,6 +20,8 @@ import sys
 import tempfile
 import time
 
+import result_file
+
 CPU_CALLS = {
     "matmul f32 512^3": ["matmul", "--shape", "512x512", "--shape", "512x512"],
     "sum f32 2^24": ["sum", "--shape", str(1 << 24)],
@@ -93,13 +95,11 @@ class Tuner:
             "configs": report["candidates"],
             "valid_configs": report["candidates"] - outcomes["ruled_out"],
             "timed_configs": len(timed),
-            "outcomes": dict(outcomes),
             "complete": report["complete"],
             "samples": report["samples"],
             "config": text_of(report["config"]),
             "default_config": text_of(report["default_config"]),
             "time_over_default": report["relative"],
-            "verdict": report["verdict"],
             "ranking": [text_of(tried["config"]) for tried in timed],
         }
 
@@ -391,7 +391,7 @@ def main():
         cpu_report(build, report, arguments.budget or 45)
     else:
         gpu_report(build, report, arguments)
-    json.dump({**report.sections, "seconds": time.monotonic() - report.started}, sys.stdout, indent=1)
+    result_file.emit({**report.sections, "seconds": time.monotonic() - report.started})
     return 1 if report.failed else 0
 
 

@@ -5,10 +5,10 @@ benchmarks/tuning_plot.py benchmarks/results/<result>.json docs/tuning.png
 """
 
 import argparse
-import json
 import pathlib
 
 import matplotlib
+import result_file
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -30,7 +30,7 @@ def main():
     parser.add_argument("result", type=pathlib.Path)
     parser.add_argument("image", type=pathlib.Path)
     arguments = parser.parse_args()
-    result = json.loads(arguments.result.read_text())
+    result = result_file.read(arguments.result)
     rows = [
         (section, row) for section in ("matmul", "ops") for row in result["tuning"].get(section, []) if "gain" in row
     ]

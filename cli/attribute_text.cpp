@@ -22,6 +22,12 @@ std::optional<Number> parse_number(std::string_view text) {
   return value;
 }
 
+std::optional<AttributeValue> parse_integer(std::string_view text) {
+  if (const auto value = parse_number<std::int64_t>(text)) return *value;
+  if (const auto value = parse_number<std::uint64_t>(text)) return *value;
+  return std::nullopt;
+}
+
 std::optional<bool> parse_bool(std::string_view text) {
   if (text == "true" || text == "True" || text == "1") return true;
   if (text == "false" || text == "False" || text == "0") return false;
@@ -50,7 +56,7 @@ std::optional<std::vector<std::int64_t>> parse_list(std::string_view text) {
 /// list.
 std::optional<AttributeValue> guess_value(std::string_view text) {
   if (text == "none" || text == "None") return AttributeValue();
-  if (const auto value = parse_number<std::int64_t>(text)) return *value;
+  if (const auto value = parse_integer(text)) return value;
   if (const auto value = parse_number<double>(text)) return *value;
   if (text == "true" || text == "True") return true;
   if (text == "false" || text == "False") return false;
@@ -63,8 +69,9 @@ std::optional<AttributeValue> guess_value(std::string_view text) {
 template <typename Value>
 AttributeValue value_or_fail(const AttributeSpec& attribute, std::string_view text, const std::optional<Value>& value) {
   if (!value)
-    throw_value_error(fmt::format("--attr {}={}: expected {}{}", attribute.name, text, attribute_type(attribute),
-                                  std::is_same_v<Value, std::int64_t> ? " of at most 64 bits" : ""));
+    throw_value_error(
+        fmt::format("--attr {}={}: expected {}{}", attribute.name, text, attribute_type(attribute),
+                    std::holds_alternative<std::int64_t>(attribute.fallback) ? " of at most 64 bits" : ""));
   return *value;
 }
 
@@ -72,7 +79,7 @@ AttributeValue value_or_fail(const AttributeSpec& attribute, std::string_view te
 
 std::string_view attribute_type(const AttributeSpec& attribute) {
   static constexpr std::string_view kNames[] = {
-      "number, dtype, list of int or none", "bool", "int", "float", "string", "dtype", "list of int"};
+      "number, dtype, list of int or none", "bool", "int", "float", "string", "dtype", "list of int", "int"};
   static_assert(std::size(kNames) == std::variant_size_v<AttributeValue>);
   return kNames[attribute.fallback.index()];
 }
@@ -82,7 +89,7 @@ AttributeValue parse_attribute_value(const AttributeSpec& attribute, std::string
     return value_or_fail(attribute, text, guess_value(text));
   if (std::holds_alternative<bool>(attribute.fallback)) return value_or_fail(attribute, text, parse_bool(text));
   if (std::holds_alternative<std::int64_t>(attribute.fallback))
-    return value_or_fail(attribute, text, parse_number<std::int64_t>(text));
+    return value_or_fail(attribute, text, parse_integer(text));
   if (std::holds_alternative<double>(attribute.fallback))
     return value_or_fail(attribute, text, parse_number<double>(text));
   if (std::holds_alternative<DType>(attribute.fallback)) return parse_dtype(text);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,14 +11,17 @@
 #include "autotune/turns.hpp"
 #include "cli/attribute_text.hpp"
 #include "cli/command_profile.hpp"
+#include "cli/end_request.hpp"
 #include "cli/measuring.hpp"
 #include "cli/random_call.hpp"
+#include "cli/standard_streams.hpp"
 #include "cli/sweep_command.hpp"
 #include "core/errors.hpp"
 #include "core/quantity.hpp"
 #include "core/text_table.hpp"
-#include "registry/benchmarked_call.hpp"
-#include "registry/registry.hpp"
+#include "registry/inspection/benchmarked_call.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/tuning/selected_entries.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::cli {
@@ -58,7 +60,8 @@ class Bench {
       add_op(options.against, parse_config(options.against), TuningPolicy::off);
   }
 
-  void run() { times_ = take_turns(contenders_, {.budget_s = budget_s_}); }
+  /// As far as it comes before an EndRequest.
+  void run() { times_ = take_turns(contenders_, {.budget_s = budget_s_, .should_end = EndRequest::is_made}); }
 
   std::string text() const {
     std::vector<std::vector<std::string>> rows{
@@ -77,6 +80,8 @@ class Bench {
                       rate_text(median_us), share_text(median_us)});
     }
     std::string text = fmt::format("{}, {}\n{}", call_, to_string(policy_), format_table(rows, 2));
+    if (const std::string skipped = skipped_text(skipped_); !skipped.empty())
+      text += fmt::format("  skipped: {}\n", skipped);
     if (rows_.size() > 1) {
       const SampleSet ratios = speedups(times_[0], times_[1]);
       const Interval interval = ratios.median_interval();
@@ -94,6 +99,7 @@ class Bench {
                  {"policy", to_string(policy_)},
                  {"bytes", cost_.bytes},
                  {"flops", cost_.flops},
+                 {"skipped_share", skipped_ ? skipped_->share() : 0.0},
                  {"contenders", Json::array()}};
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       const SampleSet times_us(times_[i].samples_us);
@@ -123,6 +129,7 @@ class Bench {
     const BenchmarkedCall& call = calls_.emplace_back(spec_.name, views, attributes_, options, policy_);
     const PlanReport& report = call.report();
     cost_ = report.cost;
+    skipped_ = call.skipped();
     contenders_.push_back({[&call](int count) { return call.samples_us(count); }});
     rows_.push_back({name, report.config.empty() ? "no tunables" : to_string(report.config), report.config_source});
   }
@@ -155,6 +162,7 @@ class Bench {
   std::string call_;
   std::vector<Tensor> inputs_;
   Cost cost_;
+  std::optional<SkippedWork> skipped_;
   std::deque<BenchmarkedCall> calls_;
   std::optional<BenchmarkedReference> reference_;
   std::vector<Contender> contenders_;
@@ -171,11 +179,17 @@ int bench_command(const BenchOptions& options) {
   if (!options.plot.empty()) throw_value_error("--plot draws a sweep; give --sweep too");
   CommandProfile profile(options.profile, options.measured_peak);
   Bench bench(options);
+  const EndRequest end_request;
   bench.run();
   profile.stop();
-  std::fputs((options.json ? bench.json().dump(2) + '\n' : bench.text()).c_str(), stdout);
+  if (options.json)
+    print_json(bench.json());
+  else
+    print_text(bench.text());
   profile.finish(options.json);
-  return 0;
+  if (!EndRequest::is_made()) return 0;
+  print_note("interrupted; the times are of the turns until then");
+  return EndRequest::exit_status();
 }
 
 }  // namespace kiln::cli

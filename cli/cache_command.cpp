@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/artifact_listing.hpp"
+#include "cli/standard_streams.hpp"
 #include "cli/tuning_check.hpp"
 #include "cli/tuning_listing.hpp"
 #include "compiler/artifact_cache.hpp"
@@ -45,7 +45,21 @@ std::string plural(std::int64_t count) {
 }
 
 void print(const CacheOptions& options, const Json& json, const std::string& text) {
-  std::fputs((options.json ? json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n' : text).c_str(), stdout);
+  if (options.json)
+    print_json(json);
+  else
+    print_text(text);
+}
+
+/// What of the folder is not Kiln's, and so stays whatever is removed: into the JSON, and a line each.
+std::string report_strangers(const DiskStore& store, Json& json) {
+  std::string text;
+  json["left"] = Json::array();
+  for (const std::string& path : store.strangers()) {
+    json["left"].push_back(path);
+    text += fmt::format("left alone, since it is not Kiln's: {}\n", (store.root() / path).string());
+  }
+  return text;
 }
 
 Json artifact_json(const ListedArtifact& listed) {
@@ -158,7 +172,8 @@ int stats(const DiskStore& store, const CacheOptions& options) {
   json["tuning_entries"] = tuned;
   rows.push_back({"tuning", fmt::format("{} tuned {}", tuned, tuned == 1 ? "call" : "calls")});
   if (!store.problem().empty()) rows.push_back({"problem", store.problem()});
-  print(options, json, format_table(rows));
+  const std::string strangers = report_strangers(store, json);
+  print(options, json, format_table(rows) + strangers);
   return 0;
 }
 
@@ -176,19 +191,19 @@ int verify(DiskStore& store, const CacheOptions& options) {
     remove_tuning(TuningDatabase::process(), [](const TuningEntry&) { return false; });
     unrepaired = damaged.size() - std::min<std::size_t>(damaged.size(), static_cast<std::size_t>(removed.entries));
   }
-  const Json json = {{"artifacts", count}, {"damaged", damaged}, {"removed", removed.entries}, {"tuning", tuning.json}};
+  Json json = {{"artifacts", count}, {"damaged", damaged}, {"removed", removed.entries}, {"tuning", tuning.json}};
   std::string text;
   for (const std::string& key : damaged) text += "damaged: " + key + '\n';
   text += fmt::format("{} checked, {} damaged{}\n", plural(count), damaged.size(),
                       options.repair ? fmt::format(", {} removed", removed.entries) : "");
+  text += report_strangers(store, json);
   print(options, json, text + tuning.text);
   if (unrepaired == 0) return 0;
   const std::size_t all = tuning.damaged + damaged.size();
-  std::fputs(fmt::format("kiln: error: {} of the cache {} damaged; 'kiln cache verify --repair' removes what is, and "
-                         "the next use makes it anew\n",
-                         format_count(static_cast<std::int64_t>(all), "entry"), all == 1 ? "is" : "are")
-                 .c_str(),
-             stderr);
+  print_error(
+      fmt::format("{} of the cache {} damaged; 'kiln cache verify --repair' removes what is, and the next use "
+                  "makes it anew",
+                  format_count(static_cast<std::int64_t>(all), "entry"), all == 1 ? "is" : "are"));
   return 1;
 }
 
@@ -200,6 +215,7 @@ int prune(DiskStore& store, const CacheOptions& options) {
     json = {{"removed", removed.entries}, {"bytes", removed.bytes}};
     text = fmt::format("removed {}, {}, from {}\n", plural(removed.entries), format_bytes(removed.bytes),
                        store.root().string());
+    text += report_strangers(store, json);
   }
   if (options.stale_tuning) {
     // Those of other hardware, and of ops that only another program registers, stay.
@@ -225,9 +241,12 @@ int clear(DiskStore& store, const CacheOptions& options) {
                                   plural(count), format_bytes(bytes), store.root().string()));
   }
   const DiskStore::Pruned removed = store.clear();
-  print(options, {{"removed", removed.entries}, {"bytes", removed.bytes}},
+  Json json = {{"removed", removed.entries}, {"bytes", removed.bytes}};
+  const std::string strangers = report_strangers(store, json);
+  print(options, json,
         fmt::format("removed {}, {}, from {}\n", plural(removed.entries), format_bytes(removed.bytes),
-                    store.root().string()));
+                    store.root().string()) +
+            strangers);
   return 0;
 }
 

@@ -7,7 +7,7 @@
 
 #include "cli/shape_text.hpp"
 #include "core/errors.hpp"
-#include "registry/validation.hpp"
+#include "registry/plan/validation.hpp"
 
 namespace kiln::cli {
 namespace {

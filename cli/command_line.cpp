@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "cli/inspect_command.hpp"
 #include "cli/ops_command.hpp"
 #include "cli/run_command.hpp"
+#include "cli/standard_streams.hpp"
 #include "cli/tune_command.hpp"
 #include "core/errors.hpp"
 #include "core/nearest_name.hpp"
@@ -35,6 +38,11 @@ class CommandLineError : public UsageError {
  public:
   explicit CommandLineError(const std::string& message) : UsageError(Kind::value, message) {}
 };
+
+/// Whether messages are to be JSON, of a command line that may make no sense otherwise.
+bool asks_for_json(int argc, char** argv) {
+  return std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+}
 
 /// Empty when `text` is a 64-bit unsigned integer; CLI11 would take -1 for one too.
 std::string whole_number_problem(const std::string& text) {
@@ -81,7 +89,7 @@ class CommandLine {
     }
     refuse_leftovers(app_);
     if (!action_) {
-      std::fputs(app_.help().c_str(), stdout);  // of the innermost command
+      print_text(app_.help());  // of the innermost command
       if (innermost_command() == &app_) return 0;
       throw CommandLineError(
           fmt::format("'kiln {}' needs a command, one of the above", innermost_command()->get_name()));
@@ -136,7 +144,9 @@ class CommandLine {
     }
   }
 
-  static void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }
+  static void add_json(CLI::App& command, bool& json) {
+    command.add_flag("--json", json, "Print JSON; messages too, as objects like {\"error\": ...} on stderr");
+  }
 
   static void add_call(CLI::App& command, CallText& call) {
     command.add_option("OP", call.op, "The op's name; 'kiln ops' lists them")->required()->type_name("");
@@ -293,7 +303,8 @@ class CommandLine {
         ->type_name("FILE.png");
     add_json(command, tune_.json);
     command.footer(
-        "Ctrl-C ends the tuning and keeps what was found; the same command goes on from there.\n\nExamples:\n"
+        "Ctrl-C, SIGTERM and SIGHUP end the tuning and keep what was found; the same command goes on from there.\n\n"
+        "Examples:\n"
         "  kiln tune matmul --shape 4096x4096 --dtype bf16\n"
         "  kiln tune sum --shape 4096x4096 --attr dim=1 --budget 10s --plot sum.png\n"
         "  kiln tune matmul --shapes-file shapes.txt --dtype f32 --device cpu\n"
@@ -395,20 +406,19 @@ class CommandLine {
 };
 
 int fail(int status, const char* message) {
-  std::fputs("kiln: error: ", stderr);
-  std::fputs(message, stderr);
-  std::fputc('\n', stderr);
+  print_error(message);
   return status;
 }
 
 }  // namespace
 
 int main_with_arguments(int argc, char** argv) {
+  print_messages_as_json(asks_for_json(argc, argv));
   try {
     const int status = CommandLine().run(argc, argv);
     // A full disk behind a redirection shows only here; ferror remembers what earlier writes met.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      return fail(kWorkFailed, "standard output cannot be written; the disk behind it may be full");
+      return fail(std::max(status, kWorkFailed), "standard output cannot be written; the disk behind it may be full");
     return status;
   } catch (const InputFileError& error) {
     return fail(kWorkFailed, error.what());
@@ -419,6 +429,11 @@ int main_with_arguments(int argc, char** argv) {
   } catch (const std::exception& error) {
     return fail(kWorkFailed, error.what());
   }
+}
+
+int refuse_command_line(int argc, char** argv, const char* message) {
+  print_messages_as_json(asks_for_json(argc, argv));
+  return fail(kWrongCommandLine, message);
 }
 
 }  // namespace kiln::cli

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <utility>
 
+#include "cli/standard_streams.hpp"
 #include "core/errors.hpp"
 #include "core/output_file.hpp"
-#include "registry/measured_peak.hpp"
+#include "registry/inspection/measured_peak.hpp"
 
 namespace kiln::cli {
 
@@ -35,7 +35,7 @@ void CommandProfile::finish(bool prints_json) {
     for (const Device device : report.devices_without_peak) measured_peak(device);
     report = profiler_->report();
   }
-  std::fputs(fmt::format("\n{}  trace: {}\n", to_string(report), path_).c_str(), stdout);
+  print_text(fmt::format("\n{}  trace: {}\n", to_string(report), path_));
 }
 
 }  // namespace kiln::cli

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "registry/profiler.hpp"
+#include "registry/profiling/profiler.hpp"
 
 namespace kiln::cli {
 

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
+#include "cli/standard_streams.hpp"
 #include "core/errors.hpp"
-#include "registry/debug_op.hpp"
+#include "registry/inspection/debug_op.hpp"
 
 namespace kiln::cli {
 
@@ -24,12 +23,10 @@ void check_debug_options(const RunOptions& options) {
 int debug_run(const OpSpec& spec, std::span<const Tensor> inputs, const Attributes& attributes,
               const DispatchOptions& options) {
   const DebugReport report = debug_op(spec.name, inputs, attributes, options);
-  std::fputs(to_string(report).c_str(), stdout);
+  print_text(to_string(report));
   if (report.ok()) return 0;
-  std::fputs(fmt::format("kiln: error: op '{}' {} on {}\n", spec.name,
-                         report.error.empty() ? "does not match its reference" : "failed", to_string(report.device))
-                 .c_str(),
-             stderr);
+  print_error(fmt::format("op '{}' {} on {}", spec.name,
+                          report.error.empty() ? "does not match its reference" : "failed", to_string(report.device)));
   return 1;
 }
 

@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "cli/run_command.hpp"
-#include "registry/dispatch.hpp"
+#include "cli/run_options.hpp"
+#include "registry/dispatch/dispatch.hpp"
 
 namespace kiln::cli {
 

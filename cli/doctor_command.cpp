@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/self_test.hpp"
+#include "cli/standard_streams.hpp"
 #include "compiler/artifact_cache.hpp"
 #include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
+#include "compiler/host_cpu.hpp"
+#include "core/absent_target.hpp"
 #include "core/environment.hpp"
 #include "core/errors.hpp"
 #include "core/quantity.hpp"
@@ -22,17 +25,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Rows = std::vector<std::vector<std::string>>;
-
-#ifdef KILN_HAS_CPU
-constexpr bool kHasCpu = true;
-#else
-constexpr bool kHasCpu = false;
-#endif
-#ifdef KILN_HAS_CUDA
-constexpr bool kHasCuda = true;
-#else
-constexpr bool kHasCuda = false;
-#endif
 
 /// One target's or part's findings; `advice` says what to do where something is missing.
 struct Findings {
@@ -74,9 +66,10 @@ Findings examine_cpu() {
   findings.rows.push_back(
       {"processor", fmt::format("{}, {}, {} of memory", cpu.name, format_count(cpu.processors, "thread"),
                                 format_bytes(cpu.memory_bytes))});
+  const bool has_cpu = compiler_problem(DeviceType::cpu) != kNoCpuTarget;
   findings.json = {
-      {"built_in", kHasCpu}, {"name", cpu.name}, {"threads", cpu.processors}, {"memory_bytes", cpu.memory_bytes}};
-  if (!kHasCpu) {
+      {"built_in", has_cpu}, {"name", cpu.name}, {"threads", cpu.processors}, {"memory_bytes", cpu.memory_bytes}};
+  if (!has_cpu) {
     findings.state = "not built in";
     findings.advice.emplace_back("CPU: rebuild with -DKILN_CPU=ON (needs LLVM and Clang 19) to run kernels on the CPU");
     return findings;
@@ -100,8 +93,9 @@ std::string driver_version_text(std::int32_t version) {
 }
 
 Findings examine_cuda() {
-  Findings findings{"CUDA target", false, "", {}, {{"built_in", kHasCuda}, {"devices", Json::array()}}, {}};
-  if (!kHasCuda) {
+  const bool has_cuda = compiler_problem(DeviceType::cuda) != kNoCudaTarget;
+  Findings findings{"CUDA target", false, "", {}, {{"built_in", has_cuda}, {"devices", Json::array()}}, {}};
+  if (!has_cuda) {
     findings.state = "not built in";
     findings.advice.emplace_back(
         "CUDA: rebuild with -DKILN_CUDA=ON (needs the CUDA toolkit's headers) to run kernels on NVIDIA GPUs");
@@ -200,7 +194,7 @@ int doctor_command(const DoctorOptions& options) {
     const Json json = {{"version", KILN_VERSION}, {"works", works},      {"cpu", cpu.json},
                        {"cuda", cuda.json},       {"cache", cache.json}, {"environment", variables.json},
                        {"advice", advice}};
-    std::fputs((json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n').c_str(), stdout);
+    print_json(json);
   } else {
     std::string text = fmt::format("kiln {}\n", KILN_VERSION);
     for (const Findings* findings : {&cpu, &cuda, &cache, &variables})
@@ -208,10 +202,10 @@ int doctor_command(const DoctorOptions& options) {
                           format_table(findings->rows, 2));
     if (!advice.empty()) text += "\nWhat is missing\n";
     for (const std::string& line : advice) text += "  - " + line + '\n';
-    std::fputs(text.c_str(), stdout);
+    print_text(text);
   }
   if (works) return 0;
-  std::fputs("kiln: error: no target works here; 'What is missing' above says why\n", stderr);
+  print_error(fmt::format("no target works here; '{}' above says why", options.json ? "advice" : "What is missing"));
   return 1;
 }
 

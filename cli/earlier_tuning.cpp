@@ -8,9 +8,11 @@
 #include "autotune/database.hpp"
 #include "cli/call_inputs.hpp"
 #include "core/quantity.hpp"
-#include "registry/plan.hpp"
-#include "registry/tuned_config.hpp"
-#include "registry/validation.hpp"
+#include "registry/plan/choice.hpp"
+#include "registry/plan/device_target.hpp"
+#include "registry/plan/tuned_config.hpp"
+#include "registry/plan/validation.hpp"
+#include "registry/tuning/selected_entries.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -23,7 +25,7 @@ std::optional<TuneReport> earlier_tuning(const OpSpec& spec, std::span<const Ten
                                          const Attributes& attributes, Device device, const MeasuringPolicy& policy) {
   const Attributes complete = complete_attributes(spec, attributes);
   const std::vector<TensorView> outputs = placeholder_views(spec.infer(inputs, complete), device);
-  const OpCall call{inputs, outputs, complete};
+  const OpCall call{inputs, outputs, complete, processors_of(device)};
   const Target target = target_of(device);
   const Variant& variant = *choose(spec, call, target, nullptr).variant;
   const auto entry = TuningDatabase::process().find(tuning_key(spec, variant, call, device, target));
@@ -34,6 +36,7 @@ std::optional<TuneReport> earlier_tuning(const OpSpec& spec, std::span<const Ten
   TuneReport report;
   report.entry = *entry;
   if (spec.cost) report.cost = spec.cost(call);
+  report.skipped = skipped_work(spec, inputs, complete);
   report.result.complete = true;
   report.result.verdict = fmt::format("tuned {} ago; --retune measures again", format_age_s(age_s));
   report.result.candidates = entry->tried;

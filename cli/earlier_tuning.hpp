@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "registry/tuning.hpp"
+#include "registry/tuning/tuning.hpp"
 
 namespace kiln::cli {
 

@@ -2,17 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/attribute_text.hpp"
-#include "compiler/compiler.hpp"
+#include "cli/standard_streams.hpp"
+#include "compiler/host_cpu.hpp"
 #include "core/errors.hpp"
 #include "core/text_table.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/inspection.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/inspection/inspection.hpp"
+#include "registry/plan/registry.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::cli {
@@ -105,8 +105,10 @@ int inspect_command(const InspectOptions& options) {
     }
     json["kernels"].push_back(std::move(entry));
   }
-  if (options.json) text = json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  if (options.json)
+    print_json(json);
+  else
+    print_text(text);
   return 0;
 }
 

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "core/errors.hpp"
-#include "registry/op_timing.hpp"
+#include "registry/tuning/op_timing.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::cli {

@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/attribute_text.hpp"
 #include "cli/call_inputs.hpp"
-#include "compiler/compiler.hpp"
+#include "cli/standard_streams.hpp"
+#include "compiler/host_cpu.hpp"
 #include "core/text_table.hpp"
-#include "registry/registry.hpp"
+#include "registry/plan/registry.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::cli {
@@ -35,6 +35,7 @@ Json value_json(const AttributeValue& value) {
   if (std::holds_alternative<std::monostate>(value)) return nullptr;
   if (const auto* boolean = std::get_if<bool>(&value)) return *boolean;
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
+  if (const auto* large = std::get_if<std::uint64_t>(&value)) return *large;
   if (const auto* number = std::get_if<double>(&value)) return *number;
   return to_string(value);
 }
@@ -167,10 +168,12 @@ std::string op_text(const OpSpec& spec) {
 
 int ops_command(const OpsOptions& options) {
   const Registry& registry = Registry::process();
-  std::string text;
   if (!options.op.empty()) {
     const OpSpec& spec = registry.get(options.op);
-    text = options.json ? op_json(spec).dump(2) + '\n' : op_text(spec);
+    if (options.json)
+      print_json(op_json(spec));
+    else
+      print_text(op_text(spec));
   } else if (options.json) {
     Json list = Json::array();
     for (const std::string& op : registry.names()) {
@@ -178,16 +181,15 @@ int ops_command(const OpsOptions& options) {
       list.push_back(
           {{"name", spec.name}, {"signature", signature(spec)}, {"doc", spec.doc}, {"dtypes", names_of(spec.dtypes)}});
     }
-    text = list.dump(2) + '\n';
+    print_json(list);
   } else {
     std::vector<std::vector<std::string>> rows;
     for (const std::string& op : registry.names()) {
       const OpSpec& spec = registry.get(op);
       rows.push_back({signature(spec), spec.doc});
     }
-    text = format_table(rows) + fmt::format("\n{} ops; 'kiln ops OP' shows one in full\n", rows.size());
+    print_text(format_table(rows) + fmt::format("\n{} ops; 'kiln ops OP' shows one in full\n", rows.size()));
   }
-  std::fputs(text.c_str(), stdout);
   return 0;
 }
 

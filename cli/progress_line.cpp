@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/terminal_text.hpp"
+
 namespace kiln::cli {
 namespace {
 
@@ -24,7 +26,7 @@ ProgressLine::ProgressLine() : is_terminal_(isatty(STDERR_FILENO) != 0) {}
 void ProgressLine::show(double share, const std::string& text) {
   if (!is_terminal_) return;
   const int full = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBarWidth);
-  std::string line = fmt::format("[{:#<{}}{:{}}] {}", "", full, "", kBarWidth - full, text);
+  std::string line = fmt::format("[{:#<{}}{:{}}] {}", "", full, "", kBarWidth - full, terminal_line(text));
   line.resize(std::min(line.size(), terminal_width() - 1));
   std::fputs(fmt::format("\r\x1b[K{}", line).c_str(), stderr);
   std::fflush(stderr);

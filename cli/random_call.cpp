@@ -1,13 +1,14 @@
 #include "cli/random_call.hpp"
 
 #include <cstring>
-#include <random>
+#include <memory>
+#include <utility>
 
-#include "registry/memory_overlap.hpp"
-#include "registry/random_input.hpp"
-#include "registry/validation.hpp"
+#include "registry/inspection/random_call_inputs.hpp"
+#include "registry/plan/memory_overlap.hpp"
+#include "registry/plan/numbered_tensors.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/pinned_pool.hpp"
+#include "runtime/transfer/pinned_pool.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -57,24 +58,24 @@ std::vector<Tensor> random_inputs(const OpSpec& spec, std::span<const TensorView
   for (std::size_t i = 0; i < like.size(); ++i) {
     const bool absent = is_absent(like[i]) && like[i].dtype == DType::f32 && input_spec(spec, i).optional;
     buffers.push_back(absent ? Buffer{} : make_buffer(like[i]));
-    if (!absent)
-      fill_random(buffers.back().elements, i < spec.input_ranges.size() ? spec.input_ranges[i] : InputRange{}, seed, i);
     views.push_back(buffers.back().view);
   }
-  const Attributes complete = complete_attributes(spec, attributes);
-  std::vector<const TensorView*> pointers;
-  for (const TensorView& view : views) pointers.push_back(&view);
-  check_inputs(spec, pointers);
-  spec.infer(views, complete);
-  if (spec.fill_inputs) {
-    std::mt19937_64 random(seed);
-    spec.fill_inputs({views, {}, complete}, random);
-  }
+  const auto addressed =
+      std::make_shared<std::vector<Tensor>>(fill_random_inputs(spec, views, attributes, seed, {.addressed = device}));
   std::vector<Tensor> inputs;
-  for (std::size_t i = 0; i < like.size(); ++i)
-    inputs.push_back(buffers[i].elements.data() == nullptr && is_absent(views[i])
-                         ? Tensor{}
-                         : placed(buffers[i], device.is_cuda() && !like[i].device.is_cuda(), device));
+  for (std::size_t i = 0; i < like.size(); ++i) {
+    if (is_absent(views[i])) {
+      inputs.emplace_back();
+      continue;
+    }
+    Tensor input = placed(buffers[i], device.is_cuda() && !like[i].device.is_cuda(), device);
+    if (input_spec(spec, i).points_to) {
+      const auto owners =
+          std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(input.owner(), addressed);
+      input = {input.view(), owners};
+    }
+    inputs.push_back(std::move(input));
+  }
   return inputs;
 }
 

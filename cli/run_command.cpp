@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <random>
+#include <string>
+#include <vector>
 
 #include "cli/attribute_text.hpp"
 #include "cli/cache_warning.hpp"
@@ -13,13 +14,17 @@
 #include "cli/debug_run.hpp"
 #include "cli/input_file_error.hpp"
 #include "cli/npy.hpp"
+#include "cli/random_call.hpp"
 #include "cli/run_report.hpp"
+#include "cli/standard_streams.hpp"
 #include "core/errors.hpp"
 #include "core/output_file.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/random_input.hpp"
-#include "registry/registry.hpp"
-#include "registry/validation.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/numbered_tensors.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/validation.hpp"
+#include "registry/tuning/addressed_memory.hpp"
+#include "registry/tuning/selected_entries.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/event_timer.hpp"
 #include "runtime/memory.hpp"
@@ -55,6 +60,12 @@ Tensor with_dtype(Tensor tensor, DType wanted, const std::string& file) {
 }
 
 std::vector<Tensor> inputs_from_files(const OpSpec& spec, const RunOptions& options) {
+  for (const InputSpec& input : spec.inputs)
+    if (input.points_to)
+      throw_value_error(fmt::format(
+          "op '{}': input '{}' holds addresses, which mean nothing in another process, so no file can bring "
+          "them; leave --input out, and the command makes what they name, or call the op from Python or C++",
+          spec.name, input.name));
   if (!options.call.shapes.empty())
     throw_value_error("--shape and --input exclude each other: files bring their shapes");
   const std::vector<std::string>& dtypes = options.call.dtypes;
@@ -93,29 +104,24 @@ std::vector<Tensor> inputs_from_files(const OpSpec& spec, const RunOptions& opti
   return inputs;
 }
 
-/// The inputs that the op changes, in order.
-std::vector<Tensor> changed_inputs(const OpSpec& spec, const std::vector<Tensor>& inputs) {
-  std::vector<Tensor> changed;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (input_spec(spec, i).mutated) changed.push_back(inputs[i]);
-  return changed;
-}
+/// A tensor that the op changes: an input, or what lies at an address among the inputs.
+struct Changed {
+  std::string name;
+  Tensor tensor;
+};
 
-std::vector<Tensor> random_inputs(const OpSpec& spec, const RunOptions& options, const Attributes& attributes) {
-  const std::vector<TensorMeta> metas = input_metas(spec, options.call, attributes);
-  std::vector<Tensor> inputs;
-  for (std::size_t i = 0; i < metas.size(); ++i) {
-    inputs.push_back(empty(metas[i].shape, metas[i].dtype, Device::cpu()));
-    fill_random(inputs.back(), i < spec.input_ranges.size() ? spec.input_ranges[i] : InputRange{}, options.seed, i);
+std::vector<Changed> changed_tensors(const OpSpec& spec, const std::vector<Tensor>& inputs,
+                                     const std::vector<AddressedMemory>& addressed) {
+  std::vector<Changed> changed;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const InputSpec& input = input_spec(spec, i);
+    if (!input.mutated || is_absent(inputs[i])) continue;
+    if (!input.points_to) changed.push_back({input.name, inputs[i]});
+    for (const AddressedMemory& memory : addressed)
+      if (memory.input == i)
+        changed.push_back({fmt::format("{}[{}]", input.name, memory.entry), Tensor(memory.memory, inputs[i].owner())});
   }
-  if (spec.fill_inputs) {
-    const std::vector<TensorView> views = views_of(inputs);
-    const Attributes complete = complete_attributes(spec, attributes);
-    spec.infer(views, complete);  // only a legal call can be filled in
-    std::mt19937_64 random(options.seed);
-    spec.fill_inputs({views, {}, complete}, random);
-  }
-  return inputs;
+  return changed;
 }
 
 void check_outputs_writable(const OpSpec& spec, const RunOptions& options, const std::vector<TensorMeta>& outputs) {
@@ -137,26 +143,42 @@ void check_outputs_writable(const OpSpec& spec, const RunOptions& options, const
   }
 }
 
-std::vector<Comparison> check_against_reference(const OpSpec& spec, const std::vector<Tensor>& host_inputs,
-                                                const Attributes& given, const std::vector<Tensor>& host_outputs) {
-  const Attributes attributes = complete_attributes(spec, given);
-  std::vector<Tensor> expected;
-  std::vector<TensorView> input_views = views_of(host_inputs);
-  if (spec.outputs.empty()) {
-    for (std::size_t i = 0; i < host_inputs.size(); ++i)
-      if (input_spec(spec, i).mutated) input_views[i] = expected.emplace_back(to_device(host_inputs[i], Device::cpu()));
-    spec.reference({input_views, {}, attributes});
-  } else {
-    for (const Tensor& output : host_outputs) expected.push_back(empty(output.shape(), output.dtype(), Device::cpu()));
-    spec.reference({input_views, views_of(expected), attributes});
+/// The inputs as they are before the call, on the CPU, for the reference to run over and to change.
+struct ReferenceCall {
+  AddressedCopies addressed;
+  std::vector<Tensor> inputs;
+
+  ReferenceCall(const OpSpec& spec, const std::vector<Tensor>& given, const Attributes& attributes)
+      : addressed(copy_addressed(spec, views_of(given), attributes, Device::cpu())) {
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const InputSpec& input = input_spec(spec, i);
+      const bool is_copied = !is_absent(given[i]) && (input.mutated || given[i].device().is_cuda());
+      inputs.push_back(input.points_to ? Tensor(addressed.inputs[i], nullptr)
+                       : is_copied     ? to_device(given[i], Device::cpu())
+                                       : given[i]);
+    }
   }
-  const std::vector<TensorView> expected_views = views_of(expected);
-  std::vector<Comparison> comparisons;
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    comparisons.push_back(compare(host_outputs[i], expected_views[i],
-                                  spec.tolerance ? spec.tolerance(host_outputs[i].dtype()) : Tolerance{}));
-  return comparisons;
-}
+
+  std::vector<Comparison> compare_with(const OpSpec& spec, const Attributes& attributes,
+                                       const std::vector<Tensor>& host_outputs) const {
+    std::vector<Tensor> expected;
+    if (!spec.outputs.empty())
+      for (const Tensor& output : host_outputs)
+        expected.push_back(empty(output.shape(), output.dtype(), Device::cpu()));
+    spec.reference({views_of(inputs), views_of(expected), attributes});
+    if (spec.outputs.empty()) {
+      std::vector<AddressedMemory> copies = addressed.originals;
+      for (std::size_t i = 0; i < copies.size(); ++i) copies[i].memory = addressed.copies[i];
+      for (const Changed& changed : changed_tensors(spec, inputs, copies))
+        expected.push_back(to_device(changed.tensor, Device::cpu()));
+    }
+    std::vector<Comparison> comparisons;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      comparisons.push_back(compare(host_outputs[i], expected[i],
+                                    spec.tolerance ? spec.tolerance(host_outputs[i].dtype()) : Tolerance{}));
+    return comparisons;
+  }
+};
 
 }  // namespace
 
@@ -174,11 +196,15 @@ int run_command(const RunOptions& options) {
     throw_value_error(fmt::format("op '{}' has no reference, so --check has nothing to compare with", spec.name));
 
   CommandProfile profile(options.profile, options.measured_peak);
-  const std::vector<Tensor> host_inputs =
-      options.input_files.empty() ? random_inputs(spec, options, attributes) : inputs_from_files(spec, options);
-  std::vector<Tensor> inputs = host_inputs;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (device.is_cuda() || input_spec(spec, i).mutated) inputs[i] = to_device(inputs[i], device);
+  std::vector<Tensor> inputs;
+  if (options.input_files.empty()) {
+    const std::vector<TensorMeta> metas = input_metas(spec, options.call, attributes);
+    inputs = random_inputs(spec, placeholder_views(metas, device), attributes, device, options.seed);
+  } else {
+    inputs = inputs_from_files(spec, options);
+    if (device.is_cuda())
+      for (Tensor& input : inputs) input = to_device(input, device);
+  }
 
   const std::vector<TensorView> input_views = views_of(inputs);
   const Stream stream = Stream::default_of(device);
@@ -187,7 +213,22 @@ int run_command(const RunOptions& options) {
   if (config) dispatch_options.config = &*config;
   if (options.debug) return debug_run(spec, inputs, attributes, dispatch_options);
   const ResolvedOp op = resolve(spec.name, input_views, attributes, dispatch_options);
-  check_outputs_writable(spec, options, spec.outputs.empty() ? metas_of(changed_inputs(spec, inputs)) : op.outputs());
+  const Attributes complete = complete_attributes(spec, attributes);
+  const std::vector<Changed> changed = changed_tensors(spec, inputs, addressed_memory(spec, input_views, complete));
+  std::vector<TensorMeta> output_metas = op.outputs();
+  std::vector<std::string> output_names;
+  if (spec.outputs.empty()) {
+    for (const auto& [name, tensor] : changed) {
+      output_metas.push_back({tensor.dtype(), tensor.shape()});
+      output_names.push_back(name);
+    }
+  } else {
+    output_names = result_names(spec);
+  }
+  check_outputs_writable(spec, options, output_metas);
+  std::optional<ReferenceCall> reference;
+  if (options.check) reference.emplace(spec, inputs, complete);
+  const std::optional<SkippedWork> skipped = skipped_work(spec, input_views, complete);
 
   std::vector<Tensor> outputs;
   for (const TensorMeta& meta : op.outputs()) outputs.push_back(empty(meta.shape, meta.dtype, stream));
@@ -195,7 +236,7 @@ int run_command(const RunOptions& options) {
   if (spec.outputs.empty()) {  // what one call makes of them, before the timed ones change them again
     op(input_views, {}, stream);
     synchronize(stream);
-    for (const Tensor& changed : changed_inputs(spec, inputs)) outputs.push_back(to_device(changed, device));
+    for (const auto& [name, tensor] : changed) outputs.push_back(to_device(tensor, device));
   }
   TimingOptions timing;
   timing.samples = options.repeat.value_or(kUsualRepeat);
@@ -207,16 +248,27 @@ int run_command(const RunOptions& options) {
   if (device.is_cuda() && (options.check || !options.output_files.empty()))
     for (Tensor& output : host_outputs) output = to_device(output, Device::cpu());
   std::vector<Comparison> checks;
-  if (options.check) checks = check_against_reference(spec, host_inputs, attributes, host_outputs);
+  if (reference) checks = reference->compare_with(spec, complete, host_outputs);
 
-  RunReport report{spec,    options,           device, metas_of(inputs), metas_of(outputs), op.report(),
-                   summary, std::move(checks), 0};
+  RunReport report{spec,
+                   options,
+                   device,
+                   metas_of(inputs),
+                   metas_of(outputs),
+                   std::move(output_names),
+                   skipped,
+                   op.report(),
+                   summary,
+                   std::move(checks),
+                   0};
   // A wrong result is not written: a file that is there is a file to trust.
   if (report.ok())
     for (std::size_t i = 0; i < options.output_files.size(); ++i) write_npy(options.output_files[i], host_outputs[i]);
   report.total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-  const std::string text = options.json ? to_json_text(report) : to_text(report);
-  std::fputs(text.c_str(), stdout);
+  if (options.json)
+    print_json(to_json(report));
+  else
+    print_text(to_text(report));
   profile.finish(options.json);
   // A kernel that came from the disk says nothing is amiss: a shared cache may well be read-only.
   const auto& kernels = op.report().kernels;
@@ -225,9 +277,7 @@ int run_command(const RunOptions& options) {
       }))
     warn_of_cache_problem();
   if (report.ok()) return 0;
-  std::fputs(
-      fmt::format("kiln: error: op '{}' does not match its reference on {}\n", spec.name, to_string(device)).c_str(),
-      stderr);
+  print_error(fmt::format("op '{}' does not match its reference on {}", spec.name, to_string(device)));
   return 1;
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/run_command.hpp"
-#include "registry/comparison.hpp"
-#include "registry/dispatch.hpp"
+#include "cli/run_options.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/inspection/comparison.hpp"
 #include "runtime/event_timer.hpp"
 
 namespace kiln::cli {
@@ -17,6 +19,8 @@ struct RunReport {
   Device device;
   std::vector<TensorMeta> inputs;
   std::vector<TensorMeta> outputs;
+  std::vector<std::string> output_names;
+  std::optional<SkippedWork> skipped;  ///< nullopt where no input selects work
   const PlanReport& plan;
   TimingSummary timing;
   std::vector<Comparison> checks;
@@ -31,6 +35,6 @@ struct RunReport {
 /// For people: one aligned line per fact.
 std::string to_text(const RunReport& report);
 /// The same facts as a JSON object.
-std::string to_json_text(const RunReport& report);
+nlohmann::ordered_json to_json(const RunReport& report);
 
 }  // namespace kiln::cli

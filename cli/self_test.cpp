@@ -6,9 +6,10 @@
 #include <exception>
 #include <string>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
+#include "compiler/host_cpu.hpp"
 #include "core/quantity.hpp"
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory.hpp"
 

@@ -3,27 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "autotune/turns.hpp"
 #include "cli/attribute_text.hpp"
+#include "cli/end_request.hpp"
 #include "cli/measuring.hpp"
 #include "cli/plot.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/random_call.hpp"
+#include "cli/standard_streams.hpp"
 #include "cli/sweep_pattern.hpp"
 #include "cli/sweep_range.hpp"
 #include "cli/sweep_report.hpp"
 #include "core/errors.hpp"
 #include "core/quantity.hpp"
-#include "registry/benchmarked_call.hpp"
-#include "registry/inspection.hpp"
-#include "registry/plan.hpp"
-#include "registry/registry.hpp"
-#include "registry/validation.hpp"
+#include "registry/inspection/benchmarked_call.hpp"
+#include "registry/inspection/inspection.hpp"
+#include "registry/plan/device_target.hpp"
+#include "registry/plan/memory_overlap.hpp"
+#include "registry/plan/numbered_tensors.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/validation.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory_usage.hpp"
 
@@ -43,7 +46,7 @@ struct SizedCall {
   Attributes attributes;
   double input_bytes = 0;
   double data_bytes = 0;    ///< inputs and outputs
-  double needed_bytes = 0;  ///< and copies of the inputs that the op changes
+  double needed_bytes = 0;  ///< and copies of what the op changes
 };
 
 double size_bytes(const TensorMeta& meta) {
@@ -66,6 +69,7 @@ class Sweep {
     check_calls();
   }
 
+  /// As far as it comes before an EndRequest.
   SweepReport run() {
     ProgressLine line;
     line.show(0, "measuring the memory's peak");
@@ -78,6 +82,10 @@ class Sweep {
     report.policy = to_string(policy_);
     report.peak = &measured_peak(device_);
     for (std::size_t i = 0; i < values_.size() && report.ended.empty(); ++i) {
+      if (EndRequest::is_made()) {
+        report.ended = fmt::format("interrupted before {}={}", pattern_.variable, values_[i]);
+        break;
+      }
       line.show(static_cast<double>(i + 1) / static_cast<double>(values_.size() + 1),
                 fmt::format("{}={}", pattern_.variable, values_[i]));
       try {
@@ -89,9 +97,10 @@ class Sweep {
         report.ended = fmt::format("{}={}: {}", pattern_.variable, values_[i], error.what());
       }
     }
+    if (report.points.empty() && EndRequest::is_made()) return report;
     if (report.points.empty()) throw_value_error(fmt::format("--sweep: {}", report.ended));
     const SweepPoint& largest = report.points.back();
-    if (largest.flops > 2 * largest.bytes) {
+    if (largest.flops > 2 * largest.bytes && !EndRequest::is_made()) {
       line.show(1, "measuring the peak of matmul");
       report.matmul_peak = matmul_peak();
     }
@@ -123,11 +132,26 @@ class Sweep {
       call.input_bytes += bytes;
       if (input_spec(spec_, i).mutated) call.needed_bytes += bytes;
     }
-    call.data_bytes = call.input_bytes;
+    const double addressed_bytes = size_of_addressed(call);
+    call.needed_bytes += addressed_bytes;
+    call.data_bytes = call.input_bytes + addressed_bytes;
     for (const TensorMeta& output : infer_outputs(spec_.name, placeholder_views(call.inputs, device_), call.attributes))
       call.data_bytes += size_bytes(output);
     call.needed_bytes += call.data_bytes;
     return call;
+  }
+
+  /// Of what lies at the addresses among the inputs.
+  double size_of_addressed(const SizedCall& call) const {
+    const std::vector<TensorView> views = placeholder_views(call.inputs, device_);
+    const Attributes complete = complete_attributes(spec_, call.attributes);
+    double bytes = 0;
+    for (std::size_t i = 0; i < views.size(); ++i)
+      if (const auto& points_to = input_spec(spec_, i).points_to) {
+        const MemoryExtent extent = memory_extent(points_to({views, {}, complete}));
+        bytes += static_cast<double>(views[i].numel()) * static_cast<double>(extent.end_bytes - extent.begin_bytes);
+      }
+    return bytes;
   }
 
   /// Why a call does not fit; empty when it does.
@@ -154,7 +178,8 @@ class Sweep {
     if (config_) options.config = &*config_;
     const BenchmarkedCall benchmarked(spec_.name, views, call.attributes, options, policy_);
     const Contender contender{[&](int count) { return benchmarked.samples_us(count); }};
-    const SampleSet times_us(take_turns({&contender, 1}, {.budget_s = budget_s_}).front().samples_us);
+    const SampleSet times_us(
+        take_turns({&contender, 1}, {.budget_s = budget_s_, .should_end = EndRequest::is_made}).front().samples_us);
     const PlanReport& plan = benchmarked.report();
     SweepPoint point;
     point.value = value;
@@ -165,6 +190,7 @@ class Sweep {
     point.median_us = times_us.median();
     point.interval_us = times_us.median_interval();
     point.samples = static_cast<std::int64_t>(times_us.size());
+    point.skipped = benchmarked.skipped();
     point.config = plan.config.empty() ? "no tunables" : to_string(plan.config);
     point.config_source = plan.config_source;
     return point;
@@ -198,15 +224,21 @@ class Sweep {
 int sweep_command(const BenchOptions& options) {
   if (!options.against.empty()) throw_value_error("--sweep times one config at each size; leave --against out");
   if (!options.plot.empty()) check_plot(options.plot);
+  const EndRequest end_request;
   const SweepReport report = Sweep(options).run();
-  std::fputs(
-      (options.json ? to_json(report).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n'
-                    : to_text(report))
-          .c_str(),
-      stdout);
+  if (report.points.empty()) {
+    print_error("interrupted before anything was measured");
+    return EndRequest::exit_status();
+  }
+  if (options.json)
+    print_json(to_json(report));
+  else
+    print_text(to_text(report));
   // Later than the numbers, which a drawing that fails must not lose.
   if (!options.plot.empty()) plot_png("sweep", to_json(report), options.plot);
-  return 0;
+  if (!EndRequest::is_made()) return 0;
+  print_note("interrupted; larger sizes are not measured");
+  return EndRequest::exit_status();
 }
 
 }  // namespace kiln::cli

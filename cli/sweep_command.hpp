@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cli/bench_command.hpp"
+#include "cli/bench_options.hpp"
 
 namespace kiln::cli {
 

@@ -11,8 +11,8 @@
 #include "cli/attribute_text.hpp"
 #include "cli/sweep_range.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/validation.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/validation.hpp"
 
 namespace kiln::cli {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "core/quantity.hpp"
 #include "core/text_table.hpp"
+#include "registry/tuning/selected_entries.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -18,6 +19,10 @@ constexpr double kSaturated = 0.9;
 constexpr double kAboutAsLong = 1.25;
 /// Above this much of the measured peak data did not come from memory alone.
 constexpr double kBeyondPeak = 1.05;
+
+double skipped_share(const SweepPoint& point) {
+  return point.skipped ? point.skipped->share() : 0;
+}
 
 double share_of_peak(const SweepReport& report, const SweepPoint& point) {
   return point.gb_s() / report.peak->bandwidth_gb_s;
@@ -82,6 +87,7 @@ Json point_json(const SweepReport& report, const SweepPoint& point) {
                {"median_us", point.median_us},
                {"interval_us", has_interval ? Json{point.interval_us.low, point.interval_us.high} : Json(nullptr)},
                {"samples", point.samples},
+               {"skipped_share", skipped_share(point)},
                {"gb_s", point.gb_s()},
                {"share_of_peak", share_of_peak(report, point)},
                {"config", point.config},
@@ -128,6 +134,9 @@ std::string to_text(const SweepReport& report) {
                         report.matmul_peak->call);
   text += table(report);
   const SweepSummary summary = summarize_sweep(report);
+  const auto most = std::ranges::max_element(report.points, {}, &skipped_share);
+  if (const std::string skipped = skipped_text(most->skipped); !skipped.empty())
+    text += fmt::format("  skipped, at {}={} the most: {}\n", report.variable, most->value, skipped);
   if (summary.launch_bound)
     text += fmt::format("  up to {} the time is that of a launch, {}\n", size_text(report, *summary.launch_bound),
                         format_duration_us(report.points[*summary.launch_bound].median_us));

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "autotune/sample_set.hpp"
-#include "registry/measured_peak.hpp"
+#include "ops/op_spec.hpp"
+#include "registry/inspection/measured_peak.hpp"
 
 namespace kiln::cli {
 
@@ -21,6 +22,7 @@ struct SweepPoint {
   double median_us = 0;
   Interval interval_us;
   std::int64_t samples = 0;
+  std::optional<SkippedWork> skipped = {};  ///< of `bytes`; nullopt where no input selects work
   std::string config;
   std::string config_source;
 

@@ -3,20 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include "cli/attribute_text.hpp"
 #include "core/errors.hpp"
-#include "registry/registry.hpp"
-#include "registry/validation.hpp"
+#include "core/input_file.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/validation.hpp"
 
 namespace kiln::cli {
 namespace {
 
 constexpr std::string_view kAll = "all";
+constexpr std::size_t kMostShapesBytes = std::size_t{16} << 20;
 
 std::vector<TensorView> views_of(const std::vector<TensorMeta>& metas, Device device) {
   std::vector<TensorView> views;
@@ -78,14 +78,20 @@ CallText parse_line(const std::string& op, const std::string& line) {
   return text;
 }
 
+std::string shapes_text(const std::string& path) {
+  try {
+    return read_input_file(path, kMostShapesBytes);
+  } catch (const SystemError& error) {
+    throw_value_error(fmt::format("--shapes-file: {}", error.what()));
+  }
+}
+
 std::vector<TracedCall> calls_of_file(const TuneCallsText& text, Device device) {
   if (text.call.op.empty() || text.call.op == kAll)
     throw_value_error("--shapes-file goes with one op; a trace (--from-trace) names an op on each line");
   if (!text.call.shapes.empty()) throw_value_error("--shape and --shapes-file exclude each other");
   Registry::process().get(text.call.op);
-  std::ifstream file(text.shapes_file);
-  if (!file || std::filesystem::is_directory(text.shapes_file))
-    throw_value_error(fmt::format("--shapes-file: '{}' cannot be read", text.shapes_file));
+  std::istringstream file(shapes_text(text.shapes_file));
   std::vector<TracedCall> calls;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
@@ -112,8 +118,6 @@ std::vector<TracedCall> calls_of_trace(const TuneCallsText& text, Device device)
     throw_value_error("--from-trace brings shapes, dtypes and attributes; leave --shape, --dtype and --attr out");
   const bool is_any_op = text.call.op.empty() || text.call.op == kAll;
   const std::string wanted = is_any_op ? std::string() : Registry::process().get(text.call.op).name;
-  if (std::filesystem::is_directory(text.trace))
-    throw_value_error(fmt::format("the trace '{}' is a folder; expected the file that KILN_TRACE named", text.trace));
   std::vector<TracedCall> calls;
   std::set<std::string> ops, devices;
   for (TracedCall& call : read_trace(text.trace)) {

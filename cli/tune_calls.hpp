@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cli/call_inputs.hpp"
-#include "registry/call_trace.hpp"
+#include "registry/tuning/call_trace.hpp"
 
 namespace kiln::cli {
 

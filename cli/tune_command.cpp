@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,41 +10,22 @@
 
 #include "autotune/database.hpp"
 #include "cli/earlier_tuning.hpp"
+#include "cli/end_request.hpp"
 #include "cli/measuring.hpp"
 #include "cli/plot.hpp"
 #include "cli/progress_line.hpp"
 #include "cli/random_call.hpp"
+#include "cli/standard_streams.hpp"
 #include "core/errors.hpp"
 #include "core/quantity.hpp"
 #include "core/text_table.hpp"
-#include "registry/registry.hpp"
-#include "registry/tuning_report.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/tuning/tuning_report.hpp"
 
 namespace kiln::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::atomic<bool> was_interrupted = false;
-static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may store it
-
-/// Ctrl-C asks for an end while this lives; a second one ends the process as usual.
-class Interruptible {
- public:
-  Interruptible() {
-    was_interrupted = false;  // by an earlier command of a process that runs several
-    struct sigaction action{};
-    action.sa_handler = [](int) { was_interrupted = true; };
-    action.sa_flags = SA_RESETHAND;
-    sigaction(SIGINT, &action, &former_);
-  }
-  ~Interruptible() { sigaction(SIGINT, &former_, nullptr); }
-  Interruptible(const Interruptible&) = delete;
-  Interruptible& operator=(const Interruptible&) = delete;
-
- private:
-  struct sigaction former_{};
-};
 
 void show_progress(ProgressLine& line, const std::string& call, const TuningProgress& progress) {
   const double left_s = std::max(0.0, progress.budget_s - progress.elapsed_s);
@@ -62,13 +41,11 @@ void show_progress(ProgressLine& line, const std::string& call, const TuningProg
 /// A kernel that never returns can only be left behind with the process, which starts over: what was found is in the
 /// database, the hanging config marked as such.
 [[noreturn]] void start_over(const TuningEntry& entry) {
+  if (isatty(STDERR_FILENO) != 0) std::fputc('\n', stderr);  // the progress line stays above
   for (const CandidateEvidence& evidence : entry.tried)
     if (evidence.outcome == Outcome::hung)
-      std::fputs(
-          fmt::format("\nkiln: config {} did not return; it is recorded, and the tuning starts over without it\n",
-                      to_string(evidence.config))
-              .c_str(),
-          stderr);
+      print_note(fmt::format("config {} did not return; it is recorded, and the tuning starts over without it",
+                             to_string(evidence.config)));
   std::fflush(nullptr);
   std::vector<std::string> words;
   if (std::FILE* file = std::fopen("/proc/self/cmdline", "rb")) {
@@ -120,36 +97,35 @@ class TuneSession {
 
   int run() {
     const std::vector<TracedCall> calls = calls_to_tune(options_.calls, device_);
-    const Interruptible interruptible;
+    const EndRequest end_request;
     std::size_t reached = 0;
-    for (; reached < calls.size() && !was_interrupted; ++reached) tune_call(calls[reached], reached, calls.size());
+    for (; reached < calls.size() && !EndRequest::is_made(); ++reached)
+      tune_call(calls[reached], reached, calls.size());
     if (!options_.plot.empty() && !reports_.empty()) plot_png("tuning", reports_, options_.plot);
+    const std::string write_problem = TuningDatabase::process().write_problem();
     if (options_.json) {
-      std::fputs((reports_.dump(2, ' ', false, Json::error_handler_t::replace) + '\n').c_str(), stdout);
+      print_json(reports_);
     } else {
       if (calls.size() > 1) print_summary();
-      if (!reports_.empty() && TuningDatabase::process().write_problem().empty())
-        std::fputs(fmt::format("recorded in {}\n", TuningDatabase::process().folder().string()).c_str(), stdout);
+      if (!reports_.empty() && write_problem.empty())
+        print_text(fmt::format("recorded in {}\n", TuningDatabase::process().folder().string()));
     }
-    if (const std::string problem = TuningDatabase::process().problem(); !problem.empty())
-      std::fputs(fmt::format("kiln: warning: {}\n", problem).c_str(), stderr);
-    if (was_interrupted)
-      std::fputs(fmt::format("kiln: interrupted; what was found is kept{}; the same command goes on from there\n",
-                             reached < calls.size()
-                                 ? fmt::format(", {} not tuned",
-                                               format_count(static_cast<std::int64_t>(calls.size() - reached), "call"))
-                                 : "")
-                     .c_str(),
-                 stderr);
-    return failures_ == 0 && !was_interrupted ? 0 : 1;
+    if (!write_problem.empty())
+      print_error(fmt::format("what was found is not recorded: {}", write_problem));
+    else if (const std::string problem = TuningDatabase::process().problem(); !problem.empty())
+      print_warning(problem);
+    if (EndRequest::is_made()) {
+      print_interrupted(static_cast<std::int64_t>(calls.size() - reached), /*is_kept=*/write_problem.empty());
+      return EndRequest::exit_status();
+    }
+    return failures_ == 0 && write_problem.empty() ? 0 : 1;
   }
 
  private:
   void tune_call(const TracedCall& call, std::size_t index, std::size_t count) {
     const std::string text = describe_call(call);
     if (!options_.json)
-      std::fputs(fmt::format("{}{}\n", count > 1 ? fmt::format("[{}/{}] ", index + 1, count) : "", text).c_str(),
-                 stdout);
+      print_text(fmt::format("{}{}\n", count > 1 ? fmt::format("[{}/{}] ", index + 1, count) : "", text));
     std::fflush(stdout);
     try {
       const OpSpec& spec = Registry::process().get(call.op);
@@ -162,17 +138,17 @@ class TuneSession {
       if (!report) {
         ProgressLine line;
         tuning_.progress = [&](const TuningProgress& progress) {
-          if (was_interrupted) stop_.request_stop();
+          if (EndRequest::is_made()) stop_.request_stop();
           show_progress(line, text, progress);
         };
         report = tune_op(spec.name, views, call.attributes, tuning_);
       }
-      if (!options_.json) std::fputs(tuning_text(*report).c_str(), stdout);
+      if (!options_.json) print_text(tuning_text(*report));
       reports_.push_back(Json::parse(tuning_json(*report)));
       summaries_.push_back(summarize_call(text, report->entry));
     } catch (const Error& error) {
       ++failures_;
-      std::fputs(fmt::format("kiln: error: {}: {}\n", text, error.what()).c_str(), stderr);
+      print_error(fmt::format("{}: {}", text, error.what()));
     }
   }
 
@@ -180,7 +156,14 @@ class TuneSession {
     std::vector<std::vector<std::string>> rows{{"call", "default", "tuned", "gain", "config"}};
     for (const Summary& summary : summaries_)
       rows.push_back({summary.call, summary.default_time, summary.chosen_time, summary.gain, summary.config});
-    std::fputs(fmt::format("\n{}", format_table(rows)).c_str(), stdout);
+    print_text(fmt::format("\n{}", format_table(rows)));
+  }
+
+  static void print_interrupted(std::int64_t left, bool is_kept) {
+    const std::string not_tuned = left > 0 ? fmt::format(", {} not tuned", format_count(left, "call")) : "";
+    print_note(
+        is_kept ? fmt::format("interrupted; what was found is kept{}; the same command goes on from there", not_tuned)
+                : fmt::format("interrupted{}", not_tuned));
   }
 
   const TuneCommandOptions& options_;

@@ -20,8 +20,8 @@ struct TuneCommandOptions {
   bool json = false;
 };
 
-/// Tunes calls one after the other and records what was found. Ctrl-C ends the call at hand with what is known so far.
-/// Exit status 1 when a call could not be tuned.
+/// Tunes calls one after the other and records what was found. A request to end ends the call at hand with what is
+/// known so far. Exit status 1 when a call could not be tuned, or what was found not be recorded.
 int tune_command(const TuneCommandOptions& options);
 
 }  // namespace kiln::cli

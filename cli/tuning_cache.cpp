@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <fstream>
+#include <cstdint>
 #include <iterator>
-#include <system_error>
 #include <utility>
 
 #include "cli/input_file_error.hpp"
+#include "cli/standard_streams.hpp"
 #include "cli/tuning_listing.hpp"
 #include "core/errors.hpp"
+#include "core/input_file.hpp"
+#include "core/output_file.hpp"
 #include "core/quantity.hpp"
 #include "core/text_table.hpp"
 
@@ -21,27 +21,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string json_text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
-}
-
-void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-}
-
 std::string read_input(const std::string& path) {
-  struct stat status{};
-  const auto fail = [&](const std::string& reason) {
-    throw InputFileError(fmt::format("'{}' cannot be read: {}", path, reason));
-  };
-  if (::stat(path.c_str(), &status) != 0) fail(std::system_category().message(errno));
-  if (!S_ISREG(status.st_mode)) fail("it is no regular file");
-  if (static_cast<std::size_t>(status.st_size) > kMaxTuningDocumentBytes)
-    fail(fmt::format("it has {} bytes, more than any tuning database", status.st_size));
-  std::ifstream stream(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) fail(std::system_category().message(errno));
-  return text;
+  try {
+    return read_input_file(path, kMaxTuningDocumentBytes);
+  } catch (const SystemError& error) {
+    throw InputFileError(error.what());
+  }
 }
 
 /// The entries of all input files; what is damaged in them is named on stderr.
@@ -59,8 +44,7 @@ Inputs read_inputs(const std::vector<std::string>& paths) {
     if (!document.problem.empty() && document.damaged.empty())
       document.damaged.push_back({"the file", document.problem, ""});
     for (const DamagedEntry& damaged : document.damaged)
-      std::fputs(fmt::format("kiln: error: '{}': {} is not used: {}\n", path, damaged.where, damaged.reason).c_str(),
-                 stderr);
+      print_error(fmt::format("'{}': {} is not used: {}", path, damaged.where, damaged.reason));
     inputs.damaged += document.damaged.size();
     std::move(document.entries.begin(), document.entries.end(), std::back_inserter(inputs.entries));
   }
@@ -71,17 +55,17 @@ void write_output(const std::string& path, const std::vector<std::shared_ptr<con
   TuningDocument document;
   for (const auto& entry : entries) document.entries.push_back(*entry);
   const std::string text = format_document(document);
-  if (path == "-") return print(text);
-  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-  if (!(stream << text).flush())
-    throw SystemError(fmt::format("'{}' cannot be written: {}", path, std::system_category().message(errno)));
+  if (path == "-") return print_document(text);
+  OutputFile file(path);
+  file.write(text.data(), text.size());
+  file.commit();
 }
 
 void print_outcomes(const std::vector<MergeOutcome>& outcomes, bool json) {
-  if (!json) return print(outcomes_text(outcomes));
+  if (!json) return print_text(outcomes_text(outcomes));
   Json list = Json::array();
   for (const MergeOutcome& outcome : outcomes) list.push_back(outcome_json(outcome));
-  print(json_text(list));
+  print_json(list);
 }
 
 }  // namespace
@@ -100,10 +84,10 @@ int list_tuning(const TuningDatabase& database, bool json) {
   }
   const std::size_t count = rows.size() - 1;
   if (json)
-    print(json_text(list));
+    print_json(list);
   else
-    print(fmt::format("{}{}{}, in {}\n{}", count == 0 ? "" : format_table(rows), count == 0 ? "" : "\n",
-                      tuning_entries_text(count), database.folder().string(), problems));
+    print_text(fmt::format("{}{}{}, in {}\n{}", count == 0 ? "" : format_table(rows), count == 0 ? "" : "\n",
+                           tuning_entries_text(count), database.folder().string(), problems));
   return 0;
 }
 
@@ -154,7 +138,7 @@ TuningVerification verify_tuning(const TuningDatabase& database, const EntryChec
 }
 
 std::string tuning_entries_text(std::size_t count) {
-  return fmt::format("{} tuning {}", count, count == 1 ? "entry" : "entries");
+  return format_count(static_cast<std::int64_t>(count), "tuning entry");
 }
 
 std::size_t remove_tuning(TuningDatabase& database, const std::function<bool(const TuningEntry&)>& unwanted) {
@@ -174,8 +158,10 @@ int export_tuning(const TuningDatabase& database, const TuningExchangeOptions& o
         fmt::format("there is no tuning entry of op '{}'; 'kiln cache list --tuning' shows them all", options.op));
   write_output(options.output, entries);
   if (options.output == "-") return 0;
-  print(options.json ? json_text({{"entries", entries.size()}, {"file", options.output}})
-                     : fmt::format("wrote {} to {}\n", tuning_entries_text(entries.size()), options.output));
+  if (options.json)
+    print_json({{"entries", entries.size()}, {"file", options.output}});
+  else
+    print_text(fmt::format("wrote {} to {}\n", tuning_entries_text(entries.size()), options.output));
   return 0;
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "registry/plan.hpp"
-#include "registry/registry.hpp"
-#include "registry/tuned_config.hpp"
+#include "registry/plan/device_target.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/tuned_config.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::cli {

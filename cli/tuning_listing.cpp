@@ -10,7 +10,7 @@
 #include "autotune/database_document.hpp"
 #include "core/quantity.hpp"
 #include "core/text_table.hpp"
-#include "registry/tuning_report.hpp"
+#include "registry/tuning/tuning_report.hpp"
 
 namespace kiln::cli {
 namespace {

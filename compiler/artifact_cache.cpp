@@ -1,14 +1,15 @@
 #include "compiler/artifact_cache.hpp"
 
 #include <chrono>
+#include <condition_variable>
 #include <exception>
-#include <future>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "core/environment.hpp"
 #include "core/errors.hpp"
+#include "core/interruption.hpp"
 
 namespace kiln {
 namespace {
@@ -37,8 +38,19 @@ std::shared_ptr<const Artifact> accept(const std::vector<std::byte>& payload, co
 
 /// One attempt at one key, which later callers wait for, and the artifact for good once it succeeded.
 struct ArtifactCache::Slot {
-  std::promise<std::shared_ptr<const Artifact>> promise;
-  std::shared_future<std::shared_ptr<const Artifact>> result = promise.get_future().share();
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_done = false;
+  std::shared_ptr<const Artifact> artifact;
+  std::exception_ptr failure;  ///< with neither, whoever made the attempt was interrupted
+
+  void finish(std::shared_ptr<const Artifact> made, std::exception_ptr failed) {
+    const std::lock_guard guard(mutex);
+    artifact = std::move(made);
+    failure = std::move(failed);
+    is_done = true;
+    changed.notify_all();
+  }
 };
 
 ArtifactCache::ArtifactCache(const std::filesystem::path& root, std::int64_t capacity_bytes)
@@ -59,35 +71,53 @@ ArtifactCache::Found ArtifactCache::get(const CompileRequest& request, Compiler&
   const auto start = std::chrono::steady_clock::now();
   const ContentHash key = content_key(request, compiler.identity());
 
-  std::shared_ptr<Slot> slot;
-  bool is_ours = false;
-  {
-    const std::lock_guard guard(mutex_);
-    std::shared_ptr<Slot>& entry = slots_[key];
-    is_ours = entry == nullptr;
-    if (is_ours) entry = std::make_shared<Slot>();
-    slot = entry;
-  }
-
-  if (!is_ours) {
-    std::shared_ptr<const Artifact> artifact = slot->result.get();
-    const std::lock_guard guard(mutex_);
-    ++counters_.memory_hits;
-    return {std::move(artifact), Origin::memory, microseconds_since(start), key};
-  }
-
-  try {
-    Loaded loaded = load_or_compile(key, request, compiler);
-    slot->promise.set_value(loaded.artifact);
-    const std::lock_guard guard(mutex_);
-    ++(loaded.origin == Origin::disk ? counters_.disk_hits : counters_.builds);
-    return {std::move(loaded.artifact), loaded.origin, microseconds_since(start), key};
-  } catch (...) {
+  while (true) {
+    std::shared_ptr<Slot> slot;
+    bool is_ours = false;
     {
       const std::lock_guard guard(mutex_);
-      slots_.erase(key);
+      std::shared_ptr<Slot>& entry = slots_[key];
+      is_ours = entry == nullptr;
+      if (is_ours) entry = std::make_shared<Slot>();
+      slot = entry;
     }
-    slot->promise.set_exception(std::current_exception());
+    if (is_ours) {
+      Loaded loaded = attempt(*slot, key, request, compiler);
+      const std::lock_guard guard(mutex_);
+      ++(loaded.origin == Origin::disk ? counters_.disk_hits : counters_.builds);
+      return {std::move(loaded.artifact), loaded.origin, microseconds_since(start), key};
+    }
+    std::unique_lock lock(slot->mutex);
+    wait_interruptibly(slot->changed, lock, [&] { return slot->is_done; });
+    if (slot->failure) std::rethrow_exception(slot->failure);
+    if (slot->artifact == nullptr) continue;  // the next one to come attempts it anew
+    const std::lock_guard guard(mutex_);
+    ++counters_.memory_hits;
+    return {slot->artifact, Origin::memory, microseconds_since(start), key};
+  }
+}
+
+ArtifactCache::Loaded ArtifactCache::attempt(Slot& slot, const ContentHash& key, const CompileRequest& request,
+                                             Compiler& compiler) {
+  const auto forget = [&] {
+    const std::lock_guard guard(mutex_);
+    slots_.erase(key);
+  };
+  try {
+    Loaded loaded = load_or_compile(key, request, compiler);
+    slot.finish(loaded.artifact, nullptr);
+    return loaded;
+  } catch (const Interrupted&) {
+    forget();
+    slot.finish(nullptr, nullptr);
+    throw;
+  } catch (const Error&) {
+    forget();
+    slot.finish(nullptr, std::current_exception());
+    throw;
+  } catch (...) {  // what a front end's check for interrupts throws is for this caller alone
+    forget();
+    slot.finish(nullptr, nullptr);
     throw;
   }
 }

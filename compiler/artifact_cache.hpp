@@ -32,7 +32,8 @@ class ArtifactCache {
   static ArtifactCache& process();
 
   /// Callers that ask for a key while it is being compiled wait for it; they count as memory hits. CompileError passes
-  /// through, to each of them, and is not kept: the next call tries again. A disk that refuses degrades to memory (see
+  /// through, to each of them, and is not kept: the next call tries again. Each may be interrupted by itself
+  /// (core/interruption.hpp). A disk that refuses degrades to memory (see
   /// DiskStore::problem()).
   Found get(const CompileRequest& request, Compiler& compiler);
   Counters counters() const;
@@ -44,6 +45,8 @@ class ArtifactCache {
     std::shared_ptr<const Artifact> artifact;
     Origin origin;
   };
+  /// Ends the slot's attempt, which is this thread's.
+  Loaded attempt(Slot& slot, const ContentHash& key, const CompileRequest& request, Compiler& compiler);
   Loaded load_or_compile(const ContentHash& key, const CompileRequest& request, Compiler& compiler);
 
   DiskStore disk_;

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "compiler/compile_thread.hpp"
 #include "compiler/precompiled_header.hpp"
+#include "compiler/statement_length.hpp"
 #include "compiler/stub.hpp"
 #include "core/errors.hpp"
 #include "core/plugin.hpp"
@@ -15,17 +17,32 @@ namespace {
 
 constexpr const char* kLibrary = "libkiln-clang.so";
 
-// A hash of llvm_compiler.cpp and llvm_pipeline.cpp stands for the pipeline: whatever changes there may change the code
+// A hash of the llvm_*.cpp stands for the pipeline: whatever changes there may change the code
 // it makes.
 constexpr const char* kIdentity = "clang " KILN_LLVM_VERSION " " KILN_LLVM_PIPELINE;
 
+/// A ClangJob with what it points to.
+struct OwnedJob {
+  std::string stub;
+  std::vector<KernelSource> sources;
+  Target target;
+  ClangJob job;
+};
+
 /// Opens libkiln-clang.so at the first call. DeviceError when it cannot; the next call tries again.
-ClangResult run_clang(const ClangJob& job) {
+ClangResult run_clang(const std::string& op, const std::string& configuration, const OwnedJob& owned) {
   static const auto function =
       reinterpret_cast<ClangCompileFunction>(open_plugin_symbol(kLibrary, kClangCompileFunctionName));
-  ClangResult result;
-  function(job, result);
-  return result;
+  return run_on_compile_thread(op, configuration, [owned](const CompileBounds& bounds) {
+    ClangJob job = owned.job;
+    job.stub = owned.stub;
+    job.sources = &owned.sources;
+    job.tune_cpu = owned.target.arch;
+    job.features = owned.target.features;
+    ClangResult result;
+    function(job, bounds, result);
+    return result;
+  });
 }
 
 class ClangCompiler final : public Compiler {
@@ -60,25 +77,21 @@ class ClangCompiler final : public Compiler {
   std::string run(const CompileRequest& request, ClangJob::Output output) {
     if (request.target.type != DeviceType::cpu)
       throw InternalError("the CPU compiler was asked for target " + to_string(request.target));
-    const std::string stub_text = stub(request);
-    const std::vector<KernelSource> sources = transitive_sources(request.source);
-    ClangJob job;
-    job.stub = stub_text;
-    job.sources = &sources;
+    check_statement_lengths(request);
+    OwnedJob owned{stub(request), transitive_sources(request.source), request.target, {}};
+    ClangJob& job = owned.job;
     job.entry = kCpuEntry;
-    job.tune_cpu = request.target.arch;
-    job.features = request.target.features;
     job.line_info = request.line_info;
     job.output = output;
     // Line tables would name the header's files in another way than plain reading does, and what the header knows of
     // device_assert is that it is inactive.
     const bool reads_text = request.line_info || request.debug;
-    const PrecompiledHeader* header = reads_text ? nullptr : headers_.find(request.source, sources);
+    const PrecompiledHeader* header = reads_text ? nullptr : headers_.find(request.source, owned.sources);
     if (header != nullptr) {
       job.header_stub = header->stub;
       job.header = header->bytes;
     }
-    ClangResult result = run_clang(job);
+    ClangResult result = run_clang(request.op, request.configuration, owned);
     if (!result.ok) throw CompileError(request.op, request.configuration, result.log);
     return std::move(result.bytes);
   }
@@ -96,12 +109,11 @@ std::unique_ptr<Compiler> make_clang_compiler() {
 void precompile_header(const std::string& root, const std::filesystem::path& output) {
   const std::vector<KernelSource> sources = transitive_sources(embedded_source(root));
   PrecompiledHeader header{precompiled_header_key(kIdentity, sources), precompiled_header_stub(root), {}};
-  ClangJob job;
-  job.stub = header.stub;
-  job.sources = &sources;
-  job.output = ClangJob::Output::precompiled_header;
-  ClangResult result = run_clang(job);
-  if (!result.ok) throw CompileError(root, "precompiled header", result.log);
+  const std::string configuration = "precompiled header";
+  OwnedJob owned{header.stub, sources, {}, {}};
+  owned.job.output = ClangJob::Output::precompiled_header;
+  ClangResult result = run_clang(root, configuration, owned);
+  if (!result.ok) throw CompileError(root, configuration, result.log);
   header.bytes = std::move(result.bytes);
   write_precompiled_header(output, header);
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/compile_bounds.hpp"
 #include "compiler/compiler.hpp"
 #include "compiler/kernel_source.hpp"
 
@@ -39,7 +40,8 @@ struct ClangResult {
   std::string bytes;  ///< object or text
   std::string log;    ///< diagnostics, warnings included
 };
-using ClangCompileFunction = void (*)(const ClangJob& job, ClangResult& result);
+/// Looks at `bounds` now and then.
+using ClangCompileFunction = void (*)(const ClangJob& job, const CompileBounds& bounds, ClangResult& result);
 
 inline constexpr const char* kClangCompileFunctionName = "kiln_clang_compile";
 

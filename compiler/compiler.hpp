@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 
@@ -23,13 +22,5 @@ class Compiler {
   /// Text of an intermediate form. UsageError(value) for a form this compiler does not have.
   virtual std::string emit(const CompileRequest& request, EmitKind kind) = 0;
 };
-
-/// The process's compiler for a target type, loaded on first use (libnvrtc or kiln's Clang shared object).
-/// DeviceError that says what is missing and what to install.
-Compiler& compiler_for(DeviceType type);
-/// Why compiler_for would throw, or empty. Never throws.
-std::string compiler_problem(DeviceType type) noexcept;
-/// The CPU of this machine as a target (name and features from LLVM's host detection, without loading LLVM).
-const Target& host_cpu_target();
 
 }  // namespace kiln

@@ -1,5 +1,6 @@
+#include "compiler/host_cpu.hpp"
+
 #include "core/host_cpu.hpp"
-#include "compiler/compiler.hpp"
 
 namespace kiln {
 

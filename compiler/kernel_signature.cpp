@@ -4,127 +4,22 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <span>
 #include <utility>
 
+#include "compiler/source_tokens.hpp"
 #include "core/errors.hpp"
 #include "core/nearest_name.hpp"
 
 namespace kiln {
 namespace {
 
-struct Token {
-  std::string text;
-  int line;
-};
+using Token = SourceToken;
 using Tokens = std::span<const Token>;
 
-bool starts_word(char c) {
-  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
-bool continues_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
-}
 bool is_word(const Token& token) {
   return starts_word(token.text[0]);
 }
-
-/// Words, numbers, "::" and single characters; comments, literals of text and preprocessor lines are left out.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : text_(text) {}
-
-  std::vector<Token> tokens() {
-    std::vector<Token> all;
-    bool at_line_start = true;
-    while (at_ < text_.size()) {
-      const char c = text_[at_];
-      if (c == '\n') {
-        at_line_start = true;
-        skip(1);
-      } else if (std::isspace(static_cast<unsigned char>(c)) != 0) {
-        skip(1);
-      } else if (c == '#' && at_line_start) {
-        skip_directive();
-      } else if (skip_comment()) {
-        continue;
-      } else if (starts_raw_string()) {
-        skip_raw_string();
-      } else if (c == '"' || c == '\'') {
-        skip_literal(c);
-      } else {
-        all.push_back(token());
-        at_line_start = false;
-      }
-    }
-    return all;
-  }
-
- private:
-  bool sees(std::string_view wanted) const { return text_.substr(at_).starts_with(wanted); }
-
-  void skip(std::size_t count) {
-    for (; count > 0 && at_ < text_.size(); --count) line_ += text_[at_++] == '\n' ? 1 : 0;
-  }
-
-  void skip_past(std::string_view end) {
-    const std::size_t found = text_.find(end, at_);
-    skip(found == std::string_view::npos ? text_.size() : found + end.size() - at_);
-  }
-
-  bool skip_comment() {
-    if (sees("//")) {
-      while (at_ < text_.size() && text_[at_] != '\n') skip(sees("\\\n") ? 2 : 1);
-      return true;
-    }
-    if (!sees("/*")) return false;
-    skip(2);
-    skip_past("*/");
-    return true;
-  }
-
-  void skip_directive() {
-    while (at_ < text_.size() && text_[at_] != '\n')
-      if (!skip_comment()) skip(sees("\\\n") ? 2 : 1);
-  }
-
-  bool starts_raw_string() const { return sees("R\""); }
-  void skip_raw_string() {
-    const std::size_t open = text_.find('(', at_);
-    if (open == std::string_view::npos) return skip(text_.size());
-    const std::string end = fmt::format("){}\"", text_.substr(at_ + 2, open - at_ - 2));
-    skip(open - at_);
-    skip_past(end);
-  }
-
-  void skip_literal(char quote) {
-    skip(1);
-    while (at_ < text_.size() && text_[at_] != quote && text_[at_] != '\n') skip(text_[at_] == '\\' ? 2 : 1);
-    skip(1);
-  }
-
-  Token token() {
-    std::size_t size = 1;
-    if (starts_word(text_[at_])) {
-      while (at_ + size < text_.size() && continues_word(text_[at_ + size])) ++size;
-    } else if (std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) {
-      // A quote between digits belongs to the number.
-      while (at_ + size < text_.size() &&
-             (continues_word(text_[at_ + size]) || text_[at_ + size] == '.' || text_[at_ + size] == '\''))
-        ++size;
-    } else if (sees("::")) {
-      size = 2;
-    }
-    Token made{std::string(text_.substr(at_, size)), line_};
-    skip(size);
-    return made;
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-};
 
 /// Past the bracket that closes the one at `open`; the end where none does.
 std::size_t after_closing(Tokens tokens, std::size_t open, std::string_view opening, std::string_view closing) {
@@ -261,7 +156,7 @@ KernelParameter kernel_parameter(Tokens tokens, std::size_t index) {
 /// The kernels of a file, in order.
 class KernelFinder {
  public:
-  explicit KernelFinder(std::string_view text) : tokens_(Scanner(text).tokens()) {}
+  explicit KernelFinder(std::string_view text) : tokens_(scan_source(text).tokens) {}
 
   struct Found {
     KernelSignature signature;
@@ -321,6 +216,7 @@ class KernelFinder {
         tokens_[name + 1].text != "(")
       return i;
     const std::size_t end = after_closing(tokens_, name + 1, "(", ")");
+    if (tokens_[end - 1].text != ")") return end;  // cut off; what the list holds is anybody's guess
     Found found;
     for (const std::string& scope : scopes_) found.signature.kernel += scope;
     found.signature.kernel += tokens_[name].text;
@@ -400,6 +296,10 @@ KernelSignature kernel_signature(const KernelSource& source, std::string_view ke
         "kernel '{}' of file '{}' is no template, and Kiln launches instances of templates; declare it as template "
         "<int BLOCK_SIZE> KILN_KERNEL void {}(...)",
         wanted, source.path, wanted));
+  for (const KernelParameter& parameter : chosen->signature.parameters)
+    if (parameter.type.empty())
+      throw_value_error(fmt::format("kernel '{}' of file '{}', line {}: parameter '{}' has no type", wanted,
+                                    source.path, chosen->signature.line, parameter.name));
   return chosen->signature;
 }
 

@@ -44,7 +44,7 @@ struct KernelSignature {
 /// macro is expanded and no condition evaluated, so what it says must be held against the compiler
 /// (CompileRequest::parameter_types). `kernel` may leave out namespaces where that is clear, and be empty where the
 /// file has one kernel. UsageError(value) listing the kernels there are; for a kernel that is no template; for two of
-/// one name.
+/// one name; for a parameter without a type.
 KernelSignature kernel_signature(const KernelSource& source, std::string_view kernel = {});
 
 /// The dtype of a type that kernels spell out: "float", "tl::int64_t", "unsigned long", "kiln::tl::bfloat16". nullopt

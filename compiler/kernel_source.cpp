@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -12,6 +10,7 @@
 #include "compiler/embedded_files.hpp"
 #include "core/environment.hpp"
 #include "core/errors.hpp"
+#include "core/input_file.hpp"
 
 namespace kiln {
 namespace {
@@ -22,12 +21,11 @@ const EmbeddedFile* find_embedded(std::string_view path) {
   return nullptr;
 }
 
+/// nullopt for what is no file. SystemError for one that cannot be read, or is larger than any source.
 std::optional<std::string> read_file(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(stream), {});
+  return read_input_file(path.string(), kMostSourceBytes);
 }
 
 /// A header by its root-relative path, from KILN_SOURCE_DIR or embedded. Under KILN_SOURCE_DIR a file that the library

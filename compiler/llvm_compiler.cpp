@@ -1,5 +1,5 @@
-// libkiln-clang.so: Clang's front end and LLVM's x86 back end, in process. The only file that includes Clang's headers;
-// what happens to a module between the two is llvm_pipeline.cpp's.
+// libkiln-clang.so: Clang's front end and LLVM's x86 back end, in process. What happens to a module between the two is
+// llvm_pipeline.cpp's.
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -26,15 +26,18 @@
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
+#include <llvm/IR/OptBisect.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/VirtualFileSystem.h>
-#include <llvm/Support/thread.h>
 #include <llvm/Target/TargetMachine.h>
 
 #include "compiler/clang_library.hpp"
+#include "compiler/llvm_bounds.hpp"
+#include "compiler/llvm_globals.hpp"
 #include "compiler/llvm_pipeline.hpp"
+#include "core/cpu_stack.hpp"
 
 // No exception may cross LLVM's frames on the way to a caller, so this file reports through ClangResult and
 // std::optional. The one exception is FatalError.
@@ -48,7 +51,6 @@ constexpr const char* kHeader = "/kiln_header.pch";
 constexpr const char* kHeaderMainFile = "kiln_header_stub.cpp";
 /// What every CPU that Kiln runs on has.
 constexpr const char* kBaseCpu = "x86-64";
-constexpr unsigned kStackBytes = 16U << 20U;
 
 /// What LLVM's fatal error handler throws: without it LLVM would end the process. The interrupted compile leaks; the
 /// process lives.
@@ -124,9 +126,10 @@ std::vector<std::string> front_end_arguments(const ClangJob& job) {
 
 using MakeConsumer = llvm::function_ref<std::unique_ptr<clang::ASTConsumer>(clang::CompilerInstance&)>;
 
-/// Reads the job's main file and hands it to the consumer; false with the reasons in `log`.
+/// Reads the job's main file, hands it to the consumer, and calls `check`, which may report errors; false with the
+/// reasons in `log`.
 bool parse(const ClangJob& job, clang::TranslationUnitKind kind, clang::CompilerInstance& instance,
-           MakeConsumer make_consumer, llvm::raw_ostream& log) {
+           MakeConsumer make_consumer, llvm::function_ref<void()> check, BoundsWatch& watch, llvm::raw_ostream& log) {
   const std::vector<std::string> arguments = front_end_arguments(job);
   std::vector<const char*> pointers;
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
@@ -152,16 +155,19 @@ bool parse(const ClangJob& job, clang::TranslationUnitKind kind, clang::Compiler
   }
   instance.setASTConsumer(make_consumer(instance));
   instance.createSema(kind, nullptr);
+  watch.attach(instance.getSema());
 
   instance.getDiagnosticClient().BeginSourceFile(instance.getLangOpts(), &preprocessor);
   clang::ParseAST(instance.getSema());
+  check();
   instance.getDiagnosticClient().EndSourceFile();
   return !diagnostics.hasErrorOccurred();
 }
 
 /// Parses and lowers the translation unit; null with the reasons in `log`. BackendUtil, Clang's own way to run passes,
 /// is passed by: it parses cl::opt command lines on the way, which is global state.
-std::unique_ptr<llvm::Module> lower(const ClangJob& job, llvm::LLVMContext& context, llvm::raw_ostream& log) {
+std::unique_ptr<llvm::Module> lower(const ClangJob& job, llvm::LLVMContext& context, BoundsWatch& watch,
+                                    llvm::raw_ostream& log) {
   clang::CompilerInstance instance;
   clang::CodeGenerator* generator = nullptr;
   const auto make_generator = [&](clang::CompilerInstance& in) {
@@ -170,29 +176,31 @@ std::unique_ptr<llvm::Module> lower(const ClangJob& job, llvm::LLVMContext& cont
                                  in.getHeaderSearchOpts(), in.getPreprocessorOpts(), in.getCodeGenOpts(), context);
     return std::unique_ptr<clang::ASTConsumer>(generator);
   };
-  const bool is_sound = parse(job, clang::TU_Complete, instance, make_generator, log);
+  const auto check = [&] { check_globals(instance, *generator); };
+  const bool is_sound = parse(job, clang::TU_Complete, instance, make_generator, check, watch, log);
   std::unique_ptr<llvm::Module> module(generator != nullptr ? generator->ReleaseModule() : nullptr);
   return is_sound ? std::move(module) : nullptr;
 }
 
 /// As lower(), from the job's precompiled header if there is one. Whatever goes wrong with it, the job is done again
 /// from the text: a header that does not fit costs time, and a kernel's errors read the same with or without.
-std::unique_ptr<llvm::Module> lower_from_header(const ClangJob& job, llvm::LLVMContext& context,
+std::unique_ptr<llvm::Module> lower_from_header(const ClangJob& job, llvm::LLVMContext& context, BoundsWatch& watch,
                                                 llvm::raw_ostream& log) {
   if (!job.header.empty()) {
     std::string header_log;
     llvm::raw_string_ostream header_stream(header_log);
-    if (auto module = lower(job, context, header_stream)) {
+    if (auto module = lower(job, context, watch, header_stream)) {
       log << header_log;
       return module;
     }
+    if (watch.is_over()) return nullptr;
   }
   ClangJob plain = job;
   plain.header = {};
-  return lower(plain, context, log);
+  return lower(plain, context, watch, log);
 }
 
-bool precompile(const ClangJob& job, std::string& bytes, llvm::raw_ostream& log) {
+bool precompile(const ClangJob& job, BoundsWatch& watch, std::string& bytes, llvm::raw_ostream& log) {
   clang::CompilerInstance instance;
   const auto buffer = std::make_shared<clang::PCHBuffer>();
   const auto make_generator = [&](clang::CompilerInstance& in) {
@@ -200,7 +208,8 @@ bool precompile(const ClangJob& job, std::string& bytes, llvm::raw_ostream& log)
     return std::make_unique<clang::PCHGenerator>(in.getPreprocessor(), in.getModuleCache(), kHeader, "", buffer,
                                                  no_extensions, false, /*IncludeTimestamps=*/false);
   };
-  if (!parse(job, clang::TU_Prefix, instance, make_generator, log) || !buffer->IsComplete) return false;
+  const auto check = [] {};
+  if (!parse(job, clang::TU_Prefix, instance, make_generator, check, watch, log) || !buffer->IsComplete) return false;
   bytes.assign(buffer->Data.begin(), buffer->Data.end());
   return true;
 }
@@ -218,11 +227,16 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const ClangJob& job, llvm::raw
                                   llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// LLVM's back-end messages (an asm constraint that cannot be met, a stack frame too large) go to the log instead of
-/// stderr.
+/// LLVM's back-end messages (an asm constraint that cannot be met) go to the log instead of stderr. Those of stack
+/// frames, which optimize() asks for, are added up.
 struct BackEndDiagnostics final : llvm::DiagnosticHandler {
-  BackEndDiagnostics(llvm::raw_ostream& out, bool& error) : log(out), has_error(error) {}
+  BackEndDiagnostics(llvm::raw_ostream& out, bool& error, std::uint64_t& bytes)
+      : log(out), has_error(error), stack_bytes(bytes) {}
   bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
+    if (const auto* const frame = llvm::dyn_cast<llvm::DiagnosticInfoStackSize>(&info)) {
+      stack_bytes += frame->getStackSize();
+      return true;
+    }
     if (info.getSeverity() == llvm::DS_Error) has_error = true;
     if (info.getSeverity() != llvm::DS_Error && info.getSeverity() != llvm::DS_Warning) return true;
     log << llvm::LLVMContext::getDiagnosticMessagePrefix(info.getSeverity()) << ": ";
@@ -233,26 +247,38 @@ struct BackEndDiagnostics final : llvm::DiagnosticHandler {
   }
   llvm::raw_ostream& log;
   bool& has_error;
+  std::uint64_t& stack_bytes;
 };
 
-bool compile(const ClangJob& job, std::string& bytes, llvm::raw_ostream& log) {
+/// Has the code generator leave out the passes that may be, once the compile is over.
+struct CodeGeneratorGate final : llvm::OptPassGate {
+  explicit CodeGeneratorGate(const BoundsWatch& bounds_watch) : watch(bounds_watch) {}
+  bool isEnabled() const override { return watch.is_over(); }
+  bool shouldRunPass(llvm::StringRef /*pass*/, llvm::StringRef /*unit*/) override { return !watch.is_over(); }
+  const BoundsWatch& watch;
+};
+
+bool compile(const ClangJob& job, BoundsWatch& watch, std::string& bytes, llvm::raw_ostream& log) {
   initialize_llvm();
-  if (job.output == ClangJob::Output::precompiled_header) return precompile(job, bytes, log);
+  if (job.output == ClangJob::Output::precompiled_header) return precompile(job, watch, bytes, log);
   llvm::LLVMContext context;
   context.setDiscardValueNames(job.output != ClangJob::Output::llvm_ir);  // they are for people
   bool has_error = false;
-  context.setDiagnosticHandler(std::make_unique<BackEndDiagnostics>(log, has_error));
+  std::uint64_t stack_bytes = 0;
+  context.setDiagnosticHandler(std::make_unique<BackEndDiagnostics>(log, has_error, stack_bytes));
+  CodeGeneratorGate gate(watch);
+  context.setOptPassGate(gate);
 
   const std::unique_ptr<llvm::TargetMachine> machine = make_machine(job, log);
   if (machine == nullptr) return false;
-  const std::unique_ptr<llvm::Module> module = lower_from_header(job, context, log);
+  const std::unique_ptr<llvm::Module> module = lower_from_header(job, context, watch, log);
   if (module == nullptr) return false;
   module->setDataLayout(machine->createDataLayout());
 
   std::deque<std::string> function_names;
   llvm::TargetLibraryInfoImpl library_info{llvm::Triple(kTriple)};
   add_vector_functions(job.features, function_names, library_info);
-  if (!optimize(job, *module, *machine, library_info, log)) return false;
+  if (!optimize(job, *module, *machine, library_info, watch, log) || watch.is_over()) return false;
 
   llvm::SmallVector<char, 0> buffer;
   llvm::raw_svector_ostream out(buffer);
@@ -269,6 +295,13 @@ bool compile(const ClangJob& job, std::string& bytes, llvm::raw_ostream& log) {
     }
     passes.run(*module);
   }
+  // Together, since none of them may call another while it is too large; recursion is the kernel's own affair.
+  if (stack_bytes > static_cast<std::uint64_t>(kMostCpuKernelStackBytes)) {
+    log << "error: the kernel's local variables and tiles take " << stack_bytes
+        << " bytes of stack, and the threads that run kernels have " << kMostCpuKernelStackBytes
+        << " for them: make them smaller, or pass the memory as an argument\n";
+    return false;
+  }
   bytes.assign(buffer.begin(), buffer.end());
   return !has_error;
 }
@@ -277,19 +310,28 @@ bool compile(const ClangJob& job, std::string& bytes, llvm::raw_ostream& log) {
 }  // namespace kiln
 
 extern "C" __attribute__((visibility("default"))) void kiln_clang_compile(const kiln::ClangJob& job,
+                                                                          const kiln::CompileBounds& bounds,
                                                                           kiln::ClangResult& result) {
-  // Deep templates need more stack than a caller's thread may have.
-  llvm::thread worker(std::optional<unsigned>(kiln::kStackBytes), [&] {
-    std::string text;
-    llvm::raw_string_ostream log(text);
-    try {
-      result.ok = kiln::compile(job, result.bytes, log);
-    } catch (const kiln::FatalError& error) {
-      log << "error: LLVM gave up: " << error.reason << '\n';
-    } catch (const std::exception& error) {
-      log << "error: " << error.what() << '\n';
-    }
-    result.log = kiln::without_dot_slash(log.str());
-  });
-  worker.join();
+  kiln::BoundsWatch watch(bounds);
+  std::string text;
+  llvm::raw_string_ostream log(text);
+  try {
+    result.ok = kiln::compile(job, watch, result.bytes, log);
+  } catch (const kiln::FatalError& error) {
+    log << "error: LLVM gave up: " << error.reason << '\n';
+  } catch (const std::exception& error) {
+    log << "error: " << error.what() << '\n';
+  }
+  if (watch.is_over()) {
+    result.ok = false;
+    text = watch.reason();
+  }
+  result.log = kiln::without_dot_slash(log.str());
+}
+
+/// Takes the C library's place within this shared object, so that nothing in it is ever destroyed: a compile that was
+/// left behind (compiler/compile_thread.hpp) may still run while the process exits.
+extern "C" __attribute__((visibility("hidden"))) int __cxa_atexit(void (* /*function*/)(void*), void* /*argument*/,
+                                                                  void* /*library*/) noexcept {
+  return 0;
 }

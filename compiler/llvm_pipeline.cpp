@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,10 @@
 #include <llvm/Demangle/Demangle.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
+#include <llvm/IR/PassInstrumentation.h>
 #include <llvm/IR/ReplaceConstant.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -73,6 +77,8 @@ void set_target_attributes(llvm::Module& module, std::string_view features, llvm
     function.addFnAttr("tune-cpu", tune_cpu);
     // Tiles make frames of many pages: past the end of a stack that is too small they would be in foreign memory.
     function.addFnAttr("probe-stack", "inline-asm");
+    // The size of each frame is reported, as a "warning" above no bytes; the compiler adds them up.
+    function.addFnAttr("warn-stack-size", "0");
     if (has_feature(features, "+avx512f")) function.addFnAttr("prefer-vector-width", "512");
   }
 }
@@ -110,6 +116,49 @@ void align_tiles(llvm::Function& entry) {
     if (auto* local = llvm::dyn_cast<llvm::AllocaInst>(&instruction))
       if (const auto bytes = local->getAllocationSize(layout); bytes && bytes->getFixedValue() >= kTileBytes)
         local->setAlignment(std::max(local->getAlign(), line));
+}
+
+/// Locals that are aligned to pages and more get what they want by arithmetic on an address within a larger local. LLVM
+/// would align the whole frame, whose prologue probes the stack in a loop that shrink-wrapping misplaces: such kernels
+/// crashed or never returned.
+void align_locals(llvm::Function& function) {
+  constexpr std::uint64_t kPageBytes = 4096;
+  const llvm::DataLayout& layout = function.getDataLayout();
+  llvm::SmallVector<llvm::AllocaInst*, 4> locals;
+  for (llvm::Instruction& instruction : llvm::instructions(function))
+    if (auto* local = llvm::dyn_cast<llvm::AllocaInst>(&instruction))
+      if (local->isStaticAlloca() && local->getAlign().value() >= kPageBytes) locals.push_back(local);
+  for (llvm::AllocaInst* local : locals) {
+    const std::uint64_t align = local->getAlign().value();
+    llvm::IRBuilder<> builder(local);
+    auto* const bytes =
+        llvm::ArrayType::get(builder.getInt8Ty(), local->getAllocationSize(layout)->getFixedValue() + align - 1);
+    llvm::AllocaInst* const larger = builder.CreateAlloca(bytes, nullptr, local->getName());
+    larger->setAlignment(llvm::Align(16));
+    llvm::Value* const past = builder.CreateConstGEP1_64(builder.getInt8Ty(), larger, align - 1);
+    llvm::Value* const address = builder.CreateIntrinsic(
+        llvm::Intrinsic::ptrmask, {past->getType(), builder.getInt64Ty()}, {past, builder.getInt64(~(align - 1))});
+    // What marks the lifetime of a local wants the local itself.
+    for (llvm::User* user : llvm::make_early_inc_range(local->users()))
+      if (auto* const call = llvm::dyn_cast<llvm::IntrinsicInst>(user); call != nullptr && call->isLifetimeStartOrEnd())
+        call->eraseFromParent();
+    local->replaceAllUsesWith(address);
+    local->eraseFromParent();
+  }
+}
+
+/// Locals whose size is known when the kernel runs cannot be held against the stack that there is. False with the
+/// reason in `log`.
+bool check_locals(llvm::Function& function, llvm::raw_ostream& log) {
+  for (llvm::Instruction& instruction : llvm::instructions(function)) {
+    const auto* const local = llvm::dyn_cast<llvm::AllocaInst>(&instruction);
+    if (local == nullptr || local->isStaticAlloca()) continue;
+    log << "error: a local array's size is not known when the kernel is compiled, which NVRTC refuses and which "
+           "nothing "
+           "keeps within the stack on the CPU: make the size a template argument\n";
+    return false;
+  }
+  return true;
 }
 
 /// The tile language writes the program id to a global; a global would be shared between threads and would stay in
@@ -224,7 +273,7 @@ llvm::FunctionPassManager kernel_pipeline() {
 }  // namespace
 
 bool optimize(const ClangJob& job, llvm::Module& module, llvm::TargetMachine& machine,
-              const llvm::TargetLibraryInfoImpl& library_info, llvm::raw_ostream& log) {
+              const llvm::TargetLibraryInfoImpl& library_info, const BoundsWatch& watch, llvm::raw_ostream& log) {
   const llvm::StringRef entry_name = job.entry;
   llvm::Function* entry = module.getFunction(entry_name);
   if (entry == nullptr || entry->isDeclaration()) {
@@ -235,7 +284,10 @@ bool optimize(const ClangJob& job, llvm::Module& module, llvm::TargetMachine& ma
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
+  llvm::PassInstrumentationCallbacks instrumentation;
+  instrumentation.registerShouldRunOptionalPassCallback(
+      [&](llvm::StringRef, const llvm::Any&) { return !watch.is_over(); });
+  llvm::PassBuilder builder(&machine, llvm::PipelineTuningOptions(), std::nullopt, &instrumentation);
   functions.registerPass([&] { return llvm::TargetLibraryAnalysis(library_info); });
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
@@ -265,7 +317,12 @@ bool optimize(const ClangJob& job, llvm::Module& module, llvm::TargetMachine& ma
   // Functions that are not inlined, and constants that the loops' idioms have become.
   passes.addPass(llvm::GlobalDCEPass());
   passes.run(module, modules);
-  return check_calls(module, log);
+  bool is_sound = true;
+  for (llvm::Function& function : module) {
+    align_locals(function);
+    is_sound = check_locals(function, log) && is_sound;
+  }
+  return check_calls(module, log) && is_sound;
 }
 
 void add_vector_functions(std::string_view features, std::deque<std::string>& names,

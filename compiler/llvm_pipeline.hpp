@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "compiler/clang_library.hpp"
+#include "compiler/llvm_bounds.hpp"
 
 namespace llvm {
 class Module;
@@ -23,6 +24,6 @@ void add_vector_functions(std::string_view features, std::deque<std::string>& na
 /// Puts the job's CPU on the module's functions, inlines all of them into the job's entry, optimises that, and checks
 /// that what is still called exists. False with the reason in `log`.
 bool optimize(const ClangJob& job, llvm::Module& module, llvm::TargetMachine& machine,
-              const llvm::TargetLibraryInfoImpl& library_info, llvm::raw_ostream& log);
+              const llvm::TargetLibraryInfoImpl& library_info, const BoundsWatch& watch, llvm::raw_ostream& log);
 
 }  // namespace kiln

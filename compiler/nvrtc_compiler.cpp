@@ -9,13 +9,16 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "compiler/compile_thread.hpp"
 #include "compiler/library_build_id.hpp"
+#include "compiler/statement_length.hpp"
 #include "compiler/stub.hpp"
 #include "core/environment.hpp"
 #include "core/errors.hpp"
@@ -51,6 +54,8 @@ struct Nvrtc {
   decltype(&::nvrtcGetCUBIN) get_cubin = nullptr;
   decltype(&::nvrtcGetPTXSize) get_ptx_size = nullptr;
   decltype(&::nvrtcGetPTX) get_ptx = nullptr;
+  /// Of CUDA 12.8 and newer. Declared here, since the headers Kiln is built with may be older.
+  nvrtcResult (*set_flow_callback)(nvrtcProgram, int (*)(void*, void*), void*) = nullptr;
 
   std::string problem;
   int version = 0;
@@ -121,6 +126,7 @@ Nvrtc load_nvrtc() {
   resolve(nvrtc, library, "nvrtcGetPTXSize", nvrtc.get_ptx_size);
   resolve(nvrtc, library, "nvrtcGetPTX", nvrtc.get_ptx);
   if (!nvrtc.problem.empty()) return nvrtc;
+  nvrtc.set_flow_callback = reinterpret_cast<decltype(nvrtc.set_flow_callback)>(dlsym(library, "nvrtcSetFlowCallback"));
 
   int major = 0, minor = 0, count = 0;
   nvrtc.get_version(&major, &minor);
@@ -200,13 +206,18 @@ std::string with_full_paths(const KernelSource& file, const std::vector<KernelSo
   return text;
 }
 
+/// What NVRTC asks between its phases: whether it should stop. Its front end, templates included, does not ask.
+int is_abandoned(void* bounds, void* /*unused*/) {
+  return static_cast<const CompileBounds*>(bounds)->is_abandoned ? 1 : 0;
+}
+
 /// One nvrtcProgram, compiled.
 class Program {
  public:
   /// CompileError with the log, DeviceError when NVRTC fails for a reason that is not the source's.
-  Program(const Nvrtc& nvrtc, const CompileRequest& request, const std::vector<std::string>& extra_options = {})
+  Program(const Nvrtc& nvrtc, const CompileRequest& request, const CompileBounds& bounds,
+          const std::vector<std::string>& extra_options)
       : nvrtc_(nvrtc), name_(instance_name(request)) {
-    require_architecture(nvrtc, request.target);
     const std::string text = stub(request);
     const std::vector<KernelSource> sources = transitive_sources(request.source);
     std::vector<std::string> texts;
@@ -221,6 +232,9 @@ class Program {
                                header_texts.data(), header_names.data()),
           "nvrtcCreateProgram");
     try {
+      if (nvrtc.set_flow_callback != nullptr)
+        check(nvrtc, nvrtc.set_flow_callback(program_, is_abandoned, const_cast<CompileBounds*>(&bounds)),
+              "nvrtcSetFlowCallback");
       compile(request, extra_options);
     } catch (...) {
       nvrtc_.destroy_program(&program_);
@@ -235,7 +249,6 @@ class Program {
   const std::string& log() const noexcept { return log_; }
 
   std::vector<std::byte> cubin() const { return bytes(nvrtc_.get_cubin_size, nvrtc_.get_cubin, "nvrtcGetCUBIN"); }
-  /// With its terminating zero, which the driver wants.
   std::vector<std::byte> ptx() const { return bytes(nvrtc_.get_ptx_size, nvrtc_.get_ptx, "nvrtcGetPTX"); }
 
  private:
@@ -295,6 +308,39 @@ class Program {
   std::string log_;
 };
 
+/// Whether code has an array in shared memory whose size it leaves open, which is what a launch states one for: tl's
+/// pipelines, and `extern __shared__` of kernels in plain CUDA C++. Those that no kernel uses are not in the PTX. The
+/// cubin says it too, in a form that NVIDIA does not document.
+bool declares_dynamic_shared(std::span<const std::byte> ptx) {
+  const std::string_view text(reinterpret_cast<const char*>(ptx.data()), ptx.size());
+  return text.find(".extern .shared") != std::string_view::npos;
+}
+
+struct Compiled {
+  std::string entry;            ///< the lowered name
+  std::vector<std::byte> code;  ///< PTX ends with a zero, which the driver wants
+  bool takes_dynamic_shared = false;
+  std::string log;
+};
+
+enum class Form { target, ptx };
+
+/// Errors as Program's, and those of run_on_compile_thread.
+Compiled compile_program(const Nvrtc& nvrtc, const CompileRequest& request, Form form,
+                         const std::vector<std::string>& extra_options = {}) {
+  require_architecture(nvrtc, request.target);
+  check_statement_lengths(request);
+  return run_on_compile_thread(request.op, request.configuration,
+                               [&nvrtc, request, form, extra_options](const CompileBounds& bounds) {
+                                 const Program program(nvrtc, request, bounds, extra_options);
+                                 const bool is_ptx = form == Form::ptx || wants_ptx(request.target);
+                                 std::vector<std::byte> ptx = program.ptx();
+                                 const bool takes_dynamic_shared = declares_dynamic_shared(ptx);
+                                 return Compiled{program.lowered_name(), is_ptx ? std::move(ptx) : program.cubin(),
+                                                 takes_dynamic_shared, program.log()};
+                               });
+}
+
 class NvrtcCompiler final : public Compiler {
  public:
   explicit NvrtcCompiler(const Nvrtc& nvrtc) : nvrtc_(nvrtc) {}
@@ -303,13 +349,14 @@ class NvrtcCompiler final : public Compiler {
 
   Artifact compile(const CompileRequest& request) override {
     const auto start = std::chrono::steady_clock::now();
-    const Program program(nvrtc_, request);
+    Compiled compiled = compile_program(nvrtc_, request, Form::target);
     Artifact artifact;
     artifact.kind = wants_ptx(request.target) ? ArtifactKind::ptx : ArtifactKind::cubin;
     artifact.target = request.target;
-    artifact.entry = program.lowered_name();
+    artifact.entry = std::move(compiled.entry);
     artifact.name = instance_name(request);
-    artifact.code = wants_ptx(request.target) ? program.ptx() : program.cubin();
+    artifact.takes_dynamic_shared = compiled.takes_dynamic_shared;
+    artifact.code = std::move(compiled.code);
     artifact.compile_time_us =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
     return artifact;
@@ -320,7 +367,7 @@ class NvrtcCompiler final : public Compiler {
       throw_value_error(
           "the CUDA compiler shows PTX only; LLVM IR and assembly are forms of the CPU target (SASS needs a "
           "disassembler on the cubin)");
-    const std::vector<std::byte> ptx = Program(nvrtc_, request).ptx();
+    const std::vector<std::byte> ptx = compile_program(nvrtc_, request, Form::ptx).code;
     std::string text(reinterpret_cast<const char*>(ptx.data()), ptx.size());
     while (!text.empty() && text.back() == '\0') text.pop_back();
     return text;
@@ -355,14 +402,10 @@ int nvrtc_version() {
   return nvrtc_library().version;
 }
 
-bool needs_ptx(int driver_version, int nvrtc_version) noexcept {
-  return driver_version > 0 && driver_version / 1000 < nvrtc_version / 1000;
-}
-
 PtxasReport ptxas_report(const CompileRequest& request) {
   CompileRequest machine_code = request;
   machine_code.target.features.clear();
-  const std::string log = Program(usable_nvrtc(), machine_code, {"--ptxas-options=-v"}).log();
+  const std::string log = compile_program(usable_nvrtc(), machine_code, Form::target, {"--ptxas-options=-v"}).log;
   PtxasReport report;
   // Warnings above it speak of registers too.
   report.registers = number_before(std::string_view(log).substr(std::min(log.find("Used "), log.size())), " registers");

@@ -22,7 +22,9 @@ std::string nvrtc_problem();
 int nvrtc_version();
 /// Whether a driver may refuse machine code of this NVRTC: its major version is older (within one, CUDA promises that
 /// cubins load). Versions as 13000.
-bool needs_ptx(int driver_version, int nvrtc_version) noexcept;
+constexpr bool needs_ptx(int driver_version, int nvrtc_version) noexcept {
+  return driver_version > 0 && driver_version / 1000 < nvrtc_version / 1000;
+}
 
 /// What ptxas says of a kernel instance, which needs no GPU.
 struct PtxasReport {

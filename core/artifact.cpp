@@ -12,7 +12,7 @@ namespace kiln {
 namespace {
 
 // Changes with the layout below. Readers refuse other versions; a cache treats the refusal as a miss and builds again.
-constexpr std::uint8_t kFormatVersion = 1;
+constexpr std::uint8_t kFormatVersion = 2;
 
 class Writer {
  public:
@@ -54,6 +54,11 @@ class Reader {
       throw InternalError(fmt::format("artifact has the unknown {} {}", what, value));
     return static_cast<Enum>(value);
   }
+  bool boolean(const char* what) {
+    const std::uint8_t value = byte();
+    if (value > 1) throw InternalError(fmt::format("artifact has {} as its {}", value, what));
+    return value == 1;
+  }
   bool at_end() const { return rest_.empty(); }
 
  private:
@@ -78,6 +83,7 @@ std::vector<std::byte> Artifact::serialize() const {
   writer.number(static_cast<std::uint64_t>(compile_time_us));
   writer.text(target.arch);
   writer.text(target.features);
+  writer.byte(takes_dynamic_shared ? 1 : 0);
   writer.text(entry);
   writer.text(name);
   writer.block(code);
@@ -95,6 +101,7 @@ Artifact Artifact::deserialize(const std::vector<std::byte>& bytes) {
   artifact.compile_time_us = static_cast<std::int64_t>(reader.number());
   artifact.target.arch = reader.text();
   artifact.target.features = reader.text();
+  artifact.takes_dynamic_shared = reader.boolean("answer to whether it takes dynamic shared memory");
   artifact.entry = reader.text();
   artifact.name = reader.text();
   const std::span<const std::byte> code = reader.block();

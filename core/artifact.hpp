@@ -23,6 +23,7 @@ struct Artifact {
   std::string name;   ///< for people: "elementwise_kernel<Add, float, ...>"
   std::vector<std::byte> code;
   std::int64_t compile_time_us = 0;
+  bool takes_dynamic_shared = false;  ///< uses shared memory of a size that its launch states; never on the CPU
 
   std::vector<std::byte> serialize() const;
   /// InternalError when the bytes are malformed (the disk store's checksum makes that our fault).

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/errors.hpp"
 
@@ -21,6 +22,7 @@ struct Spell {
   std::string operator()(std::monostate) const { return "None"; }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
+  std::string operator()(std::uint64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const { return spell_double(value); }
   std::string operator()(const std::string& value) const { return "'" + value + "'"; }
   std::string operator()(DType value) const { return std::string(name(value)); }
@@ -52,6 +54,11 @@ std::string to_string(const AttributeValue& value) {
   return std::visit(Spell{}, value);
 }
 
+AttributeValue integer_value(std::uint64_t value) {
+  if (std::in_range<std::int64_t>(value)) return static_cast<std::int64_t>(value);
+  return value;
+}
+
 Attributes::Attributes(std::initializer_list<Entry> entries) {
   for (const Entry& entry : entries) {
     if (find(entry.first) != nullptr) throw_value_error(fmt::format("attribute '{}' is given twice", entry.first));
@@ -60,6 +67,7 @@ Attributes::Attributes(std::initializer_list<Entry> entries) {
 }
 
 void Attributes::set(std::string_view name, AttributeValue value) {
+  if (const auto* integer = std::get_if<std::uint64_t>(&value)) value = integer_value(*integer);
   const auto place = std::lower_bound(entries_.begin(), entries_.end(), name,
                                       [](const Entry& entry, std::string_view wanted) { return entry.first < wanted; });
   if (place != entries_.end() && place->first == name) {
@@ -83,10 +91,19 @@ std::int64_t Attributes::get_int(std::string_view name) const {
   return get<std::int64_t>(*this, name, "an integer");
 }
 
+std::uint64_t Attributes::get_unsigned(std::string_view name) const {
+  const AttributeValue& value = required(*this, name);
+  if (const auto* held = std::get_if<std::uint64_t>(&value)) return *held;
+  if (const auto* held = std::get_if<std::int64_t>(&value); held != nullptr && *held >= 0)
+    return static_cast<std::uint64_t>(*held);
+  wrong_type(name, value, "an integer of 0 or more");
+}
+
 double Attributes::get_double(std::string_view name) const {
   const AttributeValue& value = required(*this, name);
   if (const double* held = std::get_if<double>(&value)) return *held;
   if (const std::int64_t* held = std::get_if<std::int64_t>(&value)) return static_cast<double>(*held);
+  if (const std::uint64_t* held = std::get_if<std::uint64_t>(&value)) return static_cast<double>(*held);
   if (const bool* held = std::get_if<bool>(&value)) return *held ? 1.0 : 0.0;
   wrong_type(name, value, "a number");
 }

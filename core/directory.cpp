@@ -41,10 +41,7 @@ FileDescriptor open_directory(const FileDescriptor& parent, const std::string& n
 
 FileDescriptor make_directory(const FileDescriptor& parent, const std::string& name) noexcept {
   FileDescriptor directory = open_directory(parent, name);
-  if (directory) return directory;
-  // ENOTDIR is what O_DIRECTORY with O_NOFOLLOW says of a symlink too.
-  if (errno == ENOTDIR && ::unlinkat(parent.get(), name.c_str(), 0) != 0 && errno != ENOENT) return {};
-  if (errno != ENOENT && errno != ENOTDIR) return {};
+  if (directory || errno != ENOENT) return directory;
   if (::mkdirat(parent.get(), name.c_str(), 0700) != 0 && errno != EEXIST) return {};
   return open_directory(parent, name);
 }
@@ -63,15 +60,6 @@ void for_each_name(const FileDescriptor& directory, const std::function<void(con
   while (const dirent* entry = ::readdir(stream.get()))
     if (std::string name = entry->d_name; name != "." && name != "..") names.push_back(std::move(name));
   for (const std::string& name : names) visit(name);
-}
-
-bool remove_tree(const FileDescriptor& parent, const std::string& name) {
-  if (::unlinkat(parent.get(), name.c_str(), 0) == 0 || errno == ENOENT) return true;
-  if (errno != EISDIR && errno != EPERM) return false;
-  const FileDescriptor directory(::openat(parent.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!directory) return false;
-  for_each_name(directory, [&](const std::string& child) { remove_tree(directory, child); });
-  return ::unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT;
 }
 
 }  // namespace kiln

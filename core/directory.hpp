@@ -19,14 +19,11 @@ int make_directories(const std::filesystem::path& path) noexcept;
 /// Opens the directory `name` of `parent`, without following a symlink. Empty with errno set when it is not there, or
 /// (EPERM) not private.
 FileDescriptor open_directory(const FileDescriptor& parent, const std::string& name) noexcept;
-/// As above, made first when missing; a file or symlink in its place is replaced.
+/// As above, made first when missing. ENOTDIR when something else, a symlink too, lies in its place.
 FileDescriptor make_directory(const FileDescriptor& parent, const std::string& name) noexcept;
 
 /// Calls `visit` with the name of everything in an open directory, "." and ".." aside, in no order. Nothing when it
 /// cannot be read.
 void for_each_name(const FileDescriptor& directory, const std::function<void(const std::string& name)>& visit);
-
-/// Removes `name` of `parent`, a directory with all it holds. False with errno set when something stays.
-bool remove_tree(const FileDescriptor& parent, const std::string& name);
 
 }  // namespace kiln

@@ -96,6 +96,15 @@ std::array<std::byte, kDiskEntryHeaderBytes> disk_entry_header(const ContentHash
   return bytes;
 }
 
+bool bears_disk_entry_header(std::span<const std::byte> start, const std::optional<ContentHash>& key) noexcept {
+  Header header;
+  const std::size_t magic_bytes = std::min(start.size(), sizeof header.magic);
+  if (std::memcmp(start.data(), &header.magic, magic_bytes) == 0) return true;
+  if (!key || start.size() < sizeof header) return false;
+  std::memcpy(&header, start.data(), sizeof header);
+  return header.key_high == key->high && header.key_low == key->low;
+}
+
 std::optional<std::vector<std::byte>> read_disk_entry(const FileDescriptor& directory, const std::string& name,
                                                       const ContentHash& key, bool mark_used) {
   // O_NONBLOCK: a FIFO in the entry's place must not hang us.

@@ -32,6 +32,11 @@ bool is_shard_name(std::string_view name) noexcept;
 std::array<std::byte, kDiskEntryHeaderBytes> disk_entry_header(const ContentHash& key,
                                                                std::span<const std::byte> payload);
 
+/// Whether a file that begins so is an entry, however damaged: its magic number or its key has come through. A start
+/// that is too short for either must be the start of the magic number. Without a key (a staging file) that alone
+/// counts.
+bool bears_disk_entry_header(std::span<const std::byte> start, const std::optional<ContentHash>& key) noexcept;
+
 /// The payload of the entry file `name` of an open directory. nullopt unless it is a regular file that no other user
 /// can write, of exactly the right length, whose checksum and key agree. `mark_used` stamps it with the present time;
 /// failure to do so is ignored.

@@ -15,24 +15,20 @@
 
 #include "core/directory.hpp"
 #include "core/disk_entry.hpp"
+#include "core/disk_failure.hpp"
 #include "core/environment.hpp"
+#include "core/store_inventory.hpp"
+#include "core/usage_file.hpp"
 
 namespace kiln {
 namespace {
 
-constexpr const char* kLocks = "locks";
-constexpr const char* kStaging = "staging";
-constexpr const char* kUsage = "usage";
 constexpr const char* kMemoryOnly = "; what is built now is kept in memory only";
-
-/// What the disk refused, on its way from the system call to problem(). Never leaves this file.
-struct DiskFailure {
-  std::string what;
-  int code;  ///< errno; 0 when `what` says it all
-};
 
 FileDescriptor make_directory_or_fail(const FileDescriptor& parent, const std::string& name) {
   FileDescriptor directory = make_directory(parent, name);
+  if (!directory && errno == ENOTDIR)
+    throw DiskFailure{"what lies there as '" + name + "' is no directory, so not Kiln's; move it away", 0};
   if (!directory) throw DiskFailure{"cannot open its subdirectory '" + name + "'", errno};
   return directory;
 }
@@ -42,7 +38,7 @@ FileDescriptor make_directory_or_fail(const FileDescriptor& parent, const std::s
 /// was used again.
 class StagingFile {
  public:
-  explicit StagingFile(const FileDescriptor& root) : directory_(make_directory_or_fail(root, kStaging)) {
+  explicit StagingFile(const FileDescriptor& root) : directory_(make_directory_or_fail(root, kStoreStaging)) {
     static std::atomic<std::uint64_t> counter{0};
     while (true) {
       name_ = std::to_string(::getpid()) + "-" + std::to_string(counter.fetch_add(1, std::memory_order_relaxed));
@@ -86,13 +82,8 @@ class StagingFile {
   }
 
   void rename_to(const FileDescriptor& directory, const std::string& name) {
-    if (::renameat(directory_.get(), name_.c_str(), directory.get(), name.c_str()) != 0) {
-      const int code = errno;
-      // Something that is no file lies in the entry's place.
-      if ((code != EISDIR && code != EEXIST && code != ENOTEMPTY) || !remove_tree(directory, name) ||
-          ::renameat(directory_.get(), name_.c_str(), directory.get(), name.c_str()) != 0)
-        throw DiskFailure{"cannot publish an entry", code};
-    }
+    if (::renameat(directory_.get(), name_.c_str(), directory.get(), name.c_str()) != 0)
+      throw DiskFailure{"cannot publish an entry", errno};
     published_ = true;
     // Not checked: the entry is there, and were it lost in a crash the checksum or its absence would tell.
     ::fsync(directory.get());
@@ -105,88 +96,41 @@ class StagingFile {
   bool published_ = false;
 };
 
-/// The store's size as all its writers together count it, in a file: a process that writes one entry must not walk the
-/// whole store for it. The count may err upwards only (it is raised before an entry appears, and entries that others
-/// delete stay counted), and a walk mends it when it reaches the capacity.
-class UsageFile {
- public:
-  explicit UsageFile(const FileDescriptor& root) : file_(open(root)) {
-    // Something that is no file lies in its place.
-    if (!file_ && (errno == EISDIR || errno == ELOOP) && remove_tree(root, kUsage)) file_ = open(root);
-    if (!file_) throw DiskFailure{"cannot open its file 'usage'", errno};
-    // Without locks (LockResult::unsupported) concurrent writers may lose each other's counts; the bound is then
-    // approximate.
-    lock(file_);
-  }
-  UsageFile(const UsageFile&) = delete;
-  UsageFile& operator=(const UsageFile&) = delete;
-  ~UsageFile() { unlock(file_); }
-
-  /// nullopt when never written or damaged.
-  std::optional<std::int64_t> read() const noexcept {
-    std::array<std::int64_t, 2> values{};
-    if (::pread(file_.get(), values.data(), sizeof values, 0) != static_cast<ssize_t>(sizeof values) ||
-        values[1] != ~values[0] || values[0] < 0)
-      return std::nullopt;
-    return values[0];
-  }
-  void write(std::int64_t bytes) {
-    const std::array<std::int64_t, 2> values{bytes, ~bytes};
-    if (::pwrite(file_.get(), values.data(), sizeof values, 0) != static_cast<ssize_t>(sizeof values))
-      throw DiskFailure{"cannot write its file 'usage'", errno};
-  }
-
- private:
-  static FileDescriptor open(const FileDescriptor& root) noexcept {
-    return FileDescriptor(::openat(root.get(), kUsage, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-  }
-  FileDescriptor file_;
-};
-
-/// Staging and lock files that nobody holds: their owners died.
+/// Staging and lock files of Kiln's that nobody holds: their owners died.
 void remove_abandoned(const FileDescriptor& root) {
-  for (const char* directory_name : {kStaging, kLocks}) {
-    const FileDescriptor directory = open_directory(root, directory_name);
-    if (!directory) continue;
-    for_each_name(directory, [&](const std::string& name) {
-      struct stat status{};
-      if (::fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
-      // Taking the lock and letting it go removes the file. Nothing of ours is anything but a file.
-      if (S_ISREG(status.st_mode))
-        LockFile::try_acquire_existing(directory, name);
-      else
-        remove_tree(directory, name);
-    });
+  for (const StoreItem& item : store_items(root)) {
+    if (item.kind != StoreItem::Kind::staging && item.kind != StoreItem::Kind::lock) continue;
+    // Taking the lock and letting it go removes the file.
+    if (const FileDescriptor folder = open_directory(root, item.folder); folder && is_written_by_kiln(root, item))
+      LockFile::try_acquire_existing(folder, item.name);
   }
+}
+
+/// Nothing, or what Kiln itself may replace, lies in an entry's place.
+void expect_place_of_kiln(const FileDescriptor& root, const DiskEntryName& name, const FileDescriptor& shard) {
+  StoreItem item{StoreItem::Kind::entry, name.shard, name.file, {}};
+  if (::fstatat(shard.get(), name.file.c_str(), &item.status, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (!S_ISREG(item.status.st_mode) || !is_written_by_kiln(root, item))
+    throw DiskFailure{"what lies in an entry's place, '" + item.path() + "', is not Kiln's; move it away", 0};
 }
 
 }  // namespace
 
 struct DiskStore::Listed {
+  StoreItem item;
   ContentHash key;
-  DiskEntryName name;
   std::int64_t size_bytes;
   std::int64_t last_used_unix_ns;
-  bool is_file;
 
-  /// Everything in the store that is named as an entry, least recently used first.
+  /// Every file in the store that is named as an entry, least recently used first.
   static std::vector<Listed> all(const FileDescriptor& root) {
     std::vector<Listed> entries;
-    for_each_name(root, [&](const std::string& shard_name) {
-      if (!is_shard_name(shard_name)) return;
-      const FileDescriptor shard = open_directory(root, shard_name);
-      if (!shard) return;
-      for_each_name(shard, [&](const std::string& name) {
-        const std::optional<ContentHash> key = parse_disk_entry_name(shard_name, name);
-        struct stat status{};
-        if (!key || ::fstatat(shard.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
-        entries.push_back({*key,
-                           {shard_name, name},
-                           status.st_size,
-                           status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec,
-                           S_ISREG(status.st_mode)});
-      });
-    });
+    for (StoreItem& item : store_items(root)) {
+      if (item.kind != StoreItem::Kind::entry) continue;
+      const struct stat& status = item.status;
+      entries.push_back(
+          {item, key_of(item), status.st_size, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec});
+    }
     std::ranges::sort(entries, {}, [](const Listed& entry) { return std::pair(entry.last_used_unix_ns, entry.key); });
     return entries;
   }
@@ -198,13 +142,14 @@ struct DiskStore::Listed {
   }
 
   bool is_intact(const FileDescriptor& root) const {
-    const FileDescriptor shard = open_directory(root, name.shard);
-    return shard && read_disk_entry(shard, name.file, key, /*mark_used=*/false).has_value();
+    const FileDescriptor shard = open_directory(root, item.folder);
+    return shard && read_disk_entry(shard, item.name, key, /*mark_used=*/false).has_value();
   }
 
+  /// False too for a file that is not Kiln's.
   bool remove(const FileDescriptor& root) const {
-    const FileDescriptor shard = open_directory(root, name.shard);
-    return shard && remove_tree(shard, name.file);
+    const FileDescriptor shard = open_directory(root, item.folder);
+    return shard && is_written_by_kiln(root, item) && ::unlinkat(shard.get(), item.name.c_str(), 0) == 0;
   }
 };
 
@@ -212,6 +157,8 @@ DiskStore::DiskStore(std::filesystem::path root, std::int64_t capacity_bytes)
     : root_(std::move(root)), capacity_bytes_(std::max<std::int64_t>(capacity_bytes, 0)) {
   std::error_code error;
   if (auto absolute = std::filesystem::absolute(root_, error); !error && !root_.empty()) root_ = std::move(absolute);
+  // Of "store/" the system would follow a link at the end.
+  if (!root_.has_filename()) root_ = root_.parent_path();
   const std::lock_guard guard(mutex_);
   open_root();
 }
@@ -238,8 +185,13 @@ void DiskStore::open_root() {
                std::string("there is no cache directory, since HOME is not set; set KILN_CACHE_DIR") + kMemoryOnly);
 
   const int make_code = make_directories(root_);
-  FileDescriptor root(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  FileDescriptor root(::open(root_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status{};
+  if (std::error_code ignored; !root && std::filesystem::is_symlink(root_, ignored))
+    return set(State::refused, directory_text +
+                                   " is refused: it is a symbolic link, and Kiln removes files only where it made the "
+                                   "folder; replace the link by a directory, or link the folder above it" +
+                                   kMemoryOnly);
   if (!root || ::fstat(root.get(), &status) != 0) {
     const int code = errno == ENOENT && make_code != 0 ? make_code : errno;
     return set(State::unavailable, directory_text + " cannot be used: " + std::system_category().message(code) +
@@ -257,11 +209,24 @@ void DiskStore::open_root() {
                    "set KILN_CACHE_DIR to another directory") +
             kMemoryOnly);
   }
-  if (::faccessat(root.get(), ".", W_OK | X_OK, AT_EACCESS) != 0)
+  if (::faccessat(root.get(), ".", W_OK | X_OK, AT_EACCESS) != 0) {
+    // Nothing is removed there, so it may be anybody's: entries prove themselves.
     set(State::read_only,
         directory_text + " is read-only (" + std::system_category().message(errno) + ")" + kMemoryOnly);
-  else
+  } else if (const std::vector<std::string> strangers =
+                 has_store_marker(root) ? std::vector<std::string>() : find_strangers(root);
+             !strangers.empty()) {
+    return set(State::refused,
+               directory_text + " is refused: it lacks Kiln's marker (the file '" + kStoreMarker + "') and holds '" +
+                   strangers.front() + "', which is not Kiln's" +
+                   (strangers.size() > 1 ? ", and " + std::to_string(strangers.size() - 1) + " more" : "") +
+                   "; set KILN_CACHE_DIR to another directory, or move them away" + kMemoryOnly);
+  } else {
+    // A folder from before there were markers is adopted. A disk that refuses the marker will refuse the entries too,
+    // and those say so.
+    write_store_marker(root);
     set(State::usable, "");
+  }
   directory_ = std::make_shared<const FileDescriptor>(std::move(root));
 }
 
@@ -269,6 +234,11 @@ DiskStore::Directory DiskStore::directory() {
   const std::lock_guard guard(mutex_);
   if (struct stat status{}; directory_ && (::fstat(directory_->get(), &status) != 0 || status.st_nlink == 0))
     open_root();
+  return directory_;
+}
+
+DiskStore::Directory DiskStore::last_directory() const {
+  const std::lock_guard guard(mutex_);
   return directory_;
 }
 
@@ -319,10 +289,12 @@ void DiskStore::publish(const FileDescriptor& root, const ContentHash& key, std:
                           std::to_string(std::min(capacity_bytes_, kMaxDiskEntryPayloadBytes)) + " bytes)",
                       0};
   const DiskEntryName name = disk_entry_name(key);
+  const FileDescriptor shard = make_directory_or_fail(root, name.shard);
+  expect_place_of_kiln(root, name, shard);
   StagingFile staging(root);
   staging.write(disk_entry_header(key, payload), payload);
   make_room(root, entry_bytes);
-  staging.rename_to(make_directory_or_fail(root, name.shard), name.file);
+  staging.rename_to(shard, name.file);
 }
 
 void DiskStore::make_room(const FileDescriptor& root, std::int64_t entry_bytes) const {
@@ -349,7 +321,7 @@ std::vector<std::byte> DiskStore::read_or_build(const ContentHash& key,
   if (auto payload = read(key)) return *std::move(payload);
 
   const Directory root = writable_directory();
-  const FileDescriptor locks = root ? make_directory(*root, kLocks) : FileDescriptor();
+  const FileDescriptor locks = root ? make_directory(*root, kStoreLocks) : FileDescriptor();
   const std::optional<LockFile> lock_of_key = locks ? LockFile::acquire(locks, key.hex() + ".lock") : std::nullopt;
   if (root && !lock_of_key)
     note_failure("cannot lock an entry, so that several processes may build the same one", errno);
@@ -362,17 +334,19 @@ std::vector<std::byte> DiskStore::read_or_build(const ContentHash& key,
 }
 
 std::vector<DiskStore::Entry> DiskStore::list(bool verify) const {
-  const Directory root = [this] {
-    const std::lock_guard guard(mutex_);
-    return directory_;
-  }();
+  const Directory root = last_directory();
   std::vector<Entry> entries;
   if (!root) return entries;
   for (const Listed& listed : Listed::all(*root))
-    entries.push_back({listed.key, listed.size_bytes, listed.last_used_unix_ns / 1'000'000'000,
-                       verify ? listed.is_intact(*root) : listed.is_file});
+    entries.push_back(
+        {listed.key, listed.size_bytes, listed.last_used_unix_ns / 1'000'000'000, !verify || listed.is_intact(*root)});
   std::ranges::reverse(entries);
   return entries;
+}
+
+std::vector<std::string> DiskStore::strangers() const {
+  const Directory root = last_directory();
+  return root ? find_strangers(*root) : std::vector<std::string>();
 }
 
 DiskStore::Pruned DiskStore::remove_selected(const Select& select) {

@@ -19,12 +19,14 @@ namespace kiln {
 
 /// A directory of checksummed, immutable entries named by a ContentHash, shared by many processes.
 ///
-/// Layout: `<root>/<2 hex>/<30 hex>.entry`, `<root>/locks/`, `<root>/staging/`, `<root>/usage`. An entry is a fixed
-/// header (magic, format version, payload size, key, checksum of everything else) and the payload. Publishing: staging
-/// file, fsync, rename, fsync of the directory. A missing, short, long or damaged entry is a miss. The directory is
-/// created 0700; one that is owned by another user (root excepted), or writable for other users, is refused
-/// (State::refused) since whoever writes it decides what code runs here. Safe from many threads. Removing the directory
-/// under a running process is survived: it is made anew.
+/// Layout: `<root>/<2 hex>/<30 hex>.entry`, `<root>/locks/`, `<root>/staging/`, `<root>/usage`, `<root>/kiln-store`. An
+/// entry is a fixed header (magic, format version, payload size, key, checksum of everything else) and the payload.
+/// Publishing: staging file, fsync, rename, fsync of the directory. A missing, short, long or damaged entry is a miss.
+/// The directory is created 0700; one that is owned by another user (root excepted), or writable for other users, is
+/// refused (State::refused) since whoever writes it decides what code runs here. Refused too is one that is a symbolic
+/// link, and one that lacks the marker `kiln-store` and holds anything that Kiln would not have made. In a directory of
+/// its own a store removes and replaces only what Kiln wrote (core/store_inventory.hpp); strangers() are left alone.
+/// Safe from many threads. Removing the directory under a running process is survived: it is made anew.
 class DiskStore {
  public:
   enum class State { usable, read_only, refused, unavailable };
@@ -54,10 +56,12 @@ class DiskStore {
     ContentHash key;
     std::int64_t size_bytes;  ///< of the file, header included
     std::int64_t last_used_unix_s;
-    bool intact;  ///< as verified by this call; without `verify` only that it is a regular file
+    bool intact;  ///< as verified by this call; true without `verify`
   };
-  /// All entries, newest first, each verified when `verify`.
+  /// All files that are named as entries, newest first, each verified when `verify`.
   std::vector<Entry> list(bool verify) const;
+  /// What lies in the directory and is not Kiln's, which nothing here removes or replaces: paths below root().
+  std::vector<std::string> strangers() const;
   /// Entries removed, and their bytes.
   struct Pruned {
     std::int64_t entries = 0;
@@ -65,6 +69,7 @@ class DiskStore {
   };
   /// Removes least recently used entries until at most `capacity_bytes` remain, and staging files of dead writers.
   Pruned prune(std::int64_t capacity_bytes);
+  /// Those that bear Kiln's header.
   Pruned remove_damaged();
   Pruned clear();
 
@@ -75,6 +80,8 @@ class DiskStore {
 
   void open_root();
   Directory directory();
+  /// As it was last seen: what only looks makes nothing anew.
+  Directory last_directory() const;
   Directory writable_directory();
   void note_failure(const std::string& what, int code);
   void publish(const FileDescriptor& root, const ContentHash& key, std::span<const std::byte> payload);

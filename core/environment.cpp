@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 
@@ -20,6 +21,10 @@ constexpr std::array kVariables = {
     EnvironmentVariable{"KILN_SOURCE_DIR", "the sources embedded in the library",
                         "source tree to read kernels and tl headers from, for editing them live"},
     EnvironmentVariable{"KILN_DEBUG", "0", "1: kernels are compiled with their device_asserts active"},
+    EnvironmentVariable{"KILN_COMPILE_TIMEOUT", "600", "seconds that compiling one kernel may take"},
+    EnvironmentVariable{"KILN_COMPILE_MEMORY", "4G",
+                        "bytes that Clang's own memory may take while it compiles one kernel for the CPU (suffixes K, "
+                        "M, G, T)"},
     EnvironmentVariable{"KILN_NUM_THREADS", "all usable cores", "threads that run the programs of a CPU kernel"},
     EnvironmentVariable{"KILN_NVRTC_PATH", "libnvrtc as the dynamic linker and CUDA's usual folders offer it",
                         "path of the libnvrtc to compile CUDA kernels with"},
@@ -89,6 +94,16 @@ std::optional<std::int64_t> environment_int(std::string_view name) {
   const auto [stop, error] = std::from_chars(value->data(), value->data() + value->size(), number);
   if (error != std::errc() || stop != value->data() + value->size()) refuse(name, *value, "an integer");
   return number;
+}
+
+std::optional<double> environment_seconds(std::string_view name) {
+  const std::optional<std::string> value = environment(name);
+  if (!value) return std::nullopt;
+  double seconds = 0;
+  const auto [stop, error] = std::from_chars(value->data(), value->data() + value->size(), seconds);
+  if (error != std::errc() || stop != value->data() + value->size() || !(seconds > 0) || !std::isfinite(seconds))
+    refuse(name, *value, "a number of seconds above 0, such as 2 or 0.5");
+  return seconds;
 }
 
 std::optional<bool> environment_bool(std::string_view name) {

@@ -21,6 +21,8 @@ std::optional<std::string> environment(std::string_view name);
 /// As above, parsed ("512", "2G", "64M" for sizes in bytes). UsageError(value) naming the variable for malformed text.
 std::optional<std::int64_t> environment_bytes(std::string_view name);
 std::optional<std::int64_t> environment_int(std::string_view name);
+/// A finite number of seconds above 0.
+std::optional<double> environment_seconds(std::string_view name);
 std::optional<bool> environment_bool(std::string_view name);
 
 }  // namespace kiln

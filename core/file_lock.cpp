@@ -5,10 +5,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "core/interruption.hpp"
 
 namespace kiln {
 namespace {
+
+/// As lock(), for as long as another process may build what the lock is of: whoever waits may be interrupted, which
+/// flock() itself allows no one to be who is not the very thread that a signal goes to.
+LockResult lock_interruptibly(const FileDescriptor& file) {
+  std::chrono::milliseconds pause{1};
+  while (true) {
+    const LockResult result = try_lock(file);
+    if (result != LockResult::busy) return result;
+    check_interrupt();
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kInterruptInterval);
+  }
+}
 
 LockResult flock_result(int file, int operation) noexcept {
   while (::flock(file, operation) != 0) {
@@ -50,7 +68,12 @@ std::optional<LockFile> LockFile::acquire(const FileDescriptor& directory, const
       if (errno == EINTR) continue;
       return std::nullopt;
     }
-    if (lock(file) != LockResult::locked) {
+    struct stat status{};
+    if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size != 0) {
+      errno = EEXIST;
+      return std::nullopt;
+    }
+    if (lock_interruptibly(file) != LockResult::locked) {
       ::unlinkat(directory.get(), name.c_str(), 0);
       errno = ENOLCK;
       return std::nullopt;

@@ -45,7 +45,8 @@ void unlock(const FileDescriptor& file) noexcept;
 class LockFile {
  public:
   /// Creates `name` in the open directory and waits until it is ours. nullopt with errno set when the file system
-  /// refuses. `directory` must outlive the lock.
+  /// refuses, and (EEXIST) when what is there is no empty file: it is not a lock, and would be removed with it.
+  /// `directory` must outlive the lock. The wait may be interrupted (core/interruption.hpp).
   static std::optional<LockFile> acquire(const FileDescriptor& directory, const std::string& name);
   /// As above without waiting: nullopt also when someone holds it, or when there is no such file. Clears up after dead
   /// holders.

@@ -40,6 +40,19 @@ bool is_special(const std::filesystem::path& target) {
   return std::filesystem::exists(target, ignored) && !std::filesystem::is_regular_file(target, ignored);
 }
 
+std::string path_of(int file) {
+  return fmt::format("/proc/self/fd/{}", file);
+}
+
+/// A file of `folder` without a name, which goes with the process however that ends. -1 where the file system has no
+/// such files, and where it could not be named later.
+int open_nameless(const std::filesystem::path& folder) {
+  const int file = ::open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  if (file < 0 || ::access(path_of(file).c_str(), F_OK) == 0) return file;
+  ::close(file);
+  return -1;
+}
+
 }  // namespace
 
 void check_output_path(const std::string& path) {
@@ -64,14 +77,18 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)), target_(resol
     static std::atomic<std::uint64_t> made{0};
     staging_ = target_.parent_path() /
                fmt::format(".{}.{}.{}.partial", target_.filename().string(), ::getpid(), made.fetch_add(1));
-    file_ = ::open(staging_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    file_ = open_nameless(target_.parent_path());
+    if (file_ < 0) {
+      file_ = ::open(staging_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+      is_named_ = file_ >= 0;
+    }
   }
   if (file_ < 0) fail(errno);
 }
 
 OutputFile::~OutputFile() {
   if (file_ >= 0) ::close(file_);
-  if (!staging_.empty()) ::unlink(staging_.c_str());
+  if (is_named_) ::unlink(staging_.c_str());
 }
 
 void OutputFile::write(const void* bytes, std::size_t size_bytes) {
@@ -85,11 +102,17 @@ void OutputFile::write(const void* bytes, std::size_t size_bytes) {
 }
 
 void OutputFile::commit() {
+  if (!staging_.empty() && !is_named_) {
+    ::unlink(staging_.c_str());  // of a process that was killed between the two steps and had this one's number
+    if (::linkat(AT_FDCWD, path_of(file_).c_str(), AT_FDCWD, staging_.c_str(), AT_SYMLINK_FOLLOW) != 0) fail(errno);
+    is_named_ = true;
+  }
   // Network file systems tell of a full disk as late as here.
   if (::close(std::exchange(file_, -1)) != 0) fail(errno);
   if (staging_.empty()) return;
   if (::rename(staging_.c_str(), target_.c_str()) != 0) fail(errno);
   staging_.clear();
+  is_named_ = false;
 }
 
 void OutputFile::fail(int error) const {

@@ -10,8 +10,9 @@ namespace kiln {
 /// or not writable.
 void check_output_path(const std::string& path);
 
-/// A file that takes its place as a whole at `commit`; before that, and when writing fails, whatever was there stays as
-/// it was. Of several at a time for one path the last to commit stays. A symbolic link is followed, also to a file that
+/// A file that takes its place as a whole at `commit`; before that, when writing fails and when the process is killed,
+/// whatever was there stays as it was, and nothing else is left where the file system knows files without a name. Of
+/// several at a time for one path the last to commit stays. A symbolic link is followed, also to a file that
 /// is not there yet; /dev/stdout and named pipes are written as they are.
 class OutputFile {
  public:
@@ -31,7 +32,8 @@ class OutputFile {
 
   std::string path_;  ///< as given, for messages
   std::filesystem::path target_;
-  std::filesystem::path staging_;  ///< empty: written in place, or done
+  std::filesystem::path staging_;  ///< the name before `commit`; empty: written in place, or done
+  bool is_named_ = false;          ///< `staging_` is there to be removed
   int file_ = -1;
 };
 

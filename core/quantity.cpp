@@ -38,7 +38,11 @@ std::string format_bytes(std::int64_t bytes) {
 }
 
 std::string format_count(std::int64_t count, std::string_view noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  if (count == 1) return fmt::format("1 {}", noun);
+  const bool ends_in_y = noun.size() > 1 && noun.back() == 'y' &&
+                         std::string_view("aeiou").find(noun[noun.size() - 2]) == std::string_view::npos;
+  return ends_in_y ? fmt::format("{} {}ies", count, noun.substr(0, noun.size() - 1))
+                   : fmt::format("{} {}s", count, noun);
 }
 
 std::string format_age_s(std::int64_t age_s) {

@@ -10,7 +10,7 @@ namespace kiln {
 std::string format_duration_us(double duration_us);
 /// "17 B", "1.5 KiB", "3.2 GiB".
 std::string format_bytes(std::int64_t bytes);
-/// "1 artifact", "3 artifacts".
+/// "1 artifact", "3 artifacts", "2 entries".
 std::string format_count(std::int64_t count, std::string_view noun);
 /// "45 s", "12 min", "3 h", "9 days".
 std::string format_age_s(std::int64_t age_s);

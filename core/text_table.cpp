@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "core/terminal_text.hpp"
+
 namespace kiln {
 
-std::string format_table(const std::vector<std::vector<std::string>>& rows, int indent) {
+std::string format_table(std::vector<std::vector<std::string>> rows, int indent) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = terminal_line(cell);
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()), 0);

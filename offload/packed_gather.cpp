@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
-#include "registry/validation.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/validation.hpp"
 #include "runtime/event.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/pinned_pool.hpp"
+#include "runtime/transfer/pinned_pool.hpp"
 
 namespace kiln {
 namespace {

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/memory_overlap.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/memory_overlap.hpp"
+#include "registry/plan/registry.hpp"
 #include "runtime/host_memory.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/pinned_pool.hpp"
+#include "runtime/transfer/pinned_pool.hpp"
 
 namespace kiln {
 namespace {

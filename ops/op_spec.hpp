@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <random>
 #include <span>
@@ -30,12 +31,22 @@ inline bool is_absent(const TensorView& view) noexcept {
   return view.data == nullptr && view.ndim() == 0 && !view.device.is_cuda();
 }
 
+/// What an op's family made of a call, kept beside it (ops/common/call_parser.hpp).
+struct ParsedCall {
+  std::shared_ptr<const void> parser;  ///< whose `value` it is
+  std::shared_ptr<const void> value;
+};
+
 /// One call, seen by a spec: views of the tensors and attributes with defaults filled in. Specs may read shapes,
-/// strides, dtypes and whether `data` is a multiple of 16 bytes (takes_tensor_map), never the data.
+/// strides, dtypes and whether `data` is a multiple of 16 bytes (takes_tensor_map), never the data. It describes one
+/// call for good, and serves one thread at a time.
 struct OpCall {
   std::span<const TensorView> inputs;
   std::span<const TensorView> outputs;
   const Attributes& attributes;
+  /// Multiprocessors of the GPU that the call runs on; 0: not known, as where a kernel is compiled for no device.
+  std::int64_t processors = 0;
+  mutable ParsedCall parsed = {};
 };
 
 /// One kernel of a plan.
@@ -86,6 +97,14 @@ struct Variant {
   bool waits_for_previous = false;
 };
 
+/// What the entries of an input that names memory or amounts of work may be in one call: whole numbers.
+struct SelectionRange {
+  std::int64_t low = 0;
+  std::int64_t high = -1;  ///< the last one; below `low` there is none, as in an empty cache
+  /// Entries name different ones, since what is written twice has no definite value.
+  bool distinct = false;
+};
+
 struct InputSpec {
   std::string name;
   std::string doc;
@@ -99,6 +118,14 @@ struct InputSpec {
   /// May lie in pinned host memory while the rest of the call is on a GPU, which then reads or writes it directly.
   bool pinned = false;
   std::vector<DType> dtypes = {};  ///< where they differ from the spec's
+  /// Where the values choose memory or amounts of work (indices, slots, tables, counts) rather than being numbers that
+  /// the op computes with: what they may be in a call, one range for all entries or one for each column of the last
+  /// dimension. Random inputs are drawn from the whole of it, and an entry outside is work that the op skips.
+  std::function<std::vector<SelectionRange>(const OpCall&)> selects = {};
+  /// Where the values are addresses: what lies at each of them in a call, as a view without data. Random inputs get
+  /// memory of their own for every entry, and who calls the op again copies what is there, as it copies `mutated`
+  /// inputs.
+  std::function<TensorView(const OpCall&)> points_to = {};
 };
 
 struct OutputSpec {
@@ -113,11 +140,20 @@ struct AttributeSpec {
   std::string doc;
   /// Whether the best config depends on it. Where it does not (a seed), calls with other values share what was tuned.
   bool decides_speed = true;
+  bool is_unsigned = false;  ///< an integer may also be one of 2^63 to 2^64 - 1
 };
 
 struct Cost {
   double flops = 0;
   double bytes = 0;  ///< each input element read once (broadcast operands once), each output written once
+};
+
+/// How much of the work that a call's shapes ask for its values leave out: slots that are none, rows behind a count.
+struct SkippedWork {
+  std::int64_t skipped = 0;
+  std::int64_t total = 0;
+  std::string what;  ///< "entries of 'index'"
+  double share() const noexcept { return total == 0 ? 0 : static_cast<double>(skipped) / static_cast<double>(total); }
 };
 
 struct Tolerance {
@@ -135,7 +171,7 @@ struct InputRange {
 struct Example {
   std::vector<TensorMeta> inputs;
   Attributes attributes;
-  std::vector<InputRange> ranges = {};  ///< per input, where they depend on the shapes (indices); else the spec's
+  std::vector<InputRange> ranges = {};  ///< of numbers, per input, where they depend on the shapes; else the spec's
 };
 
 /// How outputs may share memory with inputs.
@@ -171,13 +207,17 @@ struct OpSpec {
   std::function<Example(std::mt19937_64&)> random_example;
   /// Against the reference, by output dtype.
   std::function<Tolerance(DType)> tolerance;
-  std::vector<InputRange> input_ranges;  ///< per input; missing: the default range
-  /// Writes the inputs that random numbers in a range cannot make (indices that must be distinct), over CPU memory,
-  /// after every input was filled with random numbers.
-  std::function<void(const OpCall&, std::mt19937_64&)> fill_inputs;
-  /// Inputs hold addresses, and the op works on what lies there. A copy of such inputs is no call of its own: it names
-  /// the same memory, which the reference, on the CPU, may not be able to reach.
-  bool follows_addresses = false;
+  /// What numbers are drawn from, per input; missing: the default range. What selects says so itself
+  /// (InputSpec::selects).
+  std::vector<InputRange> input_ranges;
+  /// The same for inputs of integers, where those would leave work out: a zero divisor, a negative exponent.
+  std::vector<InputRange> integer_ranges;
+  /// Puts what the op skips or never looks at (negative slots, garbage behind a count) here and there into inputs that
+  /// hold legal entries, in CPU memory, for tests; the call stays legal.
+  std::function<void(const OpCall&, std::mt19937_64&)> spoil_inputs;
+  /// What a call's values leave out; its selecting inputs lie in CPU memory, and the others may not be read. Needed
+  /// where more than one input selects; for a single one the entries outside of its range are counted.
+  std::function<SkippedWork(const OpCall&)> skipped_work;
 };
 
 }  // namespace kiln

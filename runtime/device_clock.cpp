@@ -4,16 +4,9 @@
 
 #include "runtime/stream.hpp"
 
-#if KILN_HAS_CUDA
-#include "runtime/cuda_driver.hpp"
-#endif
-
 namespace kiln {
 
 DeviceClock::DeviceClock(Device device) : reference_(device, /*is_timed=*/true) {
-#if KILN_HAS_CUDA
-  const cuda::RelaxedCapture relaxed;  // this thread may be recording another stream
-#endif
   const OwnedStream stream(device);
   // The first wait of a thread takes longer than the others.
   for (int attempt = 0; attempt < 2; ++attempt) {

@@ -5,14 +5,10 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "runtime/backend.hpp"
 #include "runtime/device_access.hpp"
 #include "runtime/observers.hpp"
 #include "runtime/recording.hpp"
-
-#if KILN_HAS_CUDA
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -31,18 +27,11 @@ std::uint64_t recording_id(Stream stream) {
 Event::Event(Device device, bool is_timed) : device_(device), is_timed_(is_timed) {
   if (!device.is_cuda()) return;
   require_cuda_device(device);
-#if KILN_HAS_CUDA
-  const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
-  handle_ = cuda::create_event(is_timed);
-#endif
+  handle_ = CudaBackend::create_event(device, is_timed);
 }
 
 Event::~Event() {
-#if KILN_HAS_CUDA
-  if (handle_ == nullptr) return;
-  const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
-  cuda::destroy_event(handle_);
-#endif
+  if (handle_ != nullptr) CudaBackend::destroy_event(device_, handle_);
 }
 
 Event::Event(Event&& other) noexcept
@@ -66,32 +55,25 @@ void Event::record(Stream stream) {
     throw_value_error(fmt::format("an event of {} cannot be recorded on a stream of {}", to_string(device_),
                                   to_string(stream.device)));
   capture_id_ = recording_id(stream);
-#if KILN_HAS_CUDA
-  if (handle_ != nullptr) {
-    const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
-    cuda::record_event(handle_, stream.handle);
-    return;
-  }
-#endif
-  recorded_at_ = std::chrono::steady_clock::now();
+  if (handle_ != nullptr)
+    CudaBackend::record_event(handle_, stream);
+  else
+    recorded_at_ = std::chrono::steady_clock::now();
 }
 
-void Event::wait([[maybe_unused]] Stream stream) const {
-#if KILN_HAS_CUDA
+void Event::wait(Stream stream) const {
   if (handle_ == nullptr) return;
   if (!stream.device.is_cuda()) {
-    if (is_capturing(stream))
+    if (Recording::is_on_this_thread(stream.device))
       throw_value_error(
           fmt::format("a graph of the CPU cannot hold a wait for {}: wait before each launch", to_string(device_)));
     synchronize();
     return;
   }
   require_cuda_device(stream.device);
-  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
   if (is_observed()) [[unlikely]]
     refuse_to_cross(stream);
-  cuda::wait_for_event(stream.handle, handle_);
-#endif
+  CudaBackend::wait_for_event(stream, handle_);
 }
 
 /// The driver would refuse too, and spoil the capture. Only a stream of another device would be taken: recordings are
@@ -103,7 +85,7 @@ void Event::refuse_to_cross(Stream stream) const {
     throw_value_error(
         "a stream that is being captured cannot wait for an event that was not recorded in that capture: wait before "
         "the capture, or record the event in its body on a stream that was forked off the captured one");
-  if (stream.handle == nullptr || is_capturing(stream))
+  if (stream.handle == nullptr || CudaBackend::is_capturing(stream))
     throw_value_error(fmt::format(
         "an event that was recorded in a capture was to be waited for by {}, which cannot join that "
         "capture: wait on a stream that is not being captured, of {}",
@@ -125,24 +107,12 @@ void Event::refuse_captured() const {
 
 bool Event::is_done() const {
   refuse_captured();
-#if KILN_HAS_CUDA
-  if (handle_ != nullptr) {
-    const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
-    const cuda::RelaxedCapture relaxed;  // asking is forbidden while some other stream is captured in global mode
-    return cuda::event_is_done(handle_);
-  }
-#endif
-  return true;
+  return handle_ == nullptr || CudaBackend::event_is_done(device_, handle_);
 }
 
 void Event::synchronize() const {
   refuse_captured();
-#if KILN_HAS_CUDA
-  if (handle_ == nullptr) return;
-  const cuda::CurrentContext current(cuda::primary_context(device_.index), device_.index);
-  const cuda::RelaxedCapture relaxed;  // as in is_done
-  cuda::synchronize_event(handle_);
-#endif
+  if (handle_ != nullptr) CudaBackend::synchronize_event(device_, handle_);
 }
 
 double elapsed_us(const Event& start, const Event& stop) {
@@ -153,13 +123,7 @@ double elapsed_us(const Event& start, const Event& stop) {
         fmt::format("the time between two events of {} and {} was asked for; both must be of one device and timed, as "
                     "in Event(device, true)",
                     to_string(start.device_), to_string(stop.device_)));
-#if KILN_HAS_CUDA
-  if (start.handle_ != nullptr) {
-    const cuda::CurrentContext current(cuda::primary_context(start.device_.index), start.device_.index);
-    const cuda::RelaxedCapture relaxed;  // as in is_done
-    return cuda::elapsed_us(start.handle_, stop.handle_);
-  }
-#endif
+  if (start.handle_ != nullptr) return CudaBackend::elapsed_us(start.device_, start.handle_, stop.handle_);
   return std::chrono::duration<double, std::micro>(stop.recorded_at_ - start.recorded_at_).count();
 }
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "runtime/stream.hpp"
+#include "runtime/stream_handle.hpp"
 
 namespace kiln {
 

@@ -8,14 +8,11 @@
 #include <cstddef>
 
 #include "core/errors.hpp"
+#include "runtime/backend.hpp"
 #include "runtime/device_access.hpp"
-
-#if KILN_HAS_CUDA
-#include "runtime/cuda_context.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/event.hpp"
 #include "runtime/memory.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -31,11 +28,10 @@ std::vector<double> time_cpu(const std::function<void()>& body, int samples) {
   return samples_us;
 }
 
-#if KILN_HAS_CUDA
 /// Enqueues every sample before it waits for any: the device then runs ahead of the host by a flush or more, so the
 /// host's launch cost stays out of short intervals.
 std::vector<double> time_cuda(Stream stream, const std::function<void()>& body, int samples, bool flush_l2) {
-  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+  const CurrentDevice current(stream.device);
   Tensor flush;
   const std::int64_t l2_bytes = device_info(stream.device).l2_bytes;
   if (flush_l2 && l2_bytes > 0) flush = empty({2 * l2_bytes}, DType::u8, stream);
@@ -55,7 +51,6 @@ std::vector<double> time_cuda(Stream stream, const std::function<void()>& body, 
   for (std::size_t i = 0; i < starts.size(); ++i) samples_us.push_back(elapsed_us(starts[i], stops[i]));
   return samples_us;
 }
-#endif
 
 /// The value below which a fraction of the sorted samples lies, between neighbours in proportion.
 double percentile(const std::vector<double>& sorted, double fraction) {
@@ -77,10 +72,8 @@ std::vector<double> time_us(Stream stream, const std::function<void()>& body, co
     throw_value_error("a stream that is being captured cannot be timed; time the launches of the graph");
   for (int i = 0; i < options.warmup; ++i) body();
   synchronize(stream);
-#if KILN_HAS_CUDA
-  if (stream.device.is_cuda()) return time_cuda(stream, body, options.samples, options.flush_l2);
-#endif
-  return time_cpu(body, options.samples);
+  return stream.device.is_cuda() ? time_cuda(stream, body, options.samples, options.flush_l2)
+                                 : time_cpu(body, options.samples);
 }
 
 TimingSummary summarize(std::vector<double> samples_us) {

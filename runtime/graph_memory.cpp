@@ -4,11 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "runtime/cpu_memory.hpp"
-#if KILN_HAS_CUDA
-#include "runtime/cuda_memory.hpp"
-#endif
-
+#include "runtime/backend.hpp"
 namespace kiln {
 namespace {
 
@@ -17,11 +13,8 @@ constexpr std::int64_t kBlockBytes = 512;
 /// Small blocks of a GPU share an allocation, which costs a trip to the driver.
 constexpr std::int64_t kSharedSegmentBytes = std::int64_t{2} << 20;
 
-std::shared_ptr<void> allocate_segment(std::int64_t size_bytes, [[maybe_unused]] Device device) {
-#if KILN_HAS_CUDA
-  if (device.is_cuda()) return cuda::allocate_outside_streams(size_bytes, device);
-#endif
-  return allocate_cpu(size_bytes);
+std::shared_ptr<void> allocate_segment(std::int64_t size_bytes, Device device) {
+  return with_backend(device.type, [&](auto backend) { return backend.allocate_outside_streams(size_bytes, device); });
 }
 
 bool holds(const void* begin, std::int64_t size_bytes, const void* byte) {

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "runtime/stream.hpp"
+#include "runtime/stream_handle.hpp"
 
 namespace kiln {
 

@@ -5,15 +5,10 @@
 #include <algorithm>
 
 #include "core/errors.hpp"
+#include "runtime/backend.hpp"
 #include "runtime/device_access.hpp"
 
-#if KILN_HAS_CUDA
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
-#endif
-
 namespace kiln {
-#if KILN_HAS_CUDA
 namespace {
 
 [[noreturn]] void refuse_pageable(const TensorView& host, Device device) {
@@ -25,7 +20,6 @@ namespace {
 }
 
 }  // namespace
-#endif
 
 void* device_pointer(const TensorView& host, Device device) {
   if (host.device == device) return host.data;
@@ -34,25 +28,21 @@ void* device_pointer(const TensorView& host, Device device) {
         fmt::format("{} was asked for the address of {}; only CPU memory can be reached from another device",
                     to_string(device), describe(host)));
   require_cuda_device(device);
-#if KILN_HAS_CUDA
   const ByteRange range = byte_range(host);
   if (range.begin == range.end) return host.data;
-  const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
+  const CurrentDevice current(device);
   std::byte* first = nullptr;
   // Once for each registration that the tensor spans, which is one as a rule; the device must find them side by side
   // too.
   for (std::int64_t offset_bytes = 0, size_bytes = 0; offset_bytes < range.end - range.begin;
        offset_bytes += size_bytes) {
-    const cuda::LockedRange locked = cuda::find_locked_range(range.begin + offset_bytes);
+    const CudaBackend::LockedRange locked = CudaBackend::find_locked_range(range.begin + offset_bytes);
     if (offset_bytes == 0) first = locked.device_address;
     if (locked.device_address == nullptr || locked.device_address - first != offset_bytes)
       refuse_pageable(host, device);
     size_bytes = std::min(locked.size_bytes, range.end - range.begin - offset_bytes);
   }
   return first + (static_cast<const std::byte*>(host.data) - range.begin);
-#else
-  throw InternalError("a build without the NVIDIA target got as far as an address of a CUDA device");
-#endif
 }
 
 std::shared_ptr<void> register_host_memory(void* data, std::int64_t size_bytes, Device device) {
@@ -62,22 +52,13 @@ std::shared_ptr<void> register_host_memory(void* data, std::int64_t size_bytes, 
   if (!device.is_cuda())
     throw_value_error("memory is page-locked for a GPU; give a CUDA device, the CPU needs no such thing");
   require_cuda_device(device);
-#if KILN_HAS_CUDA
-  const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
-  const cuda::RelaxedCapture relaxed;
-  if (!cuda::register_host(data, static_cast<std::size_t>(size_bytes)))
+  if (!CudaBackend::lock_host_memory(data, static_cast<std::size_t>(size_bytes), device))
     throw_value_error(
         fmt::format("{} bytes at {} cannot be page-locked: some of their pages are already, by an earlier "
                     "registration or by whoever allocated them; what is page-locked can be used as it is",
                     size_bytes, data));
-  return std::shared_ptr<void>(data, [device](void* memory) noexcept {
-    const cuda::CurrentContext owner(cuda::primary_context(device.index), device.index);
-    const cuda::RelaxedCapture relaxed_again;
-    cuda::unregister_host(memory);
-  });
-#else
-  throw InternalError("a build without the NVIDIA target got as far as page-locking memory");
-#endif
+  return std::shared_ptr<void>(data,
+                               [device](void* memory) noexcept { CudaBackend::unlock_host_memory(memory, device); });
 }
 
 }  // namespace kiln

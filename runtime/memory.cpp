@@ -11,19 +11,13 @@
 #include <vector>
 
 #include "core/errors.hpp"
+#include "runtime/backend.hpp"
 #include "runtime/capture_turn.hpp"
-#include "runtime/cpu_memory.hpp"
 #include "runtime/device_access.hpp"
 #include "runtime/host_memory.hpp"
 #include "runtime/observers.hpp"
 #include "runtime/recorded_transfer.hpp"
 #include "runtime/recording.hpp"
-
-#if KILN_HAS_CUDA
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
-#include "runtime/cuda_memory.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -50,7 +44,7 @@ void require_dense(const TensorView& view, const char* role) {
 
 /// Copies bytes between any two devices; `stream` belongs to one of them when either is CUDA.
 void copy_bytes(void* destination, Device destination_device, const void* source, Device source_device,
-                std::size_t bytes, [[maybe_unused]] Stream stream) {
+                std::size_t bytes, Stream stream) {
   if (bytes == 0) return;
   if (!destination_device.is_cuda() && !source_device.is_cuda()) {
     std::memmove(destination, source, bytes);
@@ -62,18 +56,7 @@ void copy_bytes(void* destination, Device destination_device, const void* source
     throw_value_error(
         fmt::format("a copy from {} to {} was given a stream of {}; give one of the CUDA device that takes part",
                     to_string(source_device), to_string(destination_device), to_string(stream.device)));
-#if KILN_HAS_CUDA
-  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
-  if (!source_device.is_cuda())
-    cuda::copy_host_to_device(destination, source, bytes, stream.handle);
-  else if (!destination_device.is_cuda())
-    cuda::copy_device_to_host(destination, source, bytes, stream.handle);
-  else if (source_device == destination_device)
-    cuda::copy_on_device(destination, source, bytes, stream.handle);
-  else
-    cuda::copy_between_devices(destination, cuda::primary_context(destination_device.index), source,
-                               cuda::primary_context(source_device.index), bytes, stream.handle);
-#endif
+  CudaBackend::copy(destination, destination_device, source, source_device, bytes, stream);
 }
 
 /// Work on the CPU runs at once, so a GPU's graph would not hold it.
@@ -136,14 +119,6 @@ void gather(const TensorView& source, std::byte* destination) {
   }
 }
 
-/// Waits for everything that may still write `device`'s memory, on any stream. DeviceWaitTurn is the caller's.
-void wait_for([[maybe_unused]] Device device) {
-#if KILN_HAS_CUDA
-  const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
-  cuda::synchronize_context();
-#endif
-}
-
 /// A dense CPU copy of a view with any strides: the bytes that it spans come over as they lie, and are put in order
 /// here.
 Tensor gather_to_cpu(const TensorView& source) {
@@ -179,13 +154,7 @@ Tensor empty(const Dims& shape, DType dtype, Stream stream) {
   if (wanted_bytes > 0 && recording != nullptr) [[unlikely]] {
     owner = recording->memory().allocate(wanted_bytes, stream);
   } else if (wanted_bytes > 0) {
-#if KILN_HAS_CUDA
-    // In whole words: an atomic operation on the last of an odd number of bytes is one on the word that holds it.
-    owner =
-        stream.device.is_cuda() ? cuda::allocate((wanted_bytes + 15) / 16 * 16, stream) : allocate_cpu(wanted_bytes);
-#else
-    owner = allocate_cpu(wanted_bytes);
-#endif
+    owner = with_backend(stream.device.type, [&](auto backend) { return backend.allocate(wanted_bytes, stream); });
   }
   return Tensor(dense_view(owner.get(), dtype, shape, stream.device), owner);
 }
@@ -217,7 +186,7 @@ Tensor to_device(const TensorView& source, Device device) {
   if (source.device.is_cuda()) {
     require_cuda_device(source.device);
     turn.emplace(source.device);
-    wait_for(source.device);
+    CudaBackend::synchronize_device(source.device);  // whatever stream may still write the memory
   }
   if (!source.is_contiguous()) {
     const Tensor dense = gather_to_cpu(source);
@@ -230,7 +199,7 @@ Tensor to_device(const TensorView& source, Device device) {
   return result;
 }
 
-void memset_bytes(const TensorView& destination, std::uint8_t value, [[maybe_unused]] Stream stream) {
+void memset_bytes(const TensorView& destination, std::uint8_t value, Stream stream) {
   require_dense(destination, "destination");
   std::shared_ptr<Recording> recording;
   if (is_observed()) [[unlikely]]
@@ -250,10 +219,7 @@ void memset_bytes(const TensorView& destination, std::uint8_t value, [[maybe_unu
         fmt::format("a fill on {} was given a stream of {}", to_string(destination.device), to_string(stream.device)));
   std::unique_lock<std::mutex> turn;
   if (recording != nullptr) turn = recording->lock_calls();
-#if KILN_HAS_CUDA
-  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
-  if (bytes > 0) cuda::fill_bytes(destination.data, value, bytes, stream.handle);
-#endif
+  if (bytes > 0) CudaBackend::fill(destination.data, value, bytes, stream);
   if (recording != nullptr) recording->add(recorded_fill(destination, value));
 }
 

@@ -1,21 +1,30 @@
 #include "runtime/memory_location.hpp"
 
-#include "runtime/device_info.hpp"
+#include <algorithm>
+#include <cstddef>
 
-#if KILN_HAS_CUDA
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
-#endif
+#include "runtime/backend.hpp"
+#include "runtime/device_info.hpp"
 
 namespace kiln {
 
-std::optional<Device> gpu_of_memory([[maybe_unused]] const void* address) {
+std::optional<Device> gpu_of_memory(const void* address) {
   if (device_count(DeviceType::cuda) == 0) return std::nullopt;
-#if KILN_HAS_CUDA
-  const cuda::CurrentContext current(cuda::primary_context(0), 0);  // the driver answers for all devices
-  if (const int ordinal = cuda::device_of_memory(address); ordinal >= 0) return Device::cuda(ordinal);
-#endif
-  return std::nullopt;
+  const CurrentDevice current(Device::cuda(0));  // the driver answers for all devices
+  const int ordinal = CudaBackend::device_of_memory(address);
+  return ordinal >= 0 ? std::optional(Device::cuda(ordinal)) : std::nullopt;
+}
+
+std::int64_t gpu_bytes_at(const void* address, std::int64_t wanted_bytes, Device gpu) {
+  if (device_count(DeviceType::cuda) == 0) return 0;
+  const CurrentDevice current(gpu);
+  std::int64_t found_bytes = 0;
+  while (found_bytes < wanted_bytes) {
+    const void* const next = static_cast<const std::byte*>(address) + found_bytes;
+    if (CudaBackend::device_of_memory(next) != gpu.index) break;
+    found_bytes += std::max<std::int64_t>(CudaBackend::bytes_left_in_allocation(next), 1);
+  }
+  return std::min(found_bytes, wanted_bytes);
 }
 
 }  // namespace kiln

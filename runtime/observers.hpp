@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "runtime/stream.hpp"
+#include "runtime/stream_handle.hpp"
 
 namespace kiln {
 
@@ -26,8 +26,8 @@ class ObserverCount {
   ObserverCount& operator=(const ObserverCount&) = delete;
 };
 
-/// What a profiler does around each launch of a graph, whose ops it does not see: it calls `launch` once. Null while
-/// there is none; asked only where is_observed(). `is_recorded`: the launch becomes a part of another graph.
+/// What a profiler does around each launch of a graph, whose ops it does not see: it calls `launch` once. Null
+/// before the first one; asked only where is_observed(). `is_recorded`: the launch becomes a part of another graph.
 using GraphLaunchObserver = void (*)(Stream stream, bool is_recorded, const std::function<void()>& launch);
 inline std::atomic<GraphLaunchObserver> graph_launch_observer{nullptr};
 

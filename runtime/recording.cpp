@@ -7,11 +7,8 @@
 #include <utility>
 
 #include "core/errors.hpp"
-
-#if KILN_HAS_CUDA
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
-#endif
+#include "runtime/backend.hpp"
+#include "runtime/device_access.hpp"
 
 namespace kiln {
 namespace {
@@ -71,19 +68,14 @@ std::shared_ptr<Recording> Recording::of(Stream stream) {
   if (!is_observed()) [[likely]]
     return nullptr;
   if (!stream.device.is_cuda()) return find_on_this_thread(stream.device);
-#if KILN_HAS_CUDA
   CudaRecordings& recordings = cuda_recordings();
   if (stream.handle == nullptr || recordings.count.load(std::memory_order_acquire) == 0) return nullptr;
-  const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
-  const std::uint64_t id = cuda::capture_id(stream.handle);
+  const std::uint64_t id = CudaBackend::capture_id(stream);
   if (id == 0) return nullptr;
   const std::lock_guard lock(recordings.mutex);
   const auto found = std::find_if(recordings.all.begin(), recordings.all.end(),
                                   [&](const auto& recording) { return recording->capture_id() == id; });
   return found == recordings.all.end() ? nullptr : *found;
-#else
-  return nullptr;
-#endif
 }
 
 std::shared_ptr<Recording> Recording::of_work(Stream stream, std::string_view what) {
@@ -91,7 +83,10 @@ std::shared_ptr<Recording> Recording::of_work(Stream stream, std::string_view wh
   if (found != nullptr || of_this_thread.empty()) return found;
   // A capture of somebody else's holds the work. The default stream is in none, whatever the driver says of it while
   // others may not use it.
-  if (stream.handle != nullptr && is_capturing(stream)) return nullptr;
+  if (stream.handle != nullptr) {
+    require_cuda_device(stream.device);
+    if (CudaBackend::is_capturing(stream)) return nullptr;
+  }
   refuse_outside_work(stream, what);
 }
 

@@ -11,7 +11,7 @@
 #include "runtime/graph_call.hpp"
 #include "runtime/graph_memory.hpp"
 #include "runtime/observers.hpp"
-#include "runtime/stream.hpp"
+#include "runtime/stream_handle.hpp"
 
 namespace kiln {
 

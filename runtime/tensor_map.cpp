@@ -5,14 +5,9 @@
 #include <optional>
 
 #include "core/errors.hpp"
-
-#if KILN_HAS_CUDA
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
-#endif
+#include "runtime/backend.hpp"
 
 namespace kiln {
-#if KILN_HAS_CUDA
 namespace {
 
 void* moved(void* pointer, std::int64_t offset_bytes) noexcept {
@@ -31,7 +26,7 @@ TensorMapSet::TensorMapSet(std::span<const ArgumentTemplate::TensorMapSlot> slot
   if (slots.empty()) return;
   if (!device.is_cuda())
     throw InternalError("a kernel on the CPU was given a tensor map; only variants for sm_90 and newer have them");
-  const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
+  const CurrentDevice current(device);
   for (const auto& [parameter_index, pointer_index, map] : slots) {
     void* const pointer = data[pointer_index];
     if (!takes_tensor_map(pointer))
@@ -44,33 +39,24 @@ TensorMapSet::TensorMapSet(std::span<const ArgumentTemplate::TensorMapSlot> slot
     entry.offset_bytes = map.offset_bytes;
     entry.parameter_index = parameter_index;
     entry.pointer_index = pointer_index;
-    cuda::encode_tensor_map(&entry.encoded, map, entry.address);
+    CudaBackend::encode_tensor_map(&entry.encoded, map, entry.address);
   }
 }
 
 void TensorMapSet::bind(void* const* data, Storage& storage, void** parameters) const {
-  std::optional<cuda::CurrentContext> current;
+  std::optional<CurrentDevice> current;
   EncodedTensorMap* copy = storage.data();
   for (const Entry& entry : entries_) {
     void* const address = moved(data[entry.pointer_index], entry.offset_bytes);
     const EncodedTensorMap* encoded = &entry.encoded;
     if (address != entry.address) {
-      if (!current.has_value()) current.emplace(cuda::primary_context(device_.index), device_.index);
+      if (!current.has_value()) current.emplace(device_);
       *copy = entry.encoded;
-      cuda::replace_address(copy, address);
+      CudaBackend::replace_address(copy, address);
       encoded = copy++;
     }
     parameters[entry.parameter_index] = const_cast<EncodedTensorMap*>(encoded);
   }
 }
-
-#else
-TensorMapSet::TensorMapSet(std::span<const ArgumentTemplate::TensorMapSlot> slots, void* const* /*data*/, Device device)
-    : device_(device) {
-  if (!slots.empty()) throw InternalError("a kernel was given a tensor map in a build of Kiln without CUDA");
-}
-
-void TensorMapSet::bind(void* const* /*data*/, Storage& /*storage*/, void** /*parameters*/) const {}
-#endif
 
 }  // namespace kiln

@@ -2,9 +2,9 @@
 
 // Not all of <kiln/tl.hpp>: reading what these kernels do not use would be a tenth of the time to compile one.
 #include "compiler/tl/cover.hpp"
+#include "ops/common/kernel_place.hpp"
 #include "ops/elementwise/functors.hpp"
 #include "ops/elementwise/iteration.hpp"
-#include "ops/kernel_place.hpp"
 
 namespace kiln::ops {
 

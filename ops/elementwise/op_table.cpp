@@ -11,6 +11,8 @@ using Arguments = ReferenceArguments;
 
 constexpr InputRange kPositive{1e-3, 4};
 constexpr InputRange kShiftCounts{0, 9};
+/// Of integers: a zero divisor is no division.
+const std::vector<InputRange> kDivision{{-100, 100}, {1, 9}};
 
 std::vector<Form> one(std::string functor, const ReferenceFunctions& functions) {
   return {{std::move(functor), functions}};
@@ -99,14 +101,16 @@ std::vector<OpRow> arithmetic_ops() {
        .doc = "x / y rounded towards minus infinity, as Python's //; integers: 0 for a zero divisor, the lowest value "
               "// -1 wraps",
        .flops = 4,
-       .forms = one("FloorDiv", reference<2>([](auto x, auto y) { return floor_divide(x, y); }))},
+       .forms = one("FloorDiv", reference<2>([](auto x, auto y) { return floor_divide(x, y); })),
+       .integer_ranges = kDivision},
       {.name = "remainder",
        .arity = 2,
        .allows_bool = false,
        .doc = "x - y * floor_div(x, y), with the sign of y, as Python's %; integers: 0 for a zero divisor",
        .flops = 4,
        .accuracy = Accuracy::function,
-       .forms = one("Remainder", reference<2>([](auto x, auto y) { return floor_remainder(x, y); }))},
+       .forms = one("Remainder", reference<2>([](auto x, auto y) { return floor_remainder(x, y); })),
+       .integer_ranges = kDivision},
       {.name = "pow",
        .arity = 2,
        .allows_bool = false,
@@ -114,7 +118,8 @@ std::vector<OpRow> arithmetic_ops() {
        .flops = 20,
        .accuracy = Accuracy::function,
        .forms = one("Pow", reference<2>([](auto x, auto y) { return power(x, y); })),
-       .ranges = {{0.25, 4}, {-4, 4}}},
+       .ranges = {{0.25, 4}, {-4, 4}},
+       .integer_ranges = {{-9, 9}, {0, 4}}},
       {.name = "maximum",
        .arity = 2,
        .doc = "the larger of x and y; NaN if either is",

@@ -67,7 +67,8 @@ struct OpRow {
   std::vector<ScalarAttribute> scalars{};   ///< `other` of the binary ops is implied
   std::vector<AttributeSpec> attributes{};  ///< those that are not numbers
   std::vector<InputRange> ranges{};
-  std::vector<Attributes> examples{};  ///< attributes worth an example, beside the defaults
+  std::vector<InputRange> integer_ranges{};  ///< see OpSpec
+  std::vector<Attributes> examples{};        ///< attributes worth an example, beside the defaults
 };
 
 /// The family, one row per op.

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "core/errors.hpp"
-#include "ops/elementwise/element.hpp"
+#include "ops/common/attribute_reader.hpp"
+#include "ops/common/element.hpp"
 
 namespace kiln::elementwise {
 namespace {
@@ -19,13 +20,7 @@ DTypeCategory scalar_category(const AttributeValue& value) {
 
 bool is_number(const AttributeValue& value) {
   return std::holds_alternative<bool>(value) || std::holds_alternative<std::int64_t>(value) ||
-         std::holds_alternative<double>(value);
-}
-
-std::string dtype_names(const std::vector<DType>& dtypes) {
-  std::string text;
-  for (const DType dtype : dtypes) text += (text.empty() ? "" : ", ") + std::string(name(dtype));
-  return text;
+         std::holds_alternative<std::uint64_t>(value) || std::holds_alternative<double>(value);
 }
 
 /// "x f32, y i64, other 2.5".
@@ -89,7 +84,8 @@ void check_whole_numbers(const OpRow& row, const Attributes& attributes, const E
   for (const ScalarAttribute& scalar : row.scalars) {
     if (scalar.promotes) continue;
     const double value = attributes.get_double(scalar.spec.name);
-    if (!(std::trunc(value) == value && std::abs(value) < 0x1p63))
+    const double end = types.compute == DType::u64 ? 0x1p64 : 0x1p63;
+    if (!(std::trunc(value) == value && std::abs(value) < end))
       throw_value_error(fmt::format(
           "op '{}': attribute '{}' is {}, but the result's dtype {} needs a whole number; cast an input to a "
           "floating dtype first",
@@ -109,6 +105,8 @@ void check_ranges(const OpRow& row, const Attributes& attributes, const Elementw
     long double number = 0;
     if (const auto* whole = std::get_if<std::int64_t>(&value))
       number = static_cast<long double>(*whole);
+    else if (const auto* large = std::get_if<std::uint64_t>(&value))
+      number = static_cast<long double>(*large);
     else if (const auto* real = std::get_if<double>(&value))
       number = static_cast<long double>(*real);
     if (number < least || number >= end)
@@ -181,14 +179,14 @@ ops::Scalars make_scalars(const OpRow& row, const Attributes& attributes, const 
   const auto set = [&](int slot, auto value) {
     const bool rounds_to_promoted = row.rule == DTypeRule::comparison && slot == kOtherSlot;
     if (is_floating(types.compute)) {
-      const double rounded = through<double>(rounds_to_promoted ? types.promoted : types.compute, value);
+      const double rounded = common::through<double>(rounds_to_promoted ? types.promoted : types.compute, value);
       scalars.f[slot] = rounded;
-      scalars.i[slot] = saturate<std::int64_t>(rounded);
+      scalars.i[slot] = common::saturate<std::int64_t>(rounded);
     } else {
       scalars.f[slot] = static_cast<double>(value);
       scalars.i[slot] = info(types.compute).is_signed
-                            ? through<std::int64_t>(types.compute, value)
-                            : static_cast<std::int64_t>(through<std::uint64_t>(types.compute, value));
+                            ? common::through<std::int64_t>(types.compute, value)
+                            : static_cast<std::int64_t>(common::through<std::uint64_t>(types.compute, value));
     }
   };
   for (const ScalarAttribute& scalar : scalar_attributes(row)) {
@@ -197,6 +195,8 @@ ops::Scalars make_scalars(const OpRow& row, const Attributes& attributes, const 
       set(scalar.slot, std::get<double>(value));
     else if (std::holds_alternative<std::int64_t>(value))
       set(scalar.slot, std::get<std::int64_t>(value));
+    else if (std::holds_alternative<std::uint64_t>(value))
+      set(scalar.slot, std::get<std::uint64_t>(value));
     else if (std::holds_alternative<bool>(value))
       set(scalar.slot, static_cast<std::int64_t>(std::get<bool>(value)));
   }

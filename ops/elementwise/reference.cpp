@@ -4,10 +4,10 @@
 #include <cstddef>
 
 #include "core/errors.hpp"
-#include "ops/elementwise/element.hpp"
-#include "ops/elementwise/launch.hpp"
+#include "ops/common/element.hpp"
+#include "ops/common/tolerance.hpp"
+#include "ops/elementwise/call.hpp"
 #include "ops/elementwise/promotion.hpp"
-#include "ops/tolerance.hpp"
 
 namespace kiln::elementwise {
 namespace {
@@ -29,12 +29,12 @@ Cursor make_cursor(const TensorView& view, const Dims& shape) {
 
 template <typename T>
 T load_operand(const std::byte* address, DType dtype, DType compute) {
-  return visit_element(address, dtype, [compute](auto value) {
+  return common::visit_element(address, dtype, [compute](auto value) {
     // Straight from the stored type to float: by way of double it would round twice.
     if constexpr (std::is_floating_point_v<T>)
       return compute == DType::f32 ? static_cast<T>(static_cast<float>(value)) : static_cast<T>(value);
     else
-      return convert<T>(value);
+      return common::convert<T>(value);
   });
 }
 
@@ -44,18 +44,18 @@ void run(const OpCall& call, std::span<const TensorView> inputs, T (*function)(c
   if (function == nullptr) throw InternalError("an elementwise op has no reference for its compute dtype");
   const TensorView& output = call.outputs[0];
   const int width_bits = arguments.width_bits;
-  std::array<Cursor, ops::kMaxElementwiseOperands> cursors{};
+  std::array<Cursor, ops::kMaxWalkOperands> cursors{};
   cursors[0] = make_cursor(output, output.shape);
   for (std::size_t i = 0; i < inputs.size(); ++i) cursors[i + 1] = make_cursor(inputs[i], output.shape);
 
-  std::array<T, ops::kMaxElementwiseOperands> values{};
+  std::array<T, ops::kMaxWalkOperands> values{};
   if (has_scalar_right) values[1] = arguments.scalar<T>(kOtherSlot);
   std::array<std::int64_t, kMaxRank> coordinates{};
   const std::int64_t numel = output.numel();
   for (std::int64_t element = 0; element < numel; ++element) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       values[i] = load_operand<T>(cursors[i + 1].address, inputs[i].dtype, types.compute);
-    store_element<T>(cursors[0].address, output.dtype, wrap(function(values.data(), arguments), width_bits));
+    common::store_element<T>(cursors[0].address, output.dtype, wrap(function(values.data(), arguments), width_bits));
     for (int axis = output.ndim() - 1; axis >= 0; --axis) {
       const auto a = static_cast<std::size_t>(axis);
       const bool carries = ++coordinates[a] == output.shape[axis];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
+#include "ops/common/traffic.hpp"
 #include "ops/elementwise/launch.hpp"
 #include "ops/elementwise/promotion.hpp"
 #include "ops/elementwise/reference.hpp"
@@ -50,21 +51,12 @@ std::vector<TensorMeta> infer(const OpRow& row, std::span<const TensorView> inpu
   return {{types.out, broadcast(row, inputs)}};
 }
 
-/// Elements a view holds in memory: a broadcast dimension counts once.
-double stored_elements(const TensorView& view) {
-  double elements = 1;
-  for (int axis = 0; axis < view.ndim(); ++axis)
-    if (view.strides[axis] != 0 || view.shape[axis] == 0) elements *= static_cast<double>(view.shape[axis]);
-  return elements;
-}
-
 Cost cost(const OpRow& row, const OpCall& call) {
   const TensorView& output = call.outputs[0];
   const auto numel = static_cast<double>(output.numel());
   Cost cost{row.flops * numel, numel * static_cast<double>(itemsize_bytes(output.dtype))};
   if (numel > 0)
-    for (const TensorView& input : kernel_inputs(row, call.inputs))
-      cost.bytes += stored_elements(input) * static_cast<double>(itemsize_bytes(input.dtype));
+    for (const TensorView& input : kernel_inputs(row, call.inputs)) cost.bytes += common::stored_bytes(input);
   return cost;
 }
 
@@ -86,12 +78,14 @@ OpSpec make_spec(const OpRow& row, const KernelSource& source) {
   spec.infer = [&row](std::span<const TensorView> inputs, const Attributes& attributes) {
     return infer(row, inputs, attributes);
   };
-  spec.variants = elementwise_variants(row, source);
+  spec.variants = elementwise_variants(
+      ElementwiseParser([&row](const OpCall& call) { return elementwise_call(row, call); }), source);
   spec.cost = [&row](const OpCall& call) { return cost(row, call); };
   spec.reference = [&row](const OpCall& call) { run_reference(row, call); };
   spec.examples = make_examples(row);
   spec.tolerance = [&row](DType out) { return tolerance(row, out); };
   spec.input_ranges = row.ranges;
+  spec.integer_ranges = row.integer_ranges;
   return spec;
 }
 

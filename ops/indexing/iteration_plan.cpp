@@ -1,8 +1,9 @@
 #include "ops/indexing/iteration_plan.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
+
+#include "ops/common/grid.hpp"
 
 namespace kiln::indexing {
 namespace {
@@ -17,12 +18,6 @@ std::int64_t extent_of(const TensorView& view, int axis) {
   return view.ndim() == 0 ? 1 : view.shape[axis];
 }
 
-bool merges(const IndexingDim& inner, const IndexingDim& outer) {
-  for (std::size_t o = 0; o < inner.strides.size(); ++o)
-    if (outer.strides[o] != inner.strides[o] * inner.extent) return false;
-  return true;
-}
-
 /// Sorts by the strides of `primary`, merges, and puts the longest of the other dimensions second: a tile over a
 /// dimension of three elements would be mostly empty.
 Elements collapse(std::vector<IndexingDim> dims, int primary, std::int64_t extent, std::int64_t stride) {
@@ -32,16 +27,10 @@ Elements collapse(std::vector<IndexingDim> dims, int primary, std::int64_t exten
   for (const IndexingDim& dim : dims) elements.numel *= dim.extent;
   std::erase_if(dims, [](const IndexingDim& dim) { return dim.extent == 1; });
   std::reverse(dims.begin(), dims.end());
-  std::stable_sort(dims.begin(), dims.end(), [&](const IndexingDim& a, const IndexingDim& b) {
-    const auto key = static_cast<std::size_t>(primary);
-    return std::abs(a.strides[key]) < std::abs(b.strides[key]);
+  common::sort_innermost_first(dims, [key = static_cast<std::size_t>(primary)](const IndexingDim& dim) {
+    return common::magnitude(dim.strides[key]);
   });
-  for (const IndexingDim& dim : dims) {
-    if (!elements.dims.empty() && merges(elements.dims.back(), dim))
-      elements.dims.back().extent *= dim.extent;
-    else
-      elements.dims.push_back(dim);
-  }
+  elements.dims = common::merged(dims);
   if (elements.dims.size() > 2) {
     const auto longest = std::max_element(elements.dims.begin() + 1, elements.dims.end(),
                                           [](const auto& a, const auto& b) { return a.extent < b.extent; });
@@ -88,7 +77,6 @@ Elements copy_elements(const TensorView& out, const TensorView& x) {
 }
 
 ops::IndexingIteration make_iteration(const Elements& elements, std::int64_t block_m, std::int64_t block_n) {
-  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   const IndexingDim columns = elements.columns(), rows = elements.rows();
   ops::IndexingIteration iteration{};
   iteration.columns = columns.extent;

@@ -1,19 +1,16 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "core/shape.hpp"
 #include "core/tensor.hpp"
+#include "ops/common/walk_dim.hpp"
 #include "ops/indexing/iteration.hpp"
 
 namespace kiln::indexing {
 
-struct IndexingDim {
-  std::int64_t extent = 1;
-  std::array<std::int64_t, ops::kIndexingOperands> strides{};
-};
+using IndexingDim = common::WalkDim<ops::kIndexingOperands>;
 
 /// The elements that an op visits, in the fewest dimensions: [0] are a tile's columns, [1] its rows. Dimensions of one
 /// element are gone, and those that every operand steps over as over one are one.

@@ -2,8 +2,8 @@
 
 #include <kiln/tl.hpp>
 
+#include "ops/common/kernel_place.hpp"
 #include "ops/indexing/iteration.hpp"
-#include "ops/kernel_place.hpp"
 
 namespace kiln::ops {
 

@@ -6,9 +6,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/errors.hpp"
-#include "ops/dims.hpp"
+#include "ops/common/attribute_reader.hpp"
 #include "ops/indexing/examples.hpp"
 #include "ops/indexing/launch.hpp"
 #include "ops/indexing/reference.hpp"
@@ -125,6 +127,17 @@ Cost scatter_cost(const OpCall& call) {
                          bytes_of(call.outputs[0])};
 }
 
+/// Entries count along `dim` of x.
+InputSpec index_input(std::string_view op, std::string doc) {
+  InputSpec input{"index", std::move(doc)};
+  input.selects = [op](const OpCall& call) -> std::vector<SelectionRange> {
+    const TensorView& x = call.inputs[0];
+    const Dims shape = at_least_1d(x);
+    return {{.low = 0, .high = shape[check_dim(op, x, call.attributes)] - 1}};
+  };
+  return input;
+}
+
 AttributeSpec dim_attribute() {
   return {"dim", std::int64_t{0}, true, "the dimension of x that indices count along, from the end if negative"};
 }
@@ -134,7 +147,7 @@ OpSpec index_select_spec() {
   spec.name = "index_select";
   spec.doc =
       "out[.., i, ..] = x[.., index[i], ..] along dim; an index outside [0, n), negative ones included, gives zeros";
-  spec.inputs = {{"x", ""}, {"index", "i64 or i32, one dimension"}};
+  spec.inputs = {{"x", ""}, index_input("index_select", "i64 or i32, one dimension")};
   spec.outputs = {{"out", ""}};
   spec.attributes = {dim_attribute()};
   spec.dtypes.assign(kAllDTypes.begin(), kAllDTypes.end());
@@ -144,6 +157,7 @@ OpSpec index_select_spec() {
   spec.reference = index_select_reference;
   spec.examples = index_select_examples();
   spec.random_example = [](std::mt19937_64& random) { return random_index_select(random, kAllDTypes); };
+  spec.spoil_inputs = spoil_index;
   spec.tolerance = [](DType) { return Tolerance{}; };
   return spec;
 }
@@ -154,7 +168,7 @@ OpSpec gather_spec() {
   spec.doc =
       "out[.., i, ..] = x[.., index[.., i, ..], ..] along dim; an index outside [0, n), negative ones included, gives "
       "0";
-  spec.inputs = {{"x", ""}, {"index", "i64 or i32, as many dimensions as x, within it in all but dim"}};
+  spec.inputs = {{"x", ""}, index_input("gather", "i64 or i32, as many dimensions as x, within it in all but dim")};
   spec.outputs = {{"out", "of index's shape"}};
   spec.attributes = {dim_attribute()};
   spec.dtypes.assign(kAllDTypes.begin(), kAllDTypes.end());
@@ -164,6 +178,7 @@ OpSpec gather_spec() {
   spec.reference = gather_reference;
   spec.examples = gather_examples();
   spec.random_example = [](std::mt19937_64& random) { return random_gather(random, kAllDTypes); };
+  spec.spoil_inputs = spoil_index;
   spec.tolerance = [](DType) { return Tolerance{}; };
   return spec;
 }
@@ -176,7 +191,7 @@ OpSpec scatter_add_spec() {
       "included, adds nothing; integers wrap and are exact, floats round in the order in which threads arrive, which "
       "differs from run to run";
   spec.inputs = {{"x", ""},
-                 {"index", "i64 or i32, as many dimensions as x, within it in all but dim"},
+                 index_input("scatter_add", "i64 or i32, as many dimensions as x, within it in all but dim"),
                  {"src", "of x's dtype, at least as large as index"}};
   spec.outputs = {{"out", "of x's shape"}};
   spec.attributes = {dim_attribute()};
@@ -188,6 +203,7 @@ OpSpec scatter_add_spec() {
   spec.reference = scatter_add_reference;
   spec.examples = scatter_add_examples();
   spec.random_example = [](std::mt19937_64& random) { return random_scatter_add(random, kAddableDTypes); };
+  spec.spoil_inputs = spoil_index;
   spec.tolerance = addition_tolerance;
   return spec;
 }

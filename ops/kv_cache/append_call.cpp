@@ -127,7 +127,20 @@ AppendCall append_call(const OpCall& call) {
   it.width = shape[first + 2];
   it.slot_stride = step(call.inputs[4], 0);
   join_heads(it);
+  append.dtype = call.inputs[0].dtype;
+  append.slots = call.inputs[4].dtype;
+  append.elements = call.inputs[0].numel();
+  append.check_bounds = call.attributes.get_bool("check_bounds");
   return append;
+}
+
+TensorView layer_cache_view(const OpCall& call) {
+  const TensorView& key = call.inputs[0];
+  const ops::PagedCache cache = layer_cache(key, call.attributes);
+  TensorView view =
+      dense_view(nullptr, key.dtype, {cache.num_blocks, cache.page * key.shape[2] * key.shape[3]}, key.device);
+  view.strides[0] = cache.block_stride;
+  return view;
 }
 
 double appended_bytes(const OpCall& call) {

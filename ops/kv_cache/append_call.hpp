@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/common/call_parser.hpp"
 #include "ops/kv_cache/iteration_paged.hpp"
 #include "ops/op_spec.hpp"
 
@@ -19,8 +20,17 @@ struct AppendCall {
   ops::PagedAppendIteration iteration;  ///< in elements, `parts` left open; heads that lie together are one row
   std::int64_t layers;
   bool by_table;  ///< the caches are given by address
+  DType dtype = DType::f32, slots = DType::i64;
+  std::int64_t elements = 0;  ///< of the new keys, and of the values
+  bool check_bounds = false;
+
+  const char* op() const { return by_table ? "kv_append_layers" : "kv_append"; }
 };
 AppendCall append_call(const OpCall& call);
+using AppendParser = common::CallParser<AppendCall>;
+
+/// kv_append_layers: the cache at each address, [blocks, elements of a block], without data.
+TensorView layer_cache_view(const OpCall& call);
 
 /// Bytes of new keys and values.
 double appended_bytes(const OpCall& call);

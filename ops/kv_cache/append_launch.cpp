@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "ops/grid.hpp"
+#include "ops/common/grid_launch.hpp"
+#include "ops/common/kernel_parameters.hpp"
 #include "ops/kv_cache/append_call.hpp"
 #include "ops/kv_cache/paged_check.hpp"
 #include "ops/kv_cache/paged_launch.hpp"
@@ -12,10 +12,6 @@
 
 namespace kiln::kv_cache {
 namespace {
-
-std::int64_t itemsize_of(const OpCall& call) {
-  return itemsize_bytes(call.inputs[0].dtype);
-}
 
 bool is_dense(const ops::PagedAppendIteration& it) {
   return std::all_of(it.caches, it.caches + 2,
@@ -40,82 +36,83 @@ std::int64_t packet_of(const ops::PagedAppendIteration& bytes, std::int64_t item
   return packet_bytes(itemsize, multiples);
 }
 
-std::string name_of(const AppendCall& append) {
-  return append.by_table ? "kv_append_layers" : "kv_append";
-}
-
-LaunchPlan plan_of(KernelLaunch launch, const ops::PagedAppendIteration& it, const OpCall& call, const Target& target) {
-  for (int tensor = 0; tensor < 5; ++tensor) launch.arguments.add_tensor(tensor);
-  launch.arguments.add_value(it);
+/// `moved`: what the kernel moves. Caches that are given by address are tables of addresses.
+LaunchPlan plan_of(KernelLaunch launch, const AppendCall& append, const ops::PagedAppendIteration& it,
+                   const common::ElementType& moved, const Target& target) {
+  common::KernelParameters parameters(launch);
+  parameters.read(0, moved).read(1, moved);
+  for (const int cache : {2, 3})
+    if (append.by_table)
+      parameters.read(cache, DType::i64);
+    else
+      parameters.written(cache, moved);
+  parameters.read(4, append.slots).value(it);
   LaunchPlan plan;
   plan.launches.push_back(std::move(launch));
-  if (call.attributes.get_bool("check_bounds")) add_slot_check(plan, call, target);
+  add_slot_check(plan, append, target);
   return plan;
 }
 
-LaunchPlan packets_plan(const OpCall& call, const Config& config, const Target& target) {
-  const std::int64_t itemsize = itemsize_of(call);
-  const AppendCall append = append_call(call);
+LaunchPlan packets_plan(const AppendCall& append, const Config& config, const Target& target) {
+  const std::int64_t itemsize = itemsize_bytes(append.dtype);
   ops::PagedAppendIteration it = in_bytes(append.iteration, itemsize);
   const std::int64_t packet = packet_of(it, itemsize);
   it.parts = ceil_div(it.tokens * it.heads * it.width / packet, batch_packets(config));
-  KernelLaunch launch = paged_launch(name_of(append), 2 * append.layers * it.parts, config, target);
-  launch.template_arguments = {packet_type(packet),    unsigned_dtype(itemsize), call.inputs[4].dtype,
+  KernelLaunch launch = common::grid_launch(append.op(), 2 * append.layers * it.parts, config, target);
+  launch.template_arguments = {packet_type(packet),    unsigned_dtype(itemsize), append.slots,
                                std::int64_t{it.width}, std::int64_t{it.heads},   std::int64_t{it.caches[0].page},
                                config.at("IN_FLIGHT"), append.by_table};
   launch.vector_width = 1;  // the kernel says itself what a thread moves
-  return plan_of(std::move(launch), it, call, target);
+  return plan_of(std::move(launch), append, it, "char", target);
 }
 
-LaunchPlan rows_plan(const OpCall& call, const Config& config, const Target& target) {
-  const std::int64_t itemsize = itemsize_of(call);
-  const AppendCall append = append_call(call);
+LaunchPlan rows_plan(const AppendCall& append, const Config& config, const Target& target) {
+  const std::int64_t itemsize = itemsize_bytes(append.dtype);
+  const DType moved = unsigned_dtype(itemsize);
   ops::PagedAppendIteration it = append.iteration;
   it.parts = ceil_div(it.tokens * it.heads, config.at("ROWS"));
-  KernelLaunch launch = paged_launch(name_of(append), 2 * append.layers * it.parts, config, target);
-  launch.template_arguments = {unsigned_dtype(itemsize),
-                               call.inputs[4].dtype,
-                               config.at("ROWS"),
-                               config.at("BLOCK_BYTES") / itemsize,
-                               is_dense(it),
-                               append.by_table};
+  KernelLaunch launch = common::grid_launch(append.op(), 2 * append.layers * it.parts, config, target);
+  launch.template_arguments = {moved,        append.slots,   config.at("ROWS"), config.at("BLOCK_BYTES") / itemsize,
+                               is_dense(it), append.by_table};
   launch.vector_width = is_dense(it) ? static_cast<std::int32_t>(16 / itemsize) : 1;
-  return plan_of(std::move(launch), it, call, target);
+  return plan_of(std::move(launch), append, it, moved, target);
+}
+
+bool serves_packets(const AppendCall& append, const Target& target) {
+  const ops::PagedAppendIteration& it = append.iteration;
+  return is_cuda(target) && is_dense(it) && counts_in_32_bits(it.tokens * it.heads * it.width) &&
+         counts_in_32_bits(it.caches[0].num_blocks * it.caches[0].page);
 }
 
 }  // namespace
 
 std::vector<Variant> append_variants() {
-  Variant packets;
-  packets.name = "packets";
-  packets.doc = "rows whose elements lie together, 16 bytes a thread, any page size";
-  packets.source = embedded_source("ops/kv_cache/kernel_paged.cuh");
-  packets.kernel = "kiln::ops::paged_append_packets_kernel";
-  packets.serves = [](const OpCall& call, const Target& target) {
-    const ops::PagedAppendIteration it = append_call(call).iteration;
-    return is_cuda(target) && is_dense(it) && counts_in_32_bits(it.tokens * it.heads * it.width) &&
-           counts_in_32_bits(it.caches[0].num_blocks * it.caches[0].page);
-  };
-  packets.space = [](const Target&) { return packets_space(); };
-  packets.default_config = [](const OpCall& call, const Target&) {
-    const std::int64_t itemsize = itemsize_of(call);
-    const std::int64_t packet = packet_of(in_bytes(append_call(call).iteration, itemsize), itemsize);
-    return packets_default_for(2 * call.inputs[0].numel() * itemsize / packet);
-  };
-  packets.plan = packets_plan;
-
-  Variant rows;
-  rows.name = "rows";
-  rows.doc = "any strides, row after row";
-  rows.source = embedded_source("ops/kv_cache/kernel_paged.hpp");
-  rows.kernel = "kiln::ops::paged_append_kernel";
-  rows.serves = [](const OpCall&, const Target&) { return true; };
-  rows.space = rows_space;
-  rows.default_config = [](const OpCall& call, const Target& target) {
-    return rows_default(append_call(call).iteration.width * itemsize_of(call), 1, target);
-  };
-  rows.plan = rows_plan;
-  return {std::move(packets), std::move(rows)};
+  const AppendParser parse(append_call);
+  return {common::variant_of<AppendCall>(
+              parse, {.name = "packets",
+                      .doc = "rows whose elements lie together, 16 bytes a thread, any page size",
+                      .source = embedded_source("ops/kv_cache/kernel_paged.cuh"),
+                      .kernel = "kiln::ops::paged_append_packets_kernel",
+                      .serves = serves_packets,
+                      .space = [](const Target&) { return packets_space(); },
+                      .default_config =
+                          [](const AppendCall& append, const Target&) {
+                            const std::int64_t itemsize = itemsize_bytes(append.dtype);
+                            const std::int64_t packet = packet_of(in_bytes(append.iteration, itemsize), itemsize);
+                            return packets_default_for(2 * append.elements * itemsize / packet);
+                          },
+                      .plan = packets_plan}),
+          common::variant_of<AppendCall>(
+              parse, {.name = "rows",
+                      .doc = "any strides, row after row",
+                      .source = embedded_source("ops/kv_cache/kernel_paged.hpp"),
+                      .kernel = "kiln::ops::paged_append_kernel",
+                      .space = rows_space,
+                      .default_config =
+                          [](const AppendCall& append, const Target& target) {
+                            return rows_default(append.iteration.width * itemsize_bytes(append.dtype), 1, target);
+                          },
+                      .plan = rows_plan})};
 }
 
 }  // namespace kiln::kv_cache

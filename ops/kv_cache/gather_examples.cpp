@@ -1,34 +1,27 @@
 #include "ops/kv_cache/gather_examples.hpp"
 
 #include <algorithm>
-#include <iterator>
-#include <numeric>
+#include <cstdint>
 
-#include "ops/elementwise/element.hpp"
+#include "ops/common/element.hpp"
+#include "ops/common/random_shape.hpp"
 #include "ops/kv_cache/rows_call.hpp"
 
 namespace kiln::kv_cache {
 namespace {
 
+using common::one_of;
+using common::random_index_dtype;
+
 /// What a request's list may hold behind its real pairs.
 constexpr std::int64_t kGarbage = 0x7f7f7f7f;
 
-/// 0 to extent - 1 in random order.
-std::vector<std::int64_t> shuffled(std::int64_t extent, std::mt19937_64& random) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(extent));
-  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
-  std::shuffle(numbers.begin(), numbers.end(), random);
-  return numbers;
-}
-
 void store(const TensorView& view, std::int64_t offset, std::int64_t value) {
-  elementwise::store_element<std::int64_t>(static_cast<std::byte*>(view.data) + offset * itemsize_bytes(view.dtype),
-                                           view.dtype, value);
+  common::store_at<std::int64_t>(view, offset, value);
 }
 
-template <std::size_t N>
-std::int64_t one_of(const std::int64_t (&values)[N], std::mt19937_64& random) {
-  return values[random() % N];
+std::int64_t load(const TensorView& view, std::int64_t offset) {
+  return common::load_at<std::int64_t>(view, offset);
 }
 
 /// Whether elements of `view` are one and the same in memory, as along a dimension that was expanded.
@@ -36,10 +29,6 @@ bool is_expanded(const TensorView& view) {
   for (int axis = 0; axis < view.ndim(); ++axis)
     if (view.shape[axis] > 1 && view.strides[axis] == 0) return true;
   return false;
-}
-
-DType random_index_dtype(std::mt19937_64& random) {
-  return random() % 2 == 0 ? DType::i64 : DType::i32;
 }
 
 TensorMeta left_out() {
@@ -72,7 +61,7 @@ Example random_rows(std::mt19937_64& random, std::span<const DType> dtypes) {
   constexpr std::int64_t kRowBytes[] = {1,   2,   3,   8,   16,  20,  24,  32,  40,   64,   100,  128, 130,
                                         144, 256, 272, 512, 528, 576, 656, 704, 1040, 1152, 2048, 4096};
   constexpr std::int64_t kExtents[] = {0, 1, 2, 3, 7, 16, 31, 64, 100};
-  const DType dtype = dtypes[random() % dtypes.size()];
+  const DType dtype = one_of(dtypes, random);
   const std::int64_t width = std::max<std::int64_t>(one_of(kRowBytes, random) / itemsize_bytes(dtype), 1);
   const auto rows = [&](std::int64_t count) {
     return random() % 3 == 0 && width % 2 == 0 ? Dims{count, 2, width / 2} : Dims{count, width};
@@ -94,41 +83,47 @@ Example random_rows(std::mt19937_64& random, std::span<const DType> dtypes) {
   return example;
 }
 
-void fill_rows(const OpCall& call, std::mt19937_64& random) {
-  const RowsCall rows = rows_call(call);
+void spoil_rows(const RowsCall& rows, const OpCall& call, std::mt19937_64& random) {
   const ops::RowsIteration& it = rows.iteration;
-  const std::vector<std::int64_t> targets = shuffled(it.dst_rows, random), sources = shuffled(it.src_rows, random);
   const TensorView& indices = call.inputs[kIndices];
-  const std::int64_t requests = indices.shape[0];
-  // Pairs that are one in memory cannot name distinct rows.
-  const bool all_skip = is_expanded(indices);
-  std::size_t used = 0;
-  for (std::int64_t request = 0; request < requests; ++request) {
+  if (is_expanded(indices)) return;
+  for (std::int64_t request = 0; request < indices.shape[0]; ++request) {
     std::int64_t real = it.topk;
     if (rows.has_counts) {
       // One more than there is room for, and less than none, are taken for the nearest that makes sense.
-      const bool is_one = is_expanded(call.inputs[kCounts]);
-      const std::int64_t count =
-          is_one ? it.topk : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(it.topk + 3)) - 1;
-      store(call.inputs[kCounts], request * it.count_stride, count);
-      real = count;
+      if (random() % 4 == 0 && !is_expanded(call.inputs[kCounts]))
+        store(call.inputs[kCounts], request * it.count_stride, random() % 2 == 0 ? -1 : it.topk + 1);
+      real = load(call.inputs[kCounts], request * it.count_stride);
     }
     for (std::int64_t place = 0; place < it.topk; ++place) {
-      std::int64_t src = all_skip ? -1 : kGarbage, dst = src;
-      if (place < real && !all_skip) {
-        const bool is_left = used < targets.size() && (!rows.has_slot_map || used < sources.size());
-        dst = is_left && random() % 8 != 0 ? targets[used] : -1 - static_cast<std::int64_t>(random() % 3);
-        src = random() % 8 == 0   ? -1
-              : !is_left          ? 0
-              : rows.has_slot_map ? sources[used]
-                                  : static_cast<std::int64_t>(random() % sources.size());
-        ++used;
+      const std::int64_t src = request * it.index_strides[0] + place * it.index_strides[1],
+                         dst = src + it.index_strides[2];
+      if (place >= real) {
+        store(indices, src, kGarbage);
+        store(indices, dst, kGarbage);
+        continue;
       }
-      const std::int64_t entry = request * it.index_strides[0] + place * it.index_strides[1];
-      store(indices, entry, src);
-      store(indices, entry + it.index_strides[2], dst);
+      if (random() % 8 == 0) store(indices, src, -1);
+      if (random() % 8 == 0) store(indices, dst, -1 - static_cast<std::int64_t>(random() % 3));
     }
   }
+}
+
+SkippedWork skipped_by_rows(const RowsCall& rows, const OpCall& call) {
+  const ops::RowsIteration& it = rows.iteration;
+  const TensorView& indices = call.inputs[kIndices];
+  SkippedWork work{it.pairs, it.pairs, "pairs of 'indices'"};
+  for (std::int64_t request = 0; request < indices.shape[0]; ++request) {
+    const std::int64_t real =
+        rows.has_counts ? std::min<std::int64_t>(load(call.inputs[kCounts], request * it.count_stride), it.topk)
+                        : it.topk;
+    for (std::int64_t place = 0; place < real; ++place) {
+      const std::int64_t entry = request * it.index_strides[0] + place * it.index_strides[1];
+      const std::int64_t src = load(indices, entry), dst = load(indices, entry + it.index_strides[2]);
+      if (src >= 0 && src < it.src_rows && dst >= 0 && dst < it.dst_rows) --work.skipped;
+    }
+  }
+  return work;
 }
 
 }  // namespace kiln::kv_cache

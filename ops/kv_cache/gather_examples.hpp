@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/op_spec.hpp"
+#include "ops/kv_cache/rows_call.hpp"
 
 namespace kiln::kv_cache {
 
@@ -13,8 +13,10 @@ namespace kiln::kv_cache {
 std::vector<Example> rows_examples();
 Example random_rows(std::mt19937_64& random, std::span<const DType> dtypes);
 
-/// Destination rows that are distinct, and source rows too where there is a slot map; some pairs to skip, and numbers
-/// that mean nothing behind the counts.
-void fill_rows(const OpCall& call, std::mt19937_64& random);
+/// Some pairs to skip, counts beyond their bounds, and numbers that mean nothing behind the counts.
+void spoil_rows(const RowsCall& rows, const OpCall& call, std::mt19937_64& random);
+
+/// Pairs behind their request's count, or that name a row which does not exist.
+SkippedWork skipped_by_rows(const RowsCall& rows, const OpCall& call);
 
 }  // namespace kiln::kv_cache

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/kv_cache/gather_examples.hpp"
 #include "ops/kv_cache/paged_call.hpp"
@@ -12,8 +13,7 @@
 namespace kiln::kv_cache {
 namespace {
 
-Cost rows_cost(const OpCall& call) {
-  const RowsCall rows = rows_call(call);
+Cost rows_cost(const RowsCall& rows) {
   const auto pairs = static_cast<double>(rows.iteration.pairs);
   const double per_pair =
       2 * static_cast<double>(rows.iteration.row_bytes) + 2 * static_cast<double>(itemsize_bytes(rows.index));
@@ -23,6 +23,7 @@ Cost rows_cost(const OpCall& call) {
 /// The two ops differ in the side that may lie in host memory.
 OpSpec rows_spec(const std::string& op, std::string doc, RowsInput pinned) {
   const std::vector<DType> integers = {DType::i32, DType::i64};
+  const RowsParser parse([op](const OpCall& call) { return rows_call(op, call); });
   OpSpec spec;
   spec.name = op;
   spec.doc = std::move(doc);
@@ -31,16 +32,27 @@ OpSpec rows_spec(const std::string& op, std::string doc, RowsInput pinned) {
       {.name = "src", .doc = "rows of the same dtype and shape as those of dst"},
       {.name = "indices",
        .doc = "[requests, topk, 2]: pairs (src row, dst row), one of them negative to skip the pair; dst rows distinct",
-       .dtypes = integers},
+       .dtypes = integers,
+       .selects = [parse](const OpCall& call) -> std::vector<SelectionRange> {
+         const RowsCall& rows = parse(call);
+         return {{.low = 0, .high = rows.iteration.src_rows - 1, .distinct = rows.has_slot_map},
+                 {.low = 0, .high = rows.iteration.dst_rows - 1, .distinct = true}};
+       }},
       {.name = "counts",
        .doc = "[requests]: how many pairs of each are real, up to topk; the others may hold anything",
        .optional = true,
-       .dtypes = integers},
+       .dtypes = integers,
+       .selects = [](const OpCall& call) -> std::vector<SelectionRange> {
+         return {{.low = 0, .high = call.inputs[kIndices].shape[1]}};
+       }},
       {.name = "slot_map",
        .doc = "[src rows]: slot_map[src row] becomes dst row for each pair; src rows distinct then",
        .optional = true,
        .mutated = true,
-       .dtypes = integers},
+       .dtypes = integers,
+       .selects = [](const OpCall& call) -> std::vector<SelectionRange> {
+         return {{.low = 0, .high = call.inputs[kDst].shape[0] - 1}};
+       }},
   };
   spec.inputs[static_cast<std::size_t>(pinned)].pinned = true;
   spec.attributes = {
@@ -50,12 +62,13 @@ OpSpec rows_spec(const std::string& op, std::string doc, RowsInput pinned) {
   spec.infer = [op](std::span<const TensorView> inputs, const Attributes& attributes) {
     return infer_rows(op, inputs, attributes);
   };
-  spec.variants = rows_variants(op);
-  spec.cost = rows_cost;
-  spec.reference = rows_reference;
+  spec.variants = rows_variants(parse);
+  spec.cost = [parse](const OpCall& call) { return rows_cost(parse(call)); };
+  spec.reference = [parse](const OpCall& call) { rows_reference(parse(call), call); };
   spec.examples = rows_examples();
   spec.random_example = [](std::mt19937_64& random) { return random_rows(random, kAllDTypes); };
-  spec.fill_inputs = fill_rows;
+  spec.spoil_inputs = [parse](const OpCall& call, std::mt19937_64& random) { spoil_rows(parse(call), call, random); };
+  spec.skipped_work = [parse](const OpCall& call) { return skipped_by_rows(parse(call), call); };
   spec.tolerance = [](DType) { return Tolerance{}; };
   return spec;
 }

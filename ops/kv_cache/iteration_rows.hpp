@@ -19,7 +19,7 @@ struct RowsIteration {
 /// How the pairs of a call are sorted: by the row on the side where being near pays, into buckets of 2^shift rows.
 struct RowsOrder {
   int shift;
-  bool by_dst;
+  int by_dst;  ///< 1 or 0; a bool would leave bytes of the struct open, by which launches are compared
 };
 
 inline constexpr int kRowBuckets = 4096;

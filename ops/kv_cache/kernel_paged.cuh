@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compiler/tl/traits.hpp"
-#include "ops/kernel_place.hpp"
+#include "ops/common/kernel_place.hpp"
 #include "ops/kv_cache/iteration_paged.hpp"
 
 // Rows between paged caches and dense tensors in packets of up to 16 bytes, each thread with IN_FLIGHT of them. Rows

@@ -2,7 +2,7 @@
 
 #include <kiln/tl.hpp>
 
-#include "ops/kernel_place.hpp"
+#include "ops/common/kernel_place.hpp"
 #include "ops/kv_cache/iteration_paged.hpp"
 
 // Rows between paged caches and dense tensors, of any strides. T is an unsigned integer of the dtype's size: bits move

@@ -2,7 +2,7 @@
 
 #include <kiln/tl.hpp>
 
-#include "ops/kernel_place.hpp"
+#include "ops/common/kernel_place.hpp"
 #include "ops/kv_cache/kernel_rows_pair.hpp"
 
 namespace kiln::ops {

@@ -81,9 +81,11 @@ std::vector<TensorMeta> infer_paged_gather(std::span<const TensorView> inputs, c
   return {{cache.dtype, Dims{table.shape[0], shape.heads, max_len, shape.width}}};
 }
 
-ops::PagedGatherIteration paged_gather_iteration(const OpCall& call) {
+PagedGatherCall paged_gather_call(const OpCall& call) {
   const TensorView &cache = call.inputs[0], &table = call.inputs[1], &lengths = call.inputs[2], &out = call.outputs[0];
-  ops::PagedGatherIteration it{};
+  PagedGatherCall gather;
+  ops::PagedGatherIteration& it = gather.iteration;
+  it = {};
   it.cache = paged_cache(cache, page_layout("kv_gather_paged", call.attributes));
   it.tokens = out.shape[2];
   it.readable_tokens = std::min<std::int64_t>(it.tokens, table.shape[1] * it.cache.page);
@@ -94,7 +96,14 @@ ops::PagedGatherIteration paged_gather_iteration(const OpCall& call) {
   it.length_stride = step(lengths, 0);
   for (int axis = 0; axis < 3; ++axis) it.out_strides[axis] = step(out, axis);
   it.out_strides[3] = element_step(out);
-  return it;
+  gather.dtype = out.dtype;
+  gather.table = table.dtype;
+  gather.lengths = lengths.dtype;
+  gather.requests = table.shape[0];
+  gather.cache_shape = cache.shape;
+  gather.table_shape = table.shape;
+  gather.check_bounds = call.attributes.get_bool("check_bounds");
+  return gather;
 }
 
 }  // namespace kiln::kv_cache

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/common/call_parser.hpp"
 #include "ops/kv_cache/iteration_paged.hpp"
 #include "ops/op_spec.hpp"
 
@@ -24,7 +25,7 @@ AttributeSpec check_bounds_attribute(const std::string& what);
 /// "[blocks, page, H, D]", for messages.
 std::string_view shape_text(PageLayout layout);
 
-/// Of a cache of four dimensions.
+/// Reads the shape of a cache, which has four dimensions.
 CacheShape cache_shape(const Dims& shape, PageLayout layout);
 /// Strides in elements; 0 where there is only one of what they step over.
 ops::PagedCache paged_cache(const TensorView& cache, PageLayout layout);
@@ -39,7 +40,16 @@ void check_rank(std::string_view op, std::string_view name, const TensorView& vi
 
 /// kv_gather_paged: inputs cache, block_table, seq_lens.
 std::vector<TensorMeta> infer_paged_gather(std::span<const TensorView> inputs, const Attributes& attributes);
-/// In elements, `parts` left open.
-ops::PagedGatherIteration paged_gather_iteration(const OpCall& call);
+
+/// What kv_gather_paged does.
+struct PagedGatherCall {
+  ops::PagedGatherIteration iteration;  ///< in elements, `parts` left open
+  DType dtype = DType::f32, table = DType::i64, lengths = DType::i64;
+  std::int64_t requests = 0;
+  Dims cache_shape, table_shape;
+  bool check_bounds = false;
+};
+PagedGatherCall paged_gather_call(const OpCall& call);
+using PagedGatherParser = common::CallParser<PagedGatherCall>;
 
 }  // namespace kiln::kv_cache

@@ -11,10 +11,8 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "ops/grid.hpp"
-#include "ops/kv_cache/append_call.hpp"
-#include "ops/kv_cache/paged_call.hpp"
-#include "ops/kv_cache/swap_call.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
 
 namespace kiln::kv_cache {
 namespace {
@@ -50,7 +48,7 @@ struct IndexColumn {
   std::function<void(std::int64_t row, std::int64_t index)> complain;
 };
 
-void add_index_check(LaunchPlan& plan, const TensorView& indices, int tensor, ops::IndexCheckIteration it,
+void add_index_check(LaunchPlan& plan, DType index, int tensor, ops::IndexCheckIteration it,
                      std::vector<IndexColumn> columns, const Target& target) {
   if (it.rows == 0) return;
   const std::int64_t programs = std::min(ceil_div(it.rows, 4 * block_of(target)), kMostPrograms);
@@ -58,11 +56,9 @@ void add_index_check(LaunchPlan& plan, const TensorView& indices, int tensor, op
   for (std::size_t column = 0; column < columns.size(); ++column) it.limits[column] = columns[column].limit;
   KernelLaunch launch;
   launch.kernel = "kiln::ops::check_indices_kernel";
-  launch.template_arguments = {indices.dtype, block_of(target), num_columns};
+  launch.template_arguments = {index, block_of(target), num_columns};
   launch.geometry.grid = {programs, num_columns, 1};
-  launch.arguments.add_workspace(0);
-  launch.arguments.add_tensor(tensor);
-  launch.arguments.add_value(it);
+  common::KernelParameters(launch).written_workspace(0, DType::i64).read(tensor, index).value(it);
   const std::int64_t numbers = 2 * programs * num_columns;
   prepend(plan, std::move(launch), numbers,
           [columns = std::move(columns), programs, numbers](std::span<const std::byte> bytes) {
@@ -77,11 +73,11 @@ void add_index_check(LaunchPlan& plan, const TensorView& indices, int tensor, op
 
 }  // namespace
 
-void add_table_check(LaunchPlan& plan, const OpCall& call, const Target& target) {
-  const TensorView &cache = call.inputs[0], &table = call.inputs[1], &lengths = call.inputs[2];
-  const ops::PagedGatherIteration gather = paged_gather_iteration(call);
+void add_table_check(LaunchPlan& plan, const PagedGatherCall& gather_call, const Target& target) {
+  if (!gather_call.check_bounds) return;
+  const ops::PagedGatherIteration& gather = gather_call.iteration;
   ops::TableCheckIteration it{};
-  it.requests = table.shape[0];
+  it.requests = gather_call.requests;
   it.most_tokens = gather.readable_tokens;
   it.page = gather.cache.page;
   it.num_blocks = gather.cache.num_blocks;
@@ -91,13 +87,14 @@ void add_table_check(LaunchPlan& plan, const OpCall& call, const Target& target)
   const std::int64_t programs = std::min<std::int64_t>(it.requests, kMostPrograms), numbers = 3 * programs;
   KernelLaunch launch;
   launch.kernel = "kiln::ops::check_table_kernel";
-  launch.template_arguments = {table.dtype, lengths.dtype, std::min<std::int64_t>(block_of(target), 256)};
+  launch.template_arguments = {gather_call.table, gather_call.lengths, std::min<std::int64_t>(block_of(target), 256)};
   launch.geometry.grid = {programs, 1, 1};
-  launch.arguments.add_workspace(0);
-  launch.arguments.add_tensor(2);
-  launch.arguments.add_tensor(3);
-  launch.arguments.add_value(it);
-  const std::string table_shape = to_string(table.shape), cache_shape = to_string(cache.shape);
+  common::KernelParameters(launch)
+      .written_workspace(0, DType::i64)
+      .read(2, gather_call.table)
+      .read(3, gather_call.lengths)
+      .value(it);
+  const std::string table_shape = to_string(gather_call.table_shape), cache_shape = to_string(gather_call.cache_shape);
   prepend(plan, std::move(launch), numbers, [=](std::span<const std::byte> bytes) {
     const std::vector<std::int64_t> found = numbers_of(bytes, numbers);
     std::size_t first = 0;
@@ -117,10 +114,10 @@ void add_table_check(LaunchPlan& plan, const OpCall& call, const Target& target)
   });
 }
 
-void add_slot_check(LaunchPlan& plan, const OpCall& call, const Target& target) {
-  const AppendCall append = append_call(call);
+void add_slot_check(LaunchPlan& plan, const AppendCall& append, const Target& target) {
+  if (!append.check_bounds) return;
   const ops::PagedCache cache = append.iteration.caches[0];
-  const std::string op = append.by_table ? "kv_append_layers" : "kv_append";
+  const char* const op = append.op();
   const std::int64_t limit = cache.num_blocks * cache.page;
   ops::IndexCheckIteration it{};
   it.rows = append.iteration.tokens;
@@ -131,11 +128,12 @@ void add_slot_check(LaunchPlan& plan, const OpCall& call, const Target& target) 
                     "tokens, or a negative number to skip the token",
                     op, token, slot, limit, cache.num_blocks, cache.page));
   };
-  add_index_check(plan, call.inputs[4], 4, it, {{limit, complain}}, target);
+  add_index_check(plan, append.slots, 4, it, {{limit, complain}}, target);
 }
 
-void add_mapping_check(LaunchPlan& plan, const OpCall& call, const Target& target) {
-  const ops::SwapIteration swap = swap_iteration(call);
+void add_mapping_check(LaunchPlan& plan, const SwapCall& call, const Target& target) {
+  if (!call.check_bounds) return;
+  const ops::SwapIteration& swap = call.iteration;
   ops::IndexCheckIteration it{};
   it.rows = swap.pairs;
   it.row_stride = swap.pair_stride;
@@ -150,7 +148,7 @@ void add_mapping_check(LaunchPlan& plan, const OpCall& call, const Target& targe
                              pair, side, block, limit, tensor));
                        }};
   };
-  add_index_check(plan, call.inputs[2], 2, it, {column(0), column(1)}, target);
+  add_index_check(plan, call.mapping, 2, it, {column(0), column(1)}, target);
 }
 
 }  // namespace kiln::kv_cache

@@ -1,17 +1,19 @@
 #pragma once
 
-#include "ops/op_spec.hpp"
+#include "ops/kv_cache/append_call.hpp"
+#include "ops/kv_cache/paged_call.hpp"
+#include "ops/kv_cache/swap_call.hpp"
 
 namespace kiln::kv_cache {
 
-// Attribute check_bounds: each of these puts a look at the call's indices before the plan's launches, which find the
-// first bad one into a workspace, where the dispatcher asks for it.
+// Attribute check_bounds: each of these puts a look at the call's indices before the plan's launches, which leaves
+// the first bad one in a workspace, where the dispatcher asks for it. A call without the attribute stays as it is.
 
 /// kv_gather_paged: lengths, and the entries of the block table that they use.
-void add_table_check(LaunchPlan& plan, const OpCall& call, const Target& target);
+void add_table_check(LaunchPlan& plan, const PagedGatherCall& call, const Target& target);
 /// kv_append and kv_append_layers: slots; negative ones are legal.
-void add_slot_check(LaunchPlan& plan, const OpCall& call, const Target& target);
+void add_slot_check(LaunchPlan& plan, const AppendCall& call, const Target& target);
 /// swap_blocks: both sides of each pair; negative ones are legal.
-void add_mapping_check(LaunchPlan& plan, const OpCall& call, const Target& target);
+void add_mapping_check(LaunchPlan& plan, const SwapCall& call, const Target& target);
 
 }  // namespace kiln::kv_cache

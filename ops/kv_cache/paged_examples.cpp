@@ -1,34 +1,21 @@
 #include "ops/kv_cache/paged_examples.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <string>
 
-#include "ops/elementwise/element.hpp"
+#include "ops/common/element.hpp"
+#include "ops/common/random_shape.hpp"
+#include "ops/kv_cache/append_call.hpp"
 #include "ops/kv_cache/paged_call.hpp"
 
 namespace kiln::kv_cache {
 namespace {
 
-template <typename T, std::size_t kCount>
-T pick(const T (&choices)[kCount], std::mt19937_64& random) {
-  return choices[random() % kCount];
-}
-
-std::int64_t up_to(std::int64_t most, std::mt19937_64& random) {
-  return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most + 1));
-}
-
-DType random_dtype(std::mt19937_64& random) {
-  return kAllDTypes[random() % kAllDTypes.size()];
-}
-
-DType random_index_dtype(std::mt19937_64& random) {
-  return random() % 2 == 0 ? DType::i64 : DType::i32;
-}
+using common::one_of;
+using common::random_index_dtype;
+using common::random_up_to;
 
 struct RandomCache {
   std::int64_t num_blocks, page, heads, width;
@@ -40,21 +27,19 @@ struct RandomCache {
 RandomCache random_cache(std::mt19937_64& random) {
   constexpr std::int64_t kPages[] = {1, 2, 3, 5, 8, 16, 16, 32}, kHeads[] = {1, 2, 3, 8},
                          kWidths[] = {1, 3, 8, 16, 20, 64, 80, 128, 128, 576};
-  RandomCache cache{1 + up_to(20, random), pick(kPages, random), pick(kHeads, random), pick(kWidths, random),
-                    random() % 2 == 0};
+  RandomCache cache{1 + random_up_to(20, random), one_of(kPages, random), one_of(kHeads, random),
+                    one_of(kWidths, random), random() % 2 == 0};
   if (random() % 30 == 0) cache.num_blocks = 0;
   if (random() % 40 == 0) cache.width = 0;
   return cache;
 }
 
 void put_index(const TensorView& view, std::int64_t offset, std::int64_t value) {
-  elementwise::store_element<std::int64_t>(static_cast<std::byte*>(view.data) + offset * itemsize_bytes(view.dtype),
-                                           view.dtype, value);
+  common::store_at<std::int64_t>(view, offset, value);
 }
 
 std::int64_t index_at(const TensorView& view, std::int64_t offset) {
-  return elementwise::load_element<std::int64_t>(
-      static_cast<std::byte*>(view.data) + offset * itemsize_bytes(view.dtype), view.dtype);
+  return common::load_at<std::int64_t>(view, offset);
 }
 
 /// Whether entries share memory, so that each cannot have a value of its own.
@@ -64,19 +49,11 @@ bool repeats(const TensorView& view) {
   return false;
 }
 
-/// Numbers from 0 to count - 1, in random order.
-std::vector<std::int64_t> shuffled(std::int64_t count, std::mt19937_64& random) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
-  std::shuffle(numbers.begin(), numbers.end(), random);
-  return numbers;
-}
-
 /// What is no index below `limit`: negative, or where a check would not refuse the call too large.
 std::int64_t no_index(std::int64_t limit, bool checked, std::mt19937_64& random) {
   const std::int64_t negative[] = {-1, -7, std::numeric_limits<std::int32_t>::min()};
-  if (checked || random() % 2 == 0) return pick(negative, random);
-  return limit + up_to(100, random);
+  if (checked || random() % 2 == 0) return one_of(negative, random);
+  return limit + random_up_to(100, random);
 }
 
 bool is_checked(const OpCall& call) {
@@ -127,10 +104,10 @@ std::vector<Example> swap_examples() {
 
 Example random_paged_gather(std::mt19937_64& random) {
   const RandomCache cache = random_cache(random);
-  const std::int64_t requests = up_to(5, random), max_blocks = up_to(random() % 8 == 0 ? 40 : 6, random);
-  const std::int64_t max_len = up_to((max_blocks + 1) * cache.page, random);
+  const std::int64_t requests = random_up_to(5, random), max_blocks = random_up_to(random() % 8 == 0 ? 40 : 6, random);
+  const std::int64_t max_len = random_up_to((max_blocks + 1) * cache.page, random);
   return {
-      {{random_dtype(random), cache.shape()},
+      {{one_of(kAllDTypes, random), cache.shape()},
        {random_index_dtype(random), {requests, max_blocks}},
        {random_index_dtype(random), {requests}}},
       {{"max_len", max_len}, {"layout", cache.layout()}, {"check_bounds", random() % 4 == 0 && cache.num_blocks > 0}}};
@@ -138,8 +115,8 @@ Example random_paged_gather(std::mt19937_64& random) {
 
 Example random_append(std::mt19937_64& random) {
   const RandomCache cache = random_cache(random);
-  const std::int64_t tokens = up_to(random() % 8 == 0 ? 300 : 40, random);
-  const DType dtype = random_dtype(random);
+  const std::int64_t tokens = random_up_to(random() % 8 == 0 ? 300 : 40, random);
+  const DType dtype = one_of(kAllDTypes, random);
   const Dims rows{tokens, cache.heads, cache.width};
   return {{{dtype, rows},
            {dtype, rows},
@@ -151,8 +128,8 @@ Example random_append(std::mt19937_64& random) {
 
 Example random_append_layers(std::mt19937_64& random) {
   const RandomCache cache = random_cache(random);
-  const std::int64_t layers = up_to(4, random), tokens = up_to(40, random);
-  const DType dtype = random_dtype(random);
+  const std::int64_t layers = random_up_to(4, random), tokens = random_up_to(40, random);
+  const DType dtype = one_of(kAllDTypes, random);
   const Dims rows{layers, tokens, cache.heads, cache.width};
   return {{{dtype, rows},
            {dtype, rows},
@@ -167,73 +144,72 @@ Example random_append_layers(std::mt19937_64& random) {
 
 Example random_swap(std::mt19937_64& random) {
   constexpr std::int64_t kWidths[] = {1, 4, 20, 41, 64, 656, 1024, 4096, 5000};
-  const DType dtype = random_dtype(random);
-  const std::int64_t width = pick(kWidths, random);
+  const DType dtype = one_of(kAllDTypes, random);
+  const std::int64_t width = one_of(kWidths, random);
   const auto blocks = [&] {
-    const std::int64_t count = up_to(20, random);
+    const std::int64_t count = random_up_to(20, random);
     return random() % 2 == 0 ? Dims{count, width} : Dims{count, 1, width};
   };
   const Dims dst = blocks();
   Dims src = dst;
-  src[0] = up_to(20, random);
-  return {{{dtype, dst}, {dtype, src}, {random_index_dtype(random), {up_to(30, random), 2}}},
+  src[0] = random_up_to(20, random);
+  return {{{dtype, dst}, {dtype, src}, {random_index_dtype(random), {random_up_to(30, random), 2}}},
           {{"check_bounds", random() % 4 == 0}}};
 }
 
-void fill_paged_gather(const OpCall& call, std::mt19937_64& random) {
+void spoil_paged_gather(const OpCall& call, std::mt19937_64& random) {
   const TensorView &cache = call.inputs[0], &table = call.inputs[1], &lengths = call.inputs[2];
   const CacheShape shape = cache_shape(cache.shape, page_layout("kv_gather_paged", call.attributes));
   const bool checked = is_checked(call);
   const std::int64_t room = std::min(call.attributes.get_int("max_len"), table.shape[1] * shape.page);
-  for (std::int64_t request = 0; request < table.shape[0]; ++request) {
-    const std::int64_t length = random() % 5 == 0 && !checked ? room + 3 : up_to(room, random);
-    put_index(lengths, request * lengths.strides[0], random() % 20 == 0 && !checked ? -2 : length);
+  for (std::int64_t request = 0; request < table.shape[0] && !checked; ++request) {
+    const std::int64_t at = request * lengths.strides[0];
+    if (random() % 5 == 0) put_index(lengths, at, room + 3);
+    if (random() % 20 == 0) put_index(lengths, at, -2);
   }
   const bool shared = repeats(table);
   for (std::int64_t request = 0; request < table.shape[0]; ++request) {
     const std::int64_t length = index_at(lengths, request * lengths.strides[0]);
     for (std::int64_t entry = 0; entry < table.shape[1]; ++entry) {
       const bool is_used = shared || entry * shape.page < length;
-      std::int64_t block = shape.num_blocks > 0 ? up_to(shape.num_blocks - 1, random) : -1;
-      if (is_used && !checked && random() % 10 == 0) block = no_index(shape.num_blocks, false, random);
-      if (!is_used && random() % 2 == 0) block = std::numeric_limits<std::int32_t>::max() - up_to(5, random);
-      put_index(table, request * table.strides[0] + entry * table.strides[1], block);
+      const std::int64_t at = request * table.strides[0] + entry * table.strides[1];
+      if (is_used && !checked && random() % 10 == 0) put_index(table, at, no_index(shape.num_blocks, false, random));
+      if (!is_used && random() % 2 == 0)
+        put_index(table, at, std::numeric_limits<std::int32_t>::max() - random_up_to(5, random));
     }
   }
 }
 
-void fill_append(const OpCall& call, std::mt19937_64& random) {
+void spoil_slots(const OpCall& call, std::mt19937_64& random) {
   const TensorView& slots = call.inputs[4];
-  const CacheShape shape = cache_shape(call.inputs[2].shape, page_layout("kv_append", call.attributes));
-  const std::int64_t limit = shape.num_blocks * shape.page;
-  const std::vector<std::int64_t> distinct = shuffled(limit, random);
-  for (std::int64_t token = 0; token < slots.shape[0]; ++token) {
-    const bool skipped = repeats(slots) || token >= limit || random() % 8 == 0;
-    put_index(slots, token * slots.strides[0],
-              skipped ? no_index(limit, is_checked(call), random) : distinct[static_cast<std::size_t>(token)]);
-  }
-}
-
-void fill_append_layers(const OpCall& call, std::mt19937_64& random) {
-  const TensorView& slots = call.inputs[4];
-  const std::int64_t limit = call.attributes.get_int("num_blocks") * call.attributes.get_int("page");
+  const ops::PagedCache cache = append_call(call).iteration.caches[0];
   for (std::int64_t token = 0; token < slots.shape[0]; ++token)
-    put_index(slots, token * slots.strides[0], no_index(limit, is_checked(call), random));
+    if (random() % 8 == 0)
+      put_index(slots, token * slots.strides[0], no_index(cache.num_blocks * cache.page, is_checked(call), random));
 }
 
-void fill_swap(const OpCall& call, std::mt19937_64& random) {
+void spoil_swap(const OpCall& call, std::mt19937_64& random) {
   const TensorView& mapping = call.inputs[2];
-  const std::int64_t destinations = call.inputs[0].shape[0], sources = call.inputs[1].shape[0];
-  const std::vector<std::int64_t> distinct = shuffled(destinations, random);
-  for (std::int64_t pair = 0; pair < mapping.shape[0]; ++pair) {
-    const bool shared = repeats(mapping);
-    const bool skips_source = shared || sources == 0 || random() % 8 == 0,
-               skips = shared || pair >= destinations || random() % 8 == 0;
-    const std::int64_t at = pair * mapping.strides[0];
-    put_index(mapping, at, skips_source ? no_index(sources, is_checked(call), random) : up_to(sources - 1, random));
-    put_index(mapping, at + mapping.strides[1],
-              skips ? no_index(destinations, is_checked(call), random) : distinct[static_cast<std::size_t>(pair)]);
+  for (std::int64_t pair = 0; pair < mapping.shape[0]; ++pair)
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}})
+      if (random() % 8 == 0)
+        put_index(mapping, pair * mapping.strides[0] + static_cast<std::int64_t>(side) * mapping.strides[1],
+                  no_index(call.inputs[1 - side].shape[0], is_checked(call), random));
+}
+
+SkippedWork skipped_by_paged_gather(const OpCall& call) {
+  const TensorView &table = call.inputs[1], &lengths = call.inputs[2];
+  const CacheShape shape = cache_shape(call.inputs[0].shape, page_layout("kv_gather_paged", call.attributes));
+  const std::int64_t max_len = call.attributes.get_int("max_len");
+  SkippedWork work{table.shape[0] * max_len, table.shape[0] * max_len, "tokens of 'out'"};
+  for (std::int64_t request = 0; request < table.shape[0]; ++request) {
+    const std::int64_t length = std::min(index_at(lengths, request * lengths.strides[0]), max_len);
+    for (std::int64_t entry = 0; entry < table.shape[1] && entry * shape.page < length; ++entry) {
+      const std::int64_t block = index_at(table, request * table.strides[0] + entry * table.strides[1]);
+      if (block >= 0 && block < shape.num_blocks) work.skipped -= std::min(shape.page, length - entry * shape.page);
+    }
   }
+  return work;
 }
 
 }  // namespace kiln::kv_cache

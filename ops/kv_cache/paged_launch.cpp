@@ -3,17 +3,14 @@
 #include <cstdint>
 #include <utility>
 
-#include "ops/grid.hpp"
+#include "ops/common/grid_launch.hpp"
+#include "ops/common/kernel_parameters.hpp"
 #include "ops/kv_cache/paged_call.hpp"
 #include "ops/kv_cache/paged_check.hpp"
 #include "ops/kv_cache/paged_tiling.hpp"
 
 namespace kiln::kv_cache {
 namespace {
-
-std::int64_t itemsize_of(const OpCall& call) {
-  return itemsize_bytes(call.outputs[0].dtype);
-}
 
 bool is_dense(const ops::PagedGatherIteration& it) {
   return it.cache.element_stride == 1 && it.out_strides[3] == 1;
@@ -26,7 +23,7 @@ ops::PagedGatherIteration in_bytes(ops::PagedGatherIteration it, std::int64_t it
   return it;
 }
 
-/// Of one head of one request.
+/// Bytes of the packets in which one head of one request is moved.
 std::int64_t packet_of(const ops::PagedGatherIteration& bytes, std::int64_t itemsize) {
   const std::int64_t multiples[] = {
       bytes.width,          bytes.cache.block_stride, bytes.cache.place_stride, bytes.cache.head_stride,
@@ -34,85 +31,77 @@ std::int64_t packet_of(const ops::PagedGatherIteration& bytes, std::int64_t item
   return packet_bytes(itemsize, multiples);
 }
 
-/// Arguments of both kernels.
-void add_arguments(KernelLaunch& launch, const ops::PagedGatherIteration& it) {
-  for (int tensor = 0; tensor < 4; ++tensor) launch.arguments.add_tensor(tensor);
-  launch.arguments.add_value(it);
-}
-
-LaunchPlan plan_of(KernelLaunch launch, const OpCall& call, const Target& target) {
+/// `moved`: what the kernel moves.
+LaunchPlan plan_of(KernelLaunch launch, const PagedGatherCall& call, const ops::PagedGatherIteration& it,
+                   const common::ElementType& moved, const Target& target) {
+  common::KernelParameters(launch).written(0, moved).read(1, moved).read(2, call.table).read(3, call.lengths).value(it);
   LaunchPlan plan;
   plan.launches.push_back(std::move(launch));
-  if (call.attributes.get_bool("check_bounds")) add_table_check(plan, call, target);
+  add_table_check(plan, call, target);
   return plan;
 }
 
-LaunchPlan packets_plan(const OpCall& call, const Config& config, const Target& target) {
-  const std::int64_t itemsize = itemsize_of(call);
-  ops::PagedGatherIteration it = in_bytes(paged_gather_iteration(call), itemsize);
+LaunchPlan packets_plan(const PagedGatherCall& call, const Config& config, const Target& target) {
+  const std::int64_t itemsize = itemsize_bytes(call.dtype);
+  ops::PagedGatherIteration it = in_bytes(call.iteration, itemsize);
   const std::int64_t packet = packet_of(it, itemsize);
   it.parts = ceil_div(it.tokens * it.width / packet, batch_packets(config));
-  KernelLaunch launch = paged_launch("kv_gather_paged", it.heads * it.parts * call.inputs[1].shape[0], config, target);
-  launch.template_arguments = {packet_type(packet),   unsigned_dtype(itemsize), call.inputs[1].dtype,
-                               call.inputs[2].dtype,  std::int64_t{it.width},   std::int64_t{it.cache.page},
+  KernelLaunch launch = common::grid_launch("kv_gather_paged", it.heads * it.parts * call.requests, config, target);
+  launch.template_arguments = {packet_type(packet),   unsigned_dtype(itemsize), call.table,
+                               call.lengths,          std::int64_t{it.width},   std::int64_t{it.cache.page},
                                config.at("IN_FLIGHT")};
   launch.vector_width = 1;  // the kernel says itself what a thread moves
-  add_arguments(launch, it);
-  return plan_of(std::move(launch), call, target);
+  return plan_of(std::move(launch), call, it, "char", target);
 }
 
-Config packets_default(const OpCall& call) {
-  const std::int64_t itemsize = itemsize_of(call);
-  const ops::PagedGatherIteration it = in_bytes(paged_gather_iteration(call), itemsize);
-  return packets_default_for(call.outputs[0].numel() * itemsize / packet_of(it, itemsize));
+Config packets_default(const PagedGatherCall& call, const Target&) {
+  const std::int64_t itemsize = itemsize_bytes(call.dtype);
+  const ops::PagedGatherIteration it = in_bytes(call.iteration, itemsize);
+  return packets_default_for(call.requests * it.heads * it.tokens * it.width / packet_of(it, itemsize));
 }
 
-LaunchPlan rows_plan(const OpCall& call, const Config& config, const Target& target) {
-  const std::int64_t itemsize = itemsize_of(call);
-  ops::PagedGatherIteration it = paged_gather_iteration(call);
+LaunchPlan rows_plan(const PagedGatherCall& call, const Config& config, const Target& target) {
+  const std::int64_t itemsize = itemsize_bytes(call.dtype);
+  const DType moved = unsigned_dtype(itemsize);
+  ops::PagedGatherIteration it = call.iteration;
   it.parts = ceil_div(it.tokens, config.at("ROWS"));
-  KernelLaunch launch = paged_launch("kv_gather_paged", it.parts * call.inputs[1].shape[0], config, target);
-  launch.template_arguments = {unsigned_dtype(itemsize),
-                               call.inputs[1].dtype,
-                               call.inputs[2].dtype,
-                               config.at("ROWS"),
-                               config.at("BLOCK_BYTES") / itemsize,
-                               is_dense(it)};
+  KernelLaunch launch = common::grid_launch("kv_gather_paged", it.parts * call.requests, config, target);
+  launch.template_arguments = {
+      moved, call.table, call.lengths, config.at("ROWS"), config.at("BLOCK_BYTES") / itemsize, is_dense(it)};
   launch.vector_width = is_dense(it) ? static_cast<std::int32_t>(16 / itemsize) : 1;
-  add_arguments(launch, it);
-  return plan_of(std::move(launch), call, target);
+  return plan_of(std::move(launch), call, it, moved, target);
+}
+
+bool serves_packets(const PagedGatherCall& call, const Target& target) {
+  const ops::PagedGatherIteration& it = call.iteration;
+  return is_cuda(target) && is_dense(it) && counts_in_32_bits(it.tokens * it.width) && counts_in_32_bits(it.cache.page);
 }
 
 }  // namespace
 
 std::vector<Variant> paged_gather_variants() {
-  Variant packets;
-  packets.name = "packets";
-  packets.doc = "rows whose elements lie together, 16 bytes a thread, any page size";
-  packets.source = embedded_source("ops/kv_cache/kernel_paged.cuh");
-  packets.kernel = "kiln::ops::paged_gather_packets_kernel";
-  packets.serves = [](const OpCall& call, const Target& target) {
-    const ops::PagedGatherIteration it = paged_gather_iteration(call);
-    return is_cuda(target) && is_dense(it) && counts_in_32_bits(it.tokens * it.width) &&
-           counts_in_32_bits(it.cache.page);
-  };
-  packets.space = [](const Target&) { return packets_space(); };
-  packets.default_config = [](const OpCall& call, const Target&) { return packets_default(call); };
-  packets.plan = packets_plan;
-
-  Variant rows;
-  rows.name = "rows";
-  rows.doc = "any strides, row after row";
-  rows.source = embedded_source("ops/kv_cache/kernel_paged.hpp");
-  rows.kernel = "kiln::ops::paged_gather_kernel";
-  rows.serves = [](const OpCall&, const Target&) { return true; };
-  rows.space = rows_space;
-  rows.default_config = [](const OpCall& call, const Target& target) {
-    const ops::PagedGatherIteration it = paged_gather_iteration(call);
-    return rows_default(it.width * itemsize_of(call), it.heads, target);
-  };
-  rows.plan = rows_plan;
-  return {std::move(packets), std::move(rows)};
+  const PagedGatherParser parse(paged_gather_call);
+  return {common::variant_of<PagedGatherCall>(
+              parse, {.name = "packets",
+                      .doc = "rows whose elements lie together, 16 bytes a thread, any page size",
+                      .source = embedded_source("ops/kv_cache/kernel_paged.cuh"),
+                      .kernel = "kiln::ops::paged_gather_packets_kernel",
+                      .serves = serves_packets,
+                      .space = [](const Target&) { return packets_space(); },
+                      .default_config = packets_default,
+                      .plan = packets_plan}),
+          common::variant_of<PagedGatherCall>(parse, {.name = "rows",
+                                                      .doc = "any strides, row after row",
+                                                      .source = embedded_source("ops/kv_cache/kernel_paged.hpp"),
+                                                      .kernel = "kiln::ops::paged_gather_kernel",
+                                                      .space = rows_space,
+                                                      .default_config =
+                                                          [](const PagedGatherCall& call, const Target& target) {
+                                                            const ops::PagedGatherIteration& it = call.iteration;
+                                                            return rows_default(it.width * itemsize_bytes(call.dtype),
+                                                                                it.heads, target);
+                                                          },
+                                                      .plan = rows_plan})};
 }
 
 }  // namespace kiln::kv_cache

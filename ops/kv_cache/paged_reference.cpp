@@ -5,7 +5,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "ops/elementwise/element.hpp"
+#include "ops/common/element.hpp"
 #include "ops/kv_cache/paged_call.hpp"
 
 namespace kiln::kv_cache {
@@ -15,11 +15,11 @@ std::byte* at(const TensorView& view, std::initializer_list<std::int64_t> positi
   std::int64_t offset = 0;
   int axis = 0;
   for (const std::int64_t coordinate : position) offset += coordinate * view.strides[axis++];
-  return static_cast<std::byte*>(view.data) + offset * itemsize_bytes(view.dtype);
+  return common::address_at(view, offset);
 }
 
 std::int64_t index_at(const TensorView& view, std::initializer_list<std::int64_t> position) {
-  return elementwise::load_element<std::int64_t>(at(view, position), view.dtype);
+  return common::load_element<std::int64_t>(at(view, position), view.dtype);
 }
 
 std::byte* in_cache(const TensorView& cache, PageLayout layout, std::int64_t block, std::int64_t place,

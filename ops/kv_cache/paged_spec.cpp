@@ -1,7 +1,11 @@
 #include "ops/kv_cache/paged_spec.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ops/kv_cache/append_call.hpp"
 #include "ops/kv_cache/paged_call.hpp"
@@ -17,10 +21,19 @@ double bytes_of(const TensorView& view) {
   return static_cast<double>(view.numel() * itemsize_bytes(view.dtype));
 }
 
-InputSpec index_input(std::string name, std::string doc) {
+InputSpec index_input(std::string name, std::string doc,
+                      std::function<std::vector<SelectionRange>(const OpCall&)> selects) {
   InputSpec input{std::move(name), std::move(doc)};
   input.dtypes = {DType::i32, DType::i64};
+  input.selects = std::move(selects);
   return input;
+}
+
+InputSpec slots_input(std::string doc) {
+  return index_input("slot_mapping", std::move(doc), [](const OpCall& call) -> std::vector<SelectionRange> {
+    const ops::PagedCache cache = append_call(call).iteration.caches[0];
+    return {{.low = 0, .high = cache.num_blocks * cache.page - 1, .distinct = true}};
+  });
 }
 
 InputSpec mutated_input(std::string name, std::string doc) {
@@ -32,6 +45,12 @@ InputSpec mutated_input(std::string name, std::string doc) {
 InputSpec pinned(InputSpec input) {
   input.pinned = true;
   return input;
+}
+
+/// How many tokens of a sequence the table has entries for, and the output room.
+std::int64_t most_tokens(const OpCall& call) {
+  const CacheShape shape = cache_shape(call.inputs[0].shape, page_layout("kv_gather_paged", call.attributes));
+  return std::min(call.attributes.get_int("max_len"), call.inputs[1].shape[1] * shape.page);
 }
 
 /// A number of tokens or blocks that changes from step to step: exact for decode batches, then by powers of two.
@@ -59,9 +78,15 @@ OpSpec paged_gather_spec() {
                             "out[b, h, t] = cache[block_table[b, t / page], t % page, h] for t < seq_lens[b], zeros "
                             "from there to max_len and "
                             "where the entry is no block; table entries behind a sequence are not looked at");
-  spec.inputs = {pinned({"cache", "[blocks, page, H, D], or [blocks, H, page, D] with layout HND"}),
-                 index_input("block_table", "[B, max_blocks], i32 or i64"),
-                 index_input("seq_lens", "[B], i32 or i64, in tokens")};
+  spec.inputs = {
+      pinned({"cache", "[blocks, page, H, D], or [blocks, H, page, D] with layout HND"}),
+      index_input("block_table", "[B, max_blocks], i32 or i64",
+                  [](const OpCall& call) -> std::vector<SelectionRange> {
+                    return {{.low = 0, .high = call.inputs[0].shape[0] - 1}};
+                  }),
+      index_input("seq_lens", "[B], i32 or i64, in tokens", [](const OpCall& call) -> std::vector<SelectionRange> {
+        return {{.low = 0, .high = most_tokens(call)}};
+      })};
   spec.outputs = {{"out", "[B, H, max_len, D]"}};
   spec.shape_rule.parts = {any_blocks(0), varying(1, 0), varying(1, 1), varying(2, 0)};
   spec.attributes = {{"max_len", std::int64_t{0}, true, "tokens of the output for each request"},
@@ -75,7 +100,8 @@ OpSpec paged_gather_spec() {
   spec.reference = paged_gather_reference;
   spec.examples = paged_gather_examples();
   spec.random_example = random_paged_gather;
-  spec.fill_inputs = fill_paged_gather;
+  spec.spoil_inputs = spoil_paged_gather;
+  spec.skipped_work = skipped_by_paged_gather;
   return spec;
 }
 
@@ -89,7 +115,7 @@ OpSpec append_spec() {
                  {"value", "as key"},
                  mutated_input("key_cache", "[blocks, page, H, D], or [blocks, H, page, D] with layout HND"),
                  mutated_input("value_cache", "as key_cache"),
-                 index_input("slot_mapping", "[T], i32 or i64")};
+                 slots_input("[T], i32 or i64")};
   spec.attributes = {layout_attribute(), check_bounds_attribute("slot_mapping")};
   spec.shape_rule.parts = {varying(0, 0), varying(1, 0), any_blocks(2), any_blocks(3), varying(4, 0)};
   spec.infer = infer_append;
@@ -98,7 +124,7 @@ OpSpec append_spec() {
   spec.reference = append_reference;
   spec.examples = append_examples();
   spec.random_example = random_append;
-  spec.fill_inputs = fill_append;
+  spec.spoil_inputs = spoil_slots;
   return spec;
 }
 
@@ -110,6 +136,7 @@ OpSpec append_layers_spec() {
                                        "[L], i64: the address of each layer's key cache; what lies there "
                                        "is changed, on the device of the call");
   key_caches.dtypes = {DType::i64};
+  key_caches.points_to = layer_cache_view;
   InputSpec value_caches = key_caches;
   value_caches.name = "value_caches";
   value_caches.doc = "as key_caches";
@@ -117,7 +144,7 @@ OpSpec append_layers_spec() {
                  {"value", "as key"},
                  std::move(key_caches),
                  std::move(value_caches),
-                 index_input("slot_mapping", "[T], i32 or i64, the same for all layers")};
+                 slots_input("[T], i32 or i64, the same for all layers")};
   spec.shape_rule.parts = {varying(0, 1), varying(1, 1), varying(4, 0)};
   spec.attributes = {{"num_blocks", std::int64_t{0}, true, "blocks of each cache", /*decides_speed=*/false},
                      {"page", std::int64_t{0}, true, "tokens of a block"},
@@ -131,8 +158,7 @@ OpSpec append_layers_spec() {
   spec.reference = append_layers_reference;
   spec.examples = append_layers_examples();
   spec.random_example = random_append_layers;
-  spec.fill_inputs = fill_append_layers;
-  spec.follows_addresses = true;
+  spec.spoil_inputs = spoil_slots;
   return spec;
 }
 
@@ -143,7 +169,11 @@ OpSpec swap_spec() {
       "with a negative side or one that is no block are skipped; either tensor may lie in pinned host memory");
   spec.inputs = {pinned(mutated_input("dst", "[blocks, ...], blocks dense")),
                  pinned({"src", "[blocks, ...], blocks dense and of dst's shape"}),
-                 index_input("block_mapping", "[n, 2], i32 or i64: a block of src and one of dst")};
+                 index_input("block_mapping", "[n, 2], i32 or i64: a block of src and one of dst",
+                             [](const OpCall& call) -> std::vector<SelectionRange> {
+                               return {{.low = 0, .high = call.inputs[1].shape[0] - 1},
+                                       {.low = 0, .high = call.inputs[0].shape[0] - 1, .distinct = true}};
+                             })};
   spec.attributes = {check_bounds_attribute("block_mapping")};
   spec.shape_rule.parts = {any_blocks(0), any_blocks(1), varying(2, 0)};
   spec.infer = infer_swap;
@@ -156,7 +186,7 @@ OpSpec swap_spec() {
   spec.reference = swap_reference;
   spec.examples = swap_examples();
   spec.random_example = random_swap;
-  spec.fill_inputs = fill_swap;
+  spec.spoil_inputs = spoil_swap;
   return spec;
 }
 

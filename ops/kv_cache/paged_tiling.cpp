@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "ops/grid.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
 
 namespace kiln::kv_cache {
 namespace {
@@ -17,8 +18,7 @@ constexpr std::int64_t kPlentyOfPrograms = 1024;
 
 ConfigSpace packets_space() {
   return {{{"IN_FLIGHT", {4, 2, 8, 1}}, {"num_warps", {8, 4, 16, 32, 2, 1}}},
-          {{"IN_FLIGHT * num_warps <= 128",
-            [](const Config& config) { return config.at("IN_FLIGHT") * config.at("num_warps") <= 128; }}}};
+          {common::ConfigExpression("IN_FLIGHT") * "num_warps" <= 128}};
 }
 
 Config packets_default_for(std::int64_t packets) {
@@ -62,15 +62,6 @@ Config rows_default(std::int64_t row_bytes, std::int64_t heads, const Target& ta
   const std::int64_t block_bytes = std::clamp<std::int64_t>(wide, 256, 2048);
   return {
       {"ROWS", rows}, {"BLOCK_BYTES", block_bytes}, {"num_warps", std::clamp<std::int64_t>(block_bytes / 512, 1, 4)}};
-}
-
-KernelLaunch paged_launch(std::string_view op, std::int64_t programs, const Config& config, const Target& target) {
-  check_grid(op, programs, target);
-  KernelLaunch launch;
-  launch.geometry.grid = {programs, 1, 1};
-  if (const std::int64_t* num_warps = config.find("num_warps"))
-    launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
-  return launch;
 }
 
 }  // namespace kiln::kv_cache

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "ops/op_spec.hpp"
@@ -26,9 +25,5 @@ TemplateArgument packet_type(std::int64_t bytes);
 /// The portable kernels': ROWS times `heads` rows for each program in tiles of BLOCK_BYTES.
 ConfigSpace rows_space(const Target& target);
 Config rows_default(std::int64_t row_bytes, std::int64_t heads, const Target& target);
-
-/// A launch of a kernel of kernel_paged.hpp or, with packets, of kernel_paged.cuh; UsageError(value) for more programs
-/// than a GPU's grid holds.
-KernelLaunch paged_launch(std::string_view op, std::int64_t programs, const Config& config, const Target& target);
 
 }  // namespace kiln::kv_cache

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "core/errors.hpp"
-#include "ops/grid.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
 
 namespace kiln::kv_cache {
 namespace {
@@ -34,14 +35,12 @@ void refuse_bad_row(const std::string& op, const ops::RowsIteration& it, std::in
 
 }  // namespace
 
-void add_input(ArgumentTemplate& arguments, const RowsCall& call, RowsInput input) {
-  if ((input == kCounts && !call.has_counts) || (input == kSlotMap && !call.has_slot_map))
-    arguments.add_value(std::uintptr_t{0});
-  else
-    arguments.add_tensor(input);
+int tensor_of(const RowsCall& call, RowsInput input) {
+  const bool is_left_out = (input == kCounts && !call.has_counts) || (input == kSlotMap && !call.has_slot_map);
+  return is_left_out ? -1 : static_cast<int>(input);
 }
 
-void add_rows_check(std::string_view op, const RowsCall& call, const Target& target, LaunchPlan& plan) {
+void add_rows_check(const RowsCall& call, const Target& target, LaunchPlan& plan) {
   if (!call.check_bounds || call.iteration.pairs == 0) return;
   const std::int64_t block = is_cuda(target) ? kCudaBlock : kCpuBlock;
   const std::int64_t programs = std::min(ceil_div(call.iteration.pairs, 4 * block), kMostPrograms);
@@ -53,15 +52,16 @@ void add_rows_check(std::string_view op, const RowsCall& call, const Target& tar
   launch.template_arguments = {call.index, call.count, block};
   launch.geometry.grid = {programs, 1, 1};
   launch.vector_width = 1;
-  launch.arguments.add_workspace(workspace);
-  add_input(launch.arguments, call, kIndices);
-  add_input(launch.arguments, call, kCounts);
-  launch.arguments.add_value(call.iteration);
+  common::KernelParameters(launch)
+      .written_workspace(workspace, DType::i64)
+      .read(tensor_of(call, kIndices), call.index)
+      .read(tensor_of(call, kCounts), call.count)
+      .value(call.iteration);
   plan.launches.insert(plan.launches.begin(), std::move(launch));
-  plan.check = LaunchCheck{1, workspace,
-                           [op = std::string(op), it = call.iteration, programs](std::span<const std::byte> bytes) {
-                             refuse_bad_row(op, it, programs, bytes);
-                           }};
+  plan.check =
+      LaunchCheck{1, workspace, [op = call.op, it = call.iteration, programs](std::span<const std::byte> bytes) {
+                    refuse_bad_row(op, it, programs, bytes);
+                  }};
 }
 
 }  // namespace kiln::kv_cache

@@ -87,9 +87,10 @@ std::vector<TensorMeta> infer_rows(std::string_view op, std::span<const TensorVi
   return {};
 }
 
-RowsCall rows_call(const OpCall& call) {
+RowsCall rows_call(const std::string& op, const OpCall& call) {
   const TensorView &dst = call.inputs[kDst], &src = call.inputs[kSrc], &indices = call.inputs[kIndices];
   RowsCall rows;
+  rows.op = op;
   ops::RowsIteration& it = rows.iteration;
   it = {};
   it.pairs = indices.shape[0] * indices.shape[1];

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "ops/common/call_parser.hpp"
 #include "ops/kv_cache/iteration_rows.hpp"
 #include "ops/op_spec.hpp"
 
@@ -25,6 +27,7 @@ struct RowsCall {
   std::int64_t host_bytes = 0;  ///< between the first row of that side and the end of the last
   std::int64_t max_sms = 0;     ///< 0: as many as pay
   bool check_bounds = false;
+  std::string op;  ///< for messages
   /// The widest power of two up to 16 that divides rows, row strides, and, where it is 16, both addresses.
   std::int64_t alignment_bytes = 1;
 };
@@ -32,6 +35,7 @@ struct RowsCall {
 /// UsageError for shapes, dtypes or strides that do not go together, naming `op`.
 std::vector<TensorMeta> infer_rows(std::string_view op, std::span<const TensorView> inputs,
                                    const Attributes& attributes);
-RowsCall rows_call(const OpCall& call);
+RowsCall rows_call(const std::string& op, const OpCall& call);
+using RowsParser = common::CallParser<RowsCall>;
 
 }  // namespace kiln::kv_cache

@@ -1,6 +1,7 @@
 #include "ops/kv_cache/rows_config.hpp"
 
-#include "ops/grid.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
 
 namespace kiln::kv_cache {
 namespace {
@@ -40,9 +41,7 @@ ConfigSpace warps_space() {
            {"ALIGN_LANES", {1, 0}},
            {"LOAD_HINT", {0, 1}},
            {"SORT", {0, 1}}},
-          {{"ROWS_IN_FLIGHT * PACKETS <= 6", [](const Config& config) {
-              return config.at("ROWS_IN_FLIGHT") * config.at("PACKETS") <= 6;  // more registers than threads have
-            }}}};
+          {common::ConfigExpression("ROWS_IN_FLIGHT") * "PACKETS" <= 6}};  // more registers than threads have
 }
 
 Config warps_default(const RowsCall& call) {

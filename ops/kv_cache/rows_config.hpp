@@ -4,7 +4,7 @@
 
 namespace kiln::kv_cache {
 
-// Of the kernel for GPUs, rows_launch_warps.cpp.
+// What the kernel for GPUs (rows_launch_warps.cpp) is tuned by.
 
 ConfigSpace warps_space();
 /// What was best, or within a few percent of it, for rows of 16 to 4096 bytes on an H200.

@@ -1,16 +1,15 @@
 #pragma once
 
-#include <string_view>
 #include <vector>
 
-#include "ops/op_spec.hpp"
+#include "ops/kv_cache/rows_call.hpp"
 
 namespace kiln::kv_cache {
 
-/// Of sparse_kv_gather and kv_scatter.
-std::vector<Variant> rows_variants(std::string_view op);
+/// The variants of sparse_kv_gather and kv_scatter.
+std::vector<Variant> rows_variants(const RowsParser& parse);
 
 /// The kernel for GPUs, in which a few warps keep many rows on their way.
-Variant warps_variant(std::string_view op);
+Variant warps_variant(const RowsParser& parse);
 
 }  // namespace kiln::kv_cache

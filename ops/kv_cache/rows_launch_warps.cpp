@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <string>
+#include <string_view>
 
-#include "ops/grid.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
 #include "ops/kv_cache/rows_arguments.hpp"
 #include "ops/kv_cache/rows_config.hpp"
 #include "ops/kv_cache/rows_launch.hpp"
@@ -24,10 +27,11 @@ ops::RowsOrder order_of(const RowsCall& call) {
   const auto last =
       static_cast<std::uint64_t>(std::max((by_dst ? call.iteration.dst_rows : call.iteration.src_rows) - 1, 0LL));
   const auto bits = static_cast<int>(std::bit_width(last)), bucket_bits = std::countr_zero(unsigned{ops::kRowBuckets});
-  return {std::max(bits - bucket_bits, 0), by_dst};
+  return {std::max(bits - bucket_bits, 0), by_dst ? 1 : 0};
 }
 
-constexpr int kCounters = 0, kSorted = 1;  // workspaces
+constexpr int kCounters = 0, kSorted = 1;                                                    // workspaces
+constexpr const char *kCounter = "unsigned int", *kPair = "int2", *kByte = "unsigned char";  // as kernels declare them
 
 /// Clears the counters, counts, scans and places: four short kernels. One program that sorts alone would be slower from
 /// some ten thousand pairs on.
@@ -36,35 +40,36 @@ void add_sort(const RowsCall& call, LaunchPlan& plan) {
   const ops::RowsOrder order = order_of(call);
   const std::int64_t programs = ceil_div(it.pairs, 32 * kSortWarps);
   plan.workspace_bytes = {ops::kRowCounters * std::int64_t{4}, std::max<std::int64_t>(it.pairs, 1) * std::int64_t{8}};
-  const auto add = [&](std::string kernel, std::int64_t grid, std::int32_t num_warps) -> KernelLaunch& {
+  const auto add = [&](std::string_view kernel, std::int64_t grid, std::int32_t num_warps) -> KernelLaunch& {
     KernelLaunch& launch = plan.launches.emplace_back();
-    launch.kernel = "kiln::ops::" + std::move(kernel);
+    launch.kernel = fmt::format("kiln::ops::{}", kernel);
     launch.geometry.grid = {grid, 1, 1};
     launch.geometry.num_warps = num_warps;
     return launch;
   };
   const auto add_pairs = [&](KernelLaunch& launch) {
     launch.template_arguments = {call.index, call.count};
-    launch.arguments.add_workspace(kCounters);
-    add_input(launch.arguments, call, kIndices);
-    add_input(launch.arguments, call, kCounts);
-    launch.arguments.add_value(it);
-    launch.arguments.add_value(order);
+    common::KernelParameters(launch)
+        .written_workspace(kCounters, kCounter)
+        .read(tensor_of(call, kIndices), call.index)
+        .read(tensor_of(call, kCounts), call.count)
+        .value(it)
+        .value(order);
   };
-  const auto add_single = [&](std::string kernel, std::int64_t constant) {
-    KernelLaunch& launch = add(std::move(kernel), 1, 32);
+  const auto add_single = [&](std::string_view kernel, std::int64_t constant) {
+    KernelLaunch& launch = add(kernel, 1, 32);
     launch.template_arguments = {constant};
-    launch.arguments.add_workspace(kCounters);
+    common::KernelParameters(launch).written_workspace(kCounters, kCounter);
   };
   add_single("clear_row_counters_kernel", ops::kRowCounters);
   add_pairs(add("count_rows_kernel", programs, kSortWarps));
   add_single("scan_row_counters_kernel", ops::kRowBuckets);
   KernelLaunch& place = add("place_rows_kernel", programs, kSortWarps);
-  place.arguments.add_workspace(kSorted);
+  common::KernelParameters(place).written_workspace(kSorted, kPair);
   add_pairs(place);
 }
 
-LaunchPlan warps_plan(std::string_view op, const RowsCall& call, const Config& config, const Target& target) {
+LaunchPlan warps_plan(const RowsCall& call, const Config& config, const Target& target) {
   const ops::RowsIteration& it = call.iteration;
   const bool is_sorted = config.at("SORT") != 0;
   LaunchPlan plan;
@@ -87,43 +92,35 @@ LaunchPlan warps_plan(std::string_view op, const RowsCall& call, const Config& c
   launch.template_arguments.emplace_back(config.at("LOAD_HINT") != 0);
   launch.geometry.grid = {blocks, 1, 1};
   launch.geometry.num_warps = static_cast<std::int32_t>(num_warps);
-  add_input(launch.arguments, call, kDst);
-  add_input(launch.arguments, call, kSrc);
-  if (is_sorted) {
-    launch.arguments.add_workspace(kSorted);
-    launch.arguments.add_workspace(kCounters);
-  } else {
-    add_input(launch.arguments, call, kIndices);
-    add_input(launch.arguments, call, kCounts);
-  }
-  add_input(launch.arguments, call, kSlotMap);
-  launch.arguments.add_value(it);
-  add_rows_check(op, call, target, plan);
+  common::KernelParameters parameters(launch);
+  parameters.written(tensor_of(call, kDst), kByte).read(tensor_of(call, kSrc), kByte);
+  if (is_sorted)
+    parameters.read_workspace(kSorted, kPair).written_workspace(kCounters, kCounter);
+  else
+    parameters.read(tensor_of(call, kIndices), call.index).read(tensor_of(call, kCounts), call.count);
+  parameters.written(tensor_of(call, kSlotMap), call.slot).value(it);
+  add_rows_check(call, target, plan);
   return plan;
+}
+
+bool counts_in_32_bits(const RowsCall& call) {
+  const ops::RowsIteration& it = call.iteration;
+  return it.pairs <= kMostPairs && it.src_rows <= kMostRows && it.dst_rows <= kMostRows && it.row_bytes < kMostRowBytes;
 }
 
 }  // namespace
 
-Variant warps_variant(std::string_view name) {
-  const std::string op(name);
-  Variant variant;
-  variant.name = "warps";
-  variant.doc = "groups of lanes that cover a line each, with several rows on their way; pairs sorted where it pays";
-  variant.source = embedded_source("ops/kv_cache/kernel_rows.cuh");
-  variant.kernel = "kiln::ops::copy_listed_rows_kernel";
-  variant.serves = [](const OpCall& call, const Target& target) {
-    if (!is_cuda(target)) return false;
-    const RowsCall rows = rows_call(call);
-    const ops::RowsIteration& it = rows.iteration;
-    return it.pairs <= kMostPairs && it.src_rows <= kMostRows && it.dst_rows <= kMostRows &&
-           it.row_bytes < kMostRowBytes;
-  };
-  variant.space = [](const Target&) { return warps_space(); };
-  variant.default_config = [](const OpCall& call, const Target&) { return warps_default(rows_call(call)); };
-  variant.plan = [op](const OpCall& call, const Config& config, const Target& target) {
-    return warps_plan(op, rows_call(call), config, target);
-  };
-  return variant;
+Variant warps_variant(const RowsParser& parse) {
+  return common::variant_of<RowsCall>(
+      parse,
+      {.name = "warps",
+       .doc = "groups of lanes that cover a line each, with several rows on their way; pairs sorted where it pays",
+       .source = embedded_source("ops/kv_cache/kernel_rows.cuh"),
+       .kernel = "kiln::ops::copy_listed_rows_kernel",
+       .serves = [](const RowsCall& call, const Target& target) { return is_cuda(target) && counts_in_32_bits(call); },
+       .space = [](const Target&) { return warps_space(); },
+       .default_config = [](const RowsCall& call, const Target&) { return warps_default(call); },
+       .plan = warps_plan});
 }
 
 }  // namespace kiln::kv_cache

@@ -3,21 +3,19 @@
 #include <cstddef>
 #include <cstring>
 
-#include "ops/elementwise/element.hpp"
+#include "ops/common/element.hpp"
 #include "ops/kv_cache/rows_call.hpp"
 
 namespace kiln::kv_cache {
 namespace {
 
 std::int64_t integer_at(const TensorView& view, std::int64_t offset) {
-  return elementwise::load_element<std::int64_t>(
-      static_cast<const std::byte*>(view.data) + offset * itemsize_bytes(view.dtype), view.dtype);
+  return common::load_at<std::int64_t>(view, offset);
 }
 
 }  // namespace
 
-void rows_reference(const OpCall& call) {
-  const RowsCall rows = rows_call(call);
+void rows_reference(const RowsCall& rows, const OpCall& call) {
   const ops::RowsIteration& it = rows.iteration;
   const TensorView& indices = call.inputs[kIndices];
   for (std::int64_t pair = 0; pair < it.pairs; ++pair) {
@@ -29,10 +27,7 @@ void rows_reference(const OpCall& call) {
     std::memcpy(static_cast<std::byte*>(call.inputs[kDst].data) + dst * it.dst_stride,
                 static_cast<const std::byte*>(call.inputs[kSrc].data) + src * it.src_stride,
                 static_cast<std::size_t>(it.row_bytes));
-    if (rows.has_slot_map)
-      elementwise::store_element<std::int64_t>(
-          static_cast<std::byte*>(call.inputs[kSlotMap].data) + src * it.slot_stride * itemsize_bytes(rows.slot),
-          rows.slot, dst);
+    if (rows.has_slot_map) common::store_at<std::int64_t>(call.inputs[kSlotMap], src * it.slot_stride, dst);
   }
 }
 

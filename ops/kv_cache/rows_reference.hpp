@@ -1,10 +1,10 @@
 #pragma once
 
-#include "ops/op_spec.hpp"
+#include "ops/kv_cache/rows_call.hpp"
 
 namespace kiln::kv_cache {
 
 /// Of sparse_kv_gather and kv_scatter.
-void rows_reference(const OpCall& call);
+void rows_reference(const RowsCall& rows, const OpCall& call);
 
 }  // namespace kiln::kv_cache

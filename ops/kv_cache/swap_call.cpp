@@ -50,9 +50,11 @@ std::vector<TensorMeta> infer_swap(std::span<const TensorView> inputs, const Att
   return {};
 }
 
-ops::SwapIteration swap_iteration(const OpCall& call) {
+SwapCall swap_call(const OpCall& call) {
   const TensorView &dst = call.inputs[0], &src = call.inputs[1], &mapping = call.inputs[2];
-  ops::SwapIteration it{};
+  SwapCall swap;
+  ops::SwapIteration& it = swap.iteration;
+  it = {};
   it.pairs = mapping.shape[0];
   it.width = 1;
   for (int axis = 1; axis < dst.ndim(); ++axis) it.width *= dst.shape[axis];
@@ -62,7 +64,11 @@ ops::SwapIteration swap_iteration(const OpCall& call) {
   it.block_strides[1] = step(dst, 0);
   it.pair_stride = step(mapping, 0);
   it.side_stride = mapping.strides[1];
-  return it;
+  swap.dtype = dst.dtype;
+  swap.mapping = mapping.dtype;
+  swap.is_host_side = !dst.device.is_cuda() || !src.device.is_cuda();
+  swap.check_bounds = call.attributes.get_bool("check_bounds");
+  return swap;
 }
 
 }  // namespace kiln::kv_cache

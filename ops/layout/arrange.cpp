@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "core/errors.hpp"
-#include "ops/dims.hpp"
+#include "ops/common/attribute_reader.hpp"
 
 namespace kiln::layout {
 
@@ -42,10 +42,7 @@ TensorView permuted(const TensorView& x, const Attributes& attributes) {
 }
 
 DType copied_dtype(const TensorView& x, const Attributes& attributes) {
-  const AttributeValue& dtype = *attributes.find("dtype");
-  if (std::holds_alternative<std::monostate>(dtype)) return x.dtype;
-  if (const DType* given = std::get_if<DType>(&dtype)) return *given;
-  throw_type_error(fmt::format("op 'copy': attribute 'dtype' is {}, expected a dtype or None", to_string(dtype)));
+  return dtype_of("copy", "dtype", *attributes.find("dtype")).value_or(x.dtype);
 }
 
 Concatenation concatenated(std::span<const TensorView> inputs, const Attributes& attributes) {

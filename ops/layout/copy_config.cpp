@@ -1,10 +1,10 @@
 #include "ops/layout/copy_config.hpp"
-#include "ops/grid.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
+
+#include "ops/common/block_choice.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
 
 namespace kiln::layout {
 namespace {
@@ -27,21 +27,9 @@ std::int64_t single_elements(std::int64_t bytes) {
   return bytes == 1 ? 2048 : 1024;
 }
 
-/// The widest power of two up to `most` whose tiles are at least nine tenths full over `extent`, else the fullest of
-/// those from `least` on.
+/// Two elements at least.
 std::int64_t block_over(std::int64_t extent, std::int64_t least, std::int64_t most) {
-  const std::int64_t cap = std::clamp(ceil_power_of_two(extent), std::int64_t{2}, most);
-  std::int64_t best = cap;
-  double best_full = 0;
-  for (std::int64_t width = cap; width >= std::min(cap, least); width /= 2) {
-    const double full = static_cast<double>(extent) / static_cast<double>(ceil_div(extent, width) * width);
-    if (full >= 0.9) return width;
-    if (full > best_full) {
-      best = width;
-      best_full = full;
-    }
-  }
-  return best;
+  return common::block_over(std::max<std::int64_t>(extent, 2), {.least = least, .most = most});
 }
 
 ops::CopyIteration whole(const Copy& copy) {
@@ -62,7 +50,7 @@ Config transposed_default(const Copy& copy, const Target& target) {
   // Larger tiles on an H200: 16384^2 bf16 3.91 -> 4.06 TB/s, i8 3.82 -> 3.91, f32 4.05 -> 4.10, 10007x9973 f32 3.80
   // -> 3.87. Misaligned narrow types have more in registers, and lose by it.
   const bool aligned = !seams && steps_by(copy, ops::kCopyIn, 4);
-  if (!casts && (size >= 4 || aligned) && copy.iteration.numel * size >= kManyBytes) {
+  if (!casts && (size >= 4 || aligned) && copy.walk.numel * size >= kManyBytes) {
     tile_bytes *= 2;
     if (size > 1) num_warps *= 2;
   }
@@ -105,37 +93,32 @@ Config strided_default(const Copy& copy, const Target& target) {
   return strided_cuda_default(copy, extents, single, single);
 }
 
+using common::ConfigExpression;
+
 ConfigSpace linear_space(const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_SIZE", {64, 128, 256}}}, {}};
-  return {
-      {{"BLOCK_SIZE", {1024, 512, 2048, 256, 4096, 128, 64}}, {"num_warps", {4, 2, 8, 1}}},
-      {{"BLOCK_SIZE >= 32 * num_warps", [](const Config& c) { return c.at("BLOCK_SIZE") >= 32 * c.at("num_warps"); }},
-       {"BLOCK_SIZE <= 1024 * num_warps",
-        [](const Config& c) { return c.at("BLOCK_SIZE") <= 1024 * c.at("num_warps"); }}}};
+  const ConfigExpression block("BLOCK_SIZE"), warps("num_warps");
+  return {{{"BLOCK_SIZE", {1024, 512, 2048, 256, 4096, 128, 64}}, {"num_warps", {4, 2, 8, 1}}},
+          {block >= 32 * warps, block <= 1024 * warps}};
 }
 
 ConfigSpace strided_space(const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_M", {32, 16, 64, 256}}, {"BLOCK_N", {64, 128, 32, 16, 8, 4, 2}}}, {}};
+  const ConfigExpression tile = ConfigExpression("BLOCK_M") * "BLOCK_N", warps("num_warps");
   return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}},
            {"BLOCK_N", {1024, 512, 2048, 256, 128, 64, 32, 16, 8, 4, 2, 4096}},
            {"num_warps", {4, 8, 2, 16, 1}}},
-          {{"BLOCK_M * BLOCK_N >= 32 * num_warps",
-            [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") >= 32 * c.at("num_warps"); }},
-           {"BLOCK_M * BLOCK_N <= 1024 * num_warps",
-            [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") <= 1024 * c.at("num_warps"); }},
-           {"BLOCK_M * BLOCK_N <= 8192", [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") <= 8192; }}}};
+          {tile >= 32 * warps, tile <= 1024 * warps, tile <= 8192}};
 }
 
 ConfigSpace transposed_space(const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_M", {128, 64, 32, 16}}, {"BLOCK_N", {32, 64, 16, 128}}}, {}};
-  return {
-      {{"TILE_BYTES", {kTransposedTileBytes, 2 * kTransposedTileBytes, kTransposedTileBytes / 2, kLeastTileBytes}},
-       {"ROW_BYTES", {256, 128, 64, 512, 1024, 32, 16, 2048}},
-       {"SEAM_BYTES", {kSectorBytes, 64, 128}},
-       {"num_warps", {8, 4, 16, 2}}},
-      {{fmt::format("TILE_BYTES <= {} * num_warps", 32 * kMostBytesPerThread),
-        [](const Config& c) { return c.at("TILE_BYTES") <= 32 * kMostBytesPerThread * c.at("num_warps"); }},
-       {"TILE_BYTES >= 8 * ROW_BYTES", [](const Config& c) { return c.at("TILE_BYTES") >= 8 * c.at("ROW_BYTES"); }}}};
+  const ConfigExpression tile("TILE_BYTES"), row("ROW_BYTES"), warps("num_warps");
+  return {{{"TILE_BYTES", {kTransposedTileBytes, 2 * kTransposedTileBytes, kTransposedTileBytes / 2, kLeastTileBytes}},
+           {"ROW_BYTES", {256, 128, 64, 512, 1024, 32, 16, 2048}},
+           {"SEAM_BYTES", {kSectorBytes, 64, 128}},
+           {"num_warps", {8, 4, 16, 2}}},
+          {tile <= (32 * kMostBytesPerThread) * warps, tile >= 8 * row}};
 }
 
 }  // namespace

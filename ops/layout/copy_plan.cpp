@@ -3,16 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
-#include "core/errors.hpp"
-#include "ops/grid.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
 
 namespace kiln::layout {
 namespace {
-
-using elementwise::CollapsedDim;
-using elementwise::CollapsedIteration;
 
 /// Below this extent of either tiled dimension a transposing tile is mostly empty.
 constexpr std::int64_t kLeastTransposedExtent = 8;
@@ -54,16 +50,6 @@ std::int64_t num_programs(const ops::CopyIteration& iteration) {
   return programs;
 }
 
-/// Checks the GPU's grid limit.
-std::int64_t checked_programs(const std::string& op, std::int64_t programs, const Target& target) {
-  if (is_cuda(target) && programs > std::numeric_limits<std::int32_t>::max())
-    throw_value_error(
-        fmt::format("op '{}': the tensors split into {} programs, and a GPU's grid has at most {}; give a larger "
-                    "block, or split the call",
-                    op, programs, std::numeric_limits<std::int32_t>::max()));
-  return programs;
-}
-
 }  // namespace
 
 std::int64_t widest_bytes(const Copy& copy) {
@@ -73,15 +59,15 @@ std::int64_t widest_bytes(const Copy& copy) {
 bool steps_by(const Copy& copy, ops::CopyOperand operand, std::int64_t bytes) {
   const std::int64_t size = itemsize_bytes(operand == ops::kCopyOut ? copy.out_dtype : copy.in_dtype);
   const std::int64_t offset = operand == ops::kCopyOut ? copy.out_offset : copy.in_offset;
-  const auto& dims = copy.iteration.dims;
-  return offset * size % bytes == 0 && std::all_of(dims.begin(), dims.end(), [&](const CollapsedDim& dim) {
+  const auto& dims = copy.walk.dims;
+  return offset * size % bytes == 0 && std::all_of(dims.begin(), dims.end(), [&](const common::StridedDim& dim) {
            const std::int64_t stride = dim.strides[static_cast<std::size_t>(operand)];
            return stride == 1 || stride * size % bytes == 0;
          });
 }
 
 ops::CopyIteration copy_iteration(const Copy& copy, std::int64_t block_rows, std::int64_t block_columns) {
-  const ops::StridedIteration tiled = elementwise::strided_iteration(copy.iteration, block_rows, block_columns);
+  const ops::StridedIteration tiled = common::strided_iteration(copy.walk, block_rows, block_columns);
   ops::CopyIteration result{};
   result.rows = tiled.rows;
   result.columns = tiled.columns;
@@ -129,23 +115,23 @@ Copy make_copy(const TensorView& out, const TensorView& in, std::int64_t out_off
     to.strides[axis] = -to.strides[axis];
     from.strides[axis] = -from.strides[axis];
   }
-  copy.iteration = elementwise::collapse(to, std::span(&from, 1));
+  copy.walk = common::strided_walk(to, std::span(&from, 1));
   return copy;
 }
 
 CopyKind kind_of(const Copy& copy, DeviceType device) {
-  const CollapsedIteration& iteration = copy.iteration;
-  if (elementwise::is_contiguous(iteration)) return CopyKind::contiguous;
-  const int row = elementwise::row_dim(iteration);
+  const common::StridedWalk& walk = copy.walk;
+  if (common::is_contiguous(walk)) return CopyKind::contiguous;
+  const int row = common::row_dim(walk);
   if (row > 0) {
-    const CollapsedDim& dense_out = iteration.dims[0];
-    const CollapsedDim& dense_in = iteration.dims[static_cast<std::size_t>(row)];
+    const common::StridedDim& dense_out = walk.dims[0];
+    const common::StridedDim& dense_in = walk.dims[static_cast<std::size_t>(row)];
     if (dense_out.strides[ops::kCopyOut] == 1 && dense_in.strides[ops::kCopyIn] == 1 &&
         dense_out.strides[ops::kCopyIn] != 1 && dense_out.strides[ops::kCopyIn] != 0 &&
         std::min(dense_out.extent, dense_in.extent) >= kLeastTransposedExtent)
       return CopyKind::transposed;
   }
-  return elementwise::prefers_indexed(iteration, device) ? CopyKind::indexed : CopyKind::strided;
+  return common::prefers_indexed(walk, device) ? CopyKind::indexed : CopyKind::strided;
 }
 
 std::string kind_name(CopyKind kind) {
@@ -186,27 +172,28 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
   KernelLaunch launch;
   launch.kernel = kernel_name(kind);
   launch.template_arguments = {to, from};
+  common::KernelParameters parameters(launch);
   if (destination.tensor >= 0)
-    launch.arguments.add_tensor(destination.tensor);
+    parameters.written(destination.tensor, to);
   else
-    launch.arguments.add_workspace(destination.workspace);
-  launch.arguments.add_tensor(in_tensor);
+    parameters.written_workspace(destination.workspace, to);
+  parameters.read(in_tensor, from);
   if (const std::int64_t* num_warps = config.find("num_warps"))
     launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
   std::int64_t programs = 0;
   if (kind == CopyKind::contiguous || kind == CopyKind::indexed) {
     const std::int64_t block_size = config.at("BLOCK_SIZE");
     launch.template_arguments.emplace_back(block_size);
-    programs = ceil_div(copy.iteration.numel, block_size);
+    programs = ceil_div(copy.walk.numel, block_size);
     if (kind == CopyKind::indexed) {
       launch.vector_width = 1;  // no access is wide, and neighbouring threads shall touch neighbouring elements
-      launch.arguments.add_value(elementwise::indexed_iteration(copy.iteration));
+      parameters.value(common::indexed_iteration(copy.walk));
     } else {
       launch.vector_width = static_cast<std::int32_t>(16 / widest_bytes(copy));
-      launch.arguments.add_value(static_cast<long long>(copy.iteration.numel));
+      parameters.value(static_cast<long long>(copy.walk.numel));
     }
-    launch.arguments.add_value(static_cast<long long>(copy.out_offset));
-    launch.arguments.add_value(static_cast<long long>(copy.in_offset));
+    parameters.value(static_cast<long long>(copy.out_offset));
+    parameters.value(static_cast<long long>(copy.in_offset));
   } else if (kind == CopyKind::transposed) {
     const TransposedBlock block = transposed_block(copy, config, target);
     // Here rows are the output's dense dimension: the two that elementwise kernels call columns and rows.
@@ -230,7 +217,7 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
       if (seam > 0) iteration.row_blocks = ceil_div(iteration.rows + seam / size - 1, block.rows - seam / size);
     }
     programs = num_programs(iteration);
-    launch.arguments.add_value(iteration);
+    parameters.value(iteration);
   } else {
     const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
     const ops::CopyIteration iteration = copy_iteration(copy, block_m, block_n);
@@ -240,11 +227,12 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
     // A CPU's tile has to stay in its registers.
     launch.template_arguments.emplace_back(is_cuda(target) ? block_m
                                                            : std::clamp<std::int64_t>(64 / block_n, 1, block_m));
-    launch.template_arguments.emplace_back(elementwise::stride_kinds(copy.iteration));
+    launch.template_arguments.emplace_back(common::stride_kinds(copy.walk));
     programs = num_programs(iteration);
-    launch.arguments.add_value(iteration);
+    parameters.value(iteration);
   }
-  launch.geometry.grid = {checked_programs(op, programs, target), 1, 1};
+  check_grid(op, programs, target);
+  launch.geometry.grid = {programs, 1, 1};
   return launch;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ops/elementwise/iteration_plan.hpp"
+#include "ops/common/strided_walk.hpp"
 #include "ops/layout/iteration.hpp"
 #include "ops/op_spec.hpp"
 
@@ -15,7 +15,7 @@ struct Copy {
   DType in_dtype;
   std::int64_t out_offset = 0;  ///< of the first element visited from the data pointer, in elements
   std::int64_t in_offset = 0;
-  elementwise::CollapsedIteration iteration;  ///< operand 0 is the output; its strides are not negative
+  common::StridedWalk walk;  ///< operand 0 is the output; its strides are not negative
 };
 
 /// UsageError(value) for an output whose elements share memory. `out_offset` elements lie before `out` in its tensor.

@@ -1,39 +1,18 @@
 #include "ops/layout/examples.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <iterator>
 #include <numeric>
 
 #include "core/errors.hpp"
+#include "ops/common/random_shape.hpp"
 
 namespace kiln::layout {
 namespace {
 
-std::int64_t below(std::mt19937_64& random, std::int64_t count) {
-  return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count));
-}
-
-DType random_dtype(std::mt19937_64& random) {
-  return kAllDTypes[static_cast<std::size_t>(below(random, std::ssize(kAllDTypes)))];
-}
-
-/// A shape of `rank` dimensions and at most `most` elements.
-Dims random_shape(std::mt19937_64& random, int rank, std::int64_t most) {
-  constexpr std::int64_t kExtents[] = {1,  2,  3,  4,  7,   8,   9,   16,  17,  31,  32,  33,
-                                       61, 63, 64, 65, 100, 127, 128, 129, 251, 256, 257, 1009};
-  Dims shape;
-  std::int64_t elements = 1;
-  for (int axis = 0; axis < rank; ++axis) {
-    std::int64_t extent = below(random, 40) == 0 ? 0 : kExtents[below(random, std::ssize(kExtents))];
-    while (elements * extent > most) extent = (extent + 1) / 2;
-    elements *= std::max<std::int64_t>(extent, 1);
-    shape.push_back(extent);
-  }
-  return shape;
-}
-
-std::int64_t random_axis(std::mt19937_64& random, int rank) {
-  return below(random, 2 * rank) - rank;
+Dims shape_of_rank(int rank, std::int64_t most_elements, std::mt19937_64& random) {
+  return common::random_shape({.least_rank = rank, .most_rank = rank, .most_elements = most_elements}, random);
 }
 
 }  // namespace
@@ -59,40 +38,40 @@ std::vector<Example> examples_of(std::string_view op) {
     return {{{{DType::f32, {40, 65}}, {DType::f32, {24, 65}}}, {}},
             {{{DType::bf16, {5, 30}}, {DType::bf16, {5, 0}}, {DType::bf16, {5, 101}}}, {{"dim", std::int64_t{-1}}}},
             {{{DType::i32, {7}}}, {}}};
-  throw InternalError("the layout family has no op '" + std::string(op) + "'");
+  throw InternalError(fmt::format("the layout family has no op '{}'", op));
 }
 
 Example random_example_of(std::string_view op, std::mt19937_64& random) {
-  const bool large = below(random, 50) == 0;
+  const bool large = random() % 50 == 0;
   const std::int64_t most = large ? 1'000'000 : 40'000;
-  int rank = static_cast<int>(below(random, 6));
-  const DType dtype = random_dtype(random);
+  int rank = static_cast<int>(common::random_up_to(5, random));
+  const DType dtype = common::one_of(kAllDTypes, random);
   Example example;
   if (op == "transpose") {
     rank = std::max(rank, 1);
-    example.inputs = {{dtype, random_shape(random, rank, most)}};
-    if (rank == 1 || below(random, 2) == 0)
-      example.attributes = {{"dim0", random_axis(random, rank)}, {"dim1", random_axis(random, rank)}};
+    example.inputs = {{dtype, shape_of_rank(rank, most, random)}};
+    if (rank == 1 || random() % 2 == 0)
+      example.attributes = {{"dim0", common::random_axis(rank, random)}, {"dim1", common::random_axis(rank, random)}};
   } else if (op == "permute") {
-    example.inputs = {{dtype, random_shape(random, rank, most)}};
+    example.inputs = {{dtype, shape_of_rank(rank, most, random)}};
     std::vector<std::int64_t> dims(static_cast<std::size_t>(rank));
     std::iota(dims.begin(), dims.end(), 0);
     std::shuffle(dims.begin(), dims.end(), random);
     for (std::int64_t& dim : dims)
-      if (below(random, 2) == 0) dim -= rank;
+      if (random() % 2 == 0) dim -= rank;
     example.attributes = {{"dims", std::move(dims)}};
   } else if (op == "copy") {
-    example.inputs = {{dtype, random_shape(random, rank, most)}};
-    if (below(random, 2) == 0) example.attributes = {{"dtype", random_dtype(random)}};
+    example.inputs = {{dtype, shape_of_rank(rank, most, random)}};
+    if (random() % 2 == 0) example.attributes = {{"dtype", common::one_of(kAllDTypes, random)}};
   } else {
     rank = std::max(rank, 1);
-    const std::int64_t count = 1 + below(random, below(random, 4) == 0 ? 12 : 3);
-    const Dims shape = random_shape(random, rank, most / count);
-    const std::int64_t dim = random_axis(random, rank);
+    const std::int64_t count = 1 + common::random_up_to(random() % 4 == 0 ? 11 : 2, random);
+    const Dims shape = shape_of_rank(rank, most / count, random);
+    const std::int64_t dim = common::random_axis(rank, random);
     const int axis = static_cast<int>(dim < 0 ? dim + rank : dim);
     for (std::int64_t i = 0; i < count; ++i) {
       example.inputs.push_back({dtype, shape});
-      if (below(random, 2) == 0) example.inputs.back().shape[axis] = below(random, shape[axis] + 1);
+      if (random() % 2 == 0) example.inputs.back().shape[axis] = common::random_up_to(shape[axis], random);
     }
     example.attributes = {{"dim", dim}};
   }

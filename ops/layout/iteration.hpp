@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/elementwise/iteration.hpp"
+#include "ops/common/iteration.hpp"
 
 // Included by kernels and by the host that fills the struct in, so it uses only built-in types.
 

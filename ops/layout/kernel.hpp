@@ -2,7 +2,7 @@
 
 #include <kiln/tl.hpp>
 
-#include "ops/kernel_place.hpp"
+#include "ops/common/kernel_place.hpp"
 #include "ops/layout/iteration.hpp"
 
 // Copies from one layout to another. Where dtypes agree T is an unsigned integer of that size: the bits move as they

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "ops/elementwise/element.hpp"
+#include "ops/common/element.hpp"
 
 namespace kiln::layout {
 namespace {
@@ -15,16 +15,16 @@ void copy_element(std::byte* to, DType to_dtype, const std::byte* from, DType fr
     std::memcpy(to, from, static_cast<std::size_t>(itemsize_bytes(to_dtype)));
     return;
   }
-  elementwise::visit_element(from, from_dtype, [&](auto value) {
+  common::visit_element(from, from_dtype, [&](auto value) {
     // Narrow floats are reached by way of float, as tl::cast does.
     if (is_floating(to_dtype) && itemsize_bytes(to_dtype) < 4)
-      elementwise::store_element(to, to_dtype, static_cast<double>(static_cast<float>(value)));
+      common::store_element(to, to_dtype, static_cast<double>(static_cast<float>(value)));
     else if constexpr (std::is_floating_point_v<decltype(value)>)
-      elementwise::store_element(to, to_dtype, static_cast<double>(value));
+      common::store_element(to, to_dtype, static_cast<double>(value));
     else if constexpr (std::is_signed_v<decltype(value)>)
-      elementwise::store_element(to, to_dtype, static_cast<std::int64_t>(value));
+      common::store_element(to, to_dtype, static_cast<std::int64_t>(value));
     else
-      elementwise::store_element(to, to_dtype, static_cast<std::uint64_t>(value));
+      common::store_element(to, to_dtype, static_cast<std::uint64_t>(value));
   });
 }
 

@@ -4,11 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "ops/common/call_parser.hpp"
+#include "ops/common/tolerance.hpp"
+#include "ops/common/traffic.hpp"
 #include "ops/layout/arrange.hpp"
 #include "ops/layout/copy_config.hpp"
 #include "ops/layout/examples.hpp"
 #include "ops/layout/reference.hpp"
-#include "ops/tolerance.hpp"
 
 namespace kiln::layout {
 namespace {
@@ -46,41 +48,28 @@ std::vector<CopyOp> copy_ops() {
   };
 }
 
-Cost cost_of(const OpCall& call) {
-  Cost cost;
-  for (const std::span<const TensorView> views : {call.inputs, call.outputs})
-    for (const TensorView& view : views)
-      cost.bytes += static_cast<double>(view.numel()) * static_cast<double>(itemsize_bytes(view.dtype));
-  return cost;
-}
-
 /// A cast to a narrow float may round halfway cases of a 64-bit input to the other neighbour.
 Tolerance tolerance_of(DType out) {
   return rounded_to(out, {});
 }
 
-Variant variant_of(const CopyOp& op, CopyKind kind, const KernelSource& source) {
-  const auto copy = [op](const OpCall& call) {
-    return make_copy(call.outputs[0], op.arrange(call.inputs[0], call.attributes));
-  };
-  Variant variant;
-  variant.name = kind_name(kind);
-  variant.doc = kind_doc(kind);
-  variant.source = source;
-  variant.kernel = kernel_name(kind);
-  variant.serves = [copy, kind](const OpCall& call, const Target& target) {
-    return kind_of(copy(call), target.type) == kind;
-  };
-  variant.space = [kind](const Target& target) { return config_space(kind, target); };
-  variant.default_config = [copy, kind](const OpCall& call, const Target& target) {
-    return default_config(kind, copy(call), target);
-  };
-  variant.plan = [copy, kind, name = op.name](const OpCall& call, const Config& config, const Target& target) {
-    LaunchPlan plan;
-    plan.launches.push_back(make_launch(kind, name, copy(call), config, target, {.tensor = 0}, 1));
-    return plan;
-  };
-  return variant;
+Variant variant_of(const common::CallParser<Copy>& parse, const std::string& op, CopyKind kind,
+                   const KernelSource& source) {
+  return common::variant_of<Copy>(
+      parse,
+      {.name = kind_name(kind),
+       .doc = kind_doc(kind),
+       .source = source,
+       .kernel = kernel_name(kind),
+       .serves = [kind](const Copy& copy, const Target& target) { return kind_of(copy, target.type) == kind; },
+       .space = [kind](const Target& target) { return config_space(kind, target); },
+       .default_config = [kind](const Copy& copy, const Target& target) { return default_config(kind, copy, target); },
+       .plan =
+           [kind, op](const Copy& copy, const Config& config, const Target& target) {
+             LaunchPlan plan;
+             plan.launches.push_back(make_launch(kind, op, copy, config, target, {.tensor = 0}, 1));
+             return plan;
+           }});
 }
 
 OpSpec base_spec(const std::string& name, const std::string& doc) {
@@ -89,7 +78,7 @@ OpSpec base_spec(const std::string& name, const std::string& doc) {
   spec.doc = doc;
   spec.outputs = {{"out", ""}};
   spec.dtypes.assign(kAllDTypes.begin(), kAllDTypes.end());
-  spec.cost = cost_of;
+  spec.cost = [](const OpCall& call) { return common::each_tensor_once(call, 0); };
   spec.examples = examples_of(name);
   spec.random_example = [name](std::mt19937_64& random) { return random_example_of(name, random); };
   spec.tolerance = tolerance_of;
@@ -103,7 +92,9 @@ OpSpec copy_spec(const CopyOp& op, const KernelSource& source) {
   spec.infer = [op](std::span<const TensorView> inputs, const Attributes& attributes) -> std::vector<TensorMeta> {
     return {{op.out_dtype(inputs[0], attributes), op.arrange(inputs[0], attributes).shape}};
   };
-  for (const CopyKind kind : kCopyKinds) spec.variants.push_back(variant_of(op, kind, source));
+  const common::CallParser<Copy> parse(
+      [op](const OpCall& call) { return make_copy(call.outputs[0], op.arrange(call.inputs[0], call.attributes)); });
+  for (const CopyKind kind : kCopyKinds) spec.variants.push_back(variant_of(parse, op.name, kind, source));
   spec.reference = [op](const OpCall& call) {
     copy_elements(call.outputs[0], op.arrange(call.inputs[0], call.attributes));
   };

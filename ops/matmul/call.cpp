@@ -6,36 +6,20 @@
 #include <array>
 #include <utility>
 
+#include "ops/common/walk_dim.hpp"
 #include "ops/matmul/iteration.hpp"
 
 namespace kiln::matmul {
 namespace {
 
-using Strides = std::array<std::int64_t, ops::kMatmulMatrices>;
-
 /// A dimension of the output that some of the matrices step through.
-struct Dim {
-  std::int64_t extent = 1;
-  Strides strides{};
-};
+using Dim = common::WalkDim<ops::kMatmulMatrices>;
+using Strides = std::array<std::int64_t, ops::kMatmulMatrices>;
 
 /// The stride of `view` along the axis that lies `from_end` axes before its last; 0 where it broadcasts.
 std::int64_t broadcast_stride(const TensorView& view, int from_end) {
   const int axis = view.ndim() - 1 - from_end;
   return axis < 0 || view.shape[axis] == 1 ? 0 : view.strides[axis];
-}
-
-/// Whether stepping through `outer` continues where `inner` ends, in all matrices. One index is never stepped.
-bool continues(const Dim& inner, const Dim& outer) {
-  if (inner.extent == 1) return true;
-  for (std::size_t i = 0; i < inner.strides.size(); ++i)
-    if (outer.strides[i] != inner.strides[i] * inner.extent) return false;
-  return true;
-}
-
-void take_over(Dim& inner, const Dim& outer) {
-  if (inner.extent == 1) inner.strides = outer.strides;
-  inner.extent *= outer.extent;
 }
 
 std::string_view activation_type(Activation activation) {
@@ -70,14 +54,14 @@ std::string MatmulCall::epilogue_type() const {
                      addend_kind(), scale_a >= 0);
 }
 
-void MatmulCall::add_scalars(ArgumentTemplate& arguments) const {
+void MatmulCall::add_scalars(common::KernelParameters& parameters) const {
   if (compute == DType::f64)
-    arguments.add_value(ops::MatmulScalars<double>{alpha, beta});
+    parameters.value(ops::MatmulScalars<double>{alpha, beta});
   else if (compute == DType::i32)
-    arguments.add_value(
+    parameters.value(
         ops::MatmulScalars<std::int32_t>{static_cast<std::int32_t>(alpha), static_cast<std::int32_t>(beta)});
   else
-    arguments.add_value(ops::MatmulScalars<float>{static_cast<float>(alpha), static_cast<float>(beta)});
+    parameters.value(ops::MatmulScalars<float>{static_cast<float>(alpha), static_cast<float>(beta)});
 }
 
 MatmulCall make_call(const Problem& problem, const OpCall& call) {
@@ -108,12 +92,12 @@ MatmulCall make_call(const Problem& problem, const OpCall& call) {
     dim.strides[ops::kMatmulA] = has_rows ? broadcast_stride(a, axis + 2) : 0;
     dim.strides[ops::kMatmulB] = has_columns ? broadcast_stride(b, axis + 2) : 0;
     if (dim.extent == 1) continue;
-    if (batch.empty() && dim.strides[ops::kMatmulB] == 0 && continues(rows, dim))
-      take_over(rows, dim);
-    else if (batch.empty() && dim.strides[ops::kMatmulA] == 0 && continues(columns, dim))
-      take_over(columns, dim);
-    else if (!batch.empty() && continues(batch.back(), dim))
-      take_over(batch.back(), dim);
+    if (batch.empty() && dim.strides[ops::kMatmulB] == 0 && common::continues(rows, dim))
+      common::take_over(rows, dim);
+    else if (batch.empty() && dim.strides[ops::kMatmulA] == 0 && common::continues(columns, dim))
+      common::take_over(columns, dim);
+    else if (!batch.empty() && common::continues(batch.back(), dim))
+      common::take_over(batch.back(), dim);
     else
       batch.push_back(dim);
   }
@@ -163,6 +147,8 @@ MatmulCall make_call(const Problem& problem, const OpCall& call) {
   result.activation = problem.activation;
   result.tf32 = problem.tf32;
   result.num_sms = problem.num_sms;
+  result.op = problem.op;
+  result.processors = call.processors;
   result.accumulator = result.a.dtype == DType::f64  ? DType::f64
                        : is_floating(result.a.dtype) ? DType::f32
                                                      : DType::i32;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/common/kernel_parameters.hpp"
 #include "ops/op_spec.hpp"
 
 namespace kiln::matmul {
@@ -54,6 +55,8 @@ struct MatmulCall {
   Activation activation = Activation::none;
   bool tf32 = false;
   std::int64_t num_sms = 0;
+  std::string_view op;             ///< for messages
+  std::int64_t processors = 0;     ///< see OpCall::processors
   DType accumulator = DType::f32;  ///< f64 for f64, i32 for i8, f32 for all others
   DType compute = DType::f32;      ///< of the epilogue: i32 where out is i32, else f64 or f32
 
@@ -63,7 +66,7 @@ struct MatmulCall {
   /// "kiln::ops::MatmulEpilogue<float, kiln::ops::ReluActivation, 1, false>".
   std::string epilogue_type() const;
   /// As a kernel's MatmulScalars<Compute> parameter.
-  void add_scalars(ArgumentTemplate& arguments) const;
+  void add_scalars(common::KernelParameters& parameters) const;
 };
 
 MatmulCall make_call(const Problem& problem, const OpCall& call);

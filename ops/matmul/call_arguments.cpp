@@ -3,26 +3,26 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "ops/grid.hpp"
+#include "ops/common/grid.hpp"
 
 namespace kiln::matmul {
 namespace {
 
 /// Adds the parts of k that the first kernel left.
-KernelLaunch combine_launch(const Problem& problem, const MatmulCall& call, ops::MatmulIteration it,
-                            const Target& target) {
+KernelLaunch combine_launch(const MatmulCall& call, ops::MatmulIteration it, const Target& target) {
   const std::int64_t block_n = std::min<std::int64_t>(ceil_power_of_two(call.n), is_cuda(target) ? 128 : 64);
   const std::int64_t block_m = (is_cuda(target) ? 512 : 64) / block_n;
   it.row_blocks = ceil_div(call.m, block_m);
   it.column_blocks = ceil_div(call.n, block_n);
   it.tiles = it.row_blocks * it.column_blocks * call.batches();
-  check_grid(problem.op, it.tiles, target);
+  check_grid(call.op, it.tiles, target);
   KernelLaunch launch;
   launch.kernel = "kiln::ops::matmul_combine_kernel";
   launch.template_arguments = {TypeName{call.epilogue_type()}, order_of(call.out), block_m,           block_n,
                                !call.batch_extents.empty(),    call.accumulator,   call.addend.dtype, call.out.dtype};
-  launch.arguments.add_workspace(0);
-  add_epilogue_arguments(call, it, launch.arguments);
+  common::KernelParameters parameters(launch);
+  parameters.read_workspace(0, call.accumulator);
+  add_epilogue_parameters(call, it, parameters);
   launch.geometry.grid = {it.tiles, 1, 1};
   launch.geometry.num_warps = 4;
   return launch;
@@ -30,19 +30,12 @@ KernelLaunch combine_launch(const Problem& problem, const MatmulCall& call, ops:
 
 }  // namespace
 
-void add_tensor_or_null(ArgumentTemplate& arguments, int tensor) {
-  if (tensor >= 0)
-    arguments.add_tensor(tensor);
-  else
-    arguments.add_value(std::uintptr_t{0});
-}
-
 std::int64_t order_of(const Matrix& matrix) {
   return matrix.column_stride == 1 ? 0 : matrix.row_stride == 1 ? 1 : 2;
 }
 
-ops::MatmulIteration make_iteration(const Problem& problem, const MatmulCall& call, std::int64_t block_m,
-                                    std::int64_t block_n, const KSplit& split, const Target& target) {
+ops::MatmulIteration make_iteration(const MatmulCall& call, std::int64_t block_m, std::int64_t block_n,
+                                    const KSplit& split, const Target& target) {
   ops::MatmulIteration it{};
   it.m = call.m;
   it.n = call.n;
@@ -50,7 +43,7 @@ ops::MatmulIteration make_iteration(const Problem& problem, const MatmulCall& ca
   it.row_blocks = ceil_div(call.m, block_m);
   it.column_blocks = ceil_div(call.n, block_n);
   it.tiles = it.row_blocks * it.column_blocks * call.batches();
-  check_grid(problem.op, it.tiles, target);
+  check_grid(call.op, it.tiles, target);
   it.k_per_split = split.k_per_split;
   it.num_splits = split.num_splits;
   it.num_batch_dims = static_cast<int>(call.batch_extents.size());
@@ -64,20 +57,20 @@ ops::MatmulIteration make_iteration(const Problem& problem, const MatmulCall& ca
   return it;
 }
 
-void add_epilogue_arguments(const MatmulCall& call, const ops::MatmulIteration& it, ArgumentTemplate& arguments) {
-  add_tensor_or_null(arguments, call.addend.tensor);
-  arguments.add_tensor(call.out.tensor);
-  add_tensor_or_null(arguments, call.scale_a);
-  add_tensor_or_null(arguments, call.scale_b);
-  arguments.add_value(it);
-  call.add_scalars(arguments);
+void add_epilogue_parameters(const MatmulCall& call, const ops::MatmulIteration& it,
+                             common::KernelParameters& parameters) {
+  parameters.read(call.addend.tensor, call.addend.dtype)
+      .written(call.out.tensor, call.out.dtype)
+      .read(call.scale_a, DType::f32)
+      .read(call.scale_b, DType::f32)
+      .value(it);
+  call.add_scalars(parameters);
 }
 
-void add_combination(const Problem& problem, const MatmulCall& call, ops::MatmulIteration it, const Target& target,
-                     LaunchPlan& plan) {
+void add_combination(const MatmulCall& call, ops::MatmulIteration it, const Target& target, LaunchPlan& plan) {
   it.split_stride = call.m * call.n * call.batches();
   plan.workspace_bytes.push_back(it.split_stride * it.num_splits * itemsize_bytes(call.accumulator));
-  plan.launches.push_back(combine_launch(problem, call, it, target));
+  plan.launches.push_back(combine_launch(call, it, target));
   // The partial sums are dense, batch by batch.
   it.row_strides[ops::kMatmulOut] = call.n;
   it.column_strides[ops::kMatmulOut] = 1;
@@ -86,9 +79,7 @@ void add_combination(const Problem& problem, const MatmulCall& call, ops::Matmul
     it.batch_strides[ops::kMatmulOut][dim] = batch_stride;
     batch_stride *= it.batch_extents[dim];
   }
-  ArgumentTemplate& partial = plan.launches.front().arguments;
-  partial.add_workspace(0);
-  partial.add_value(it);
+  common::KernelParameters(plan.launches.front()).written_workspace(0, call.accumulator).value(it);
 }
 
 }  // namespace kiln::matmul

@@ -11,20 +11,17 @@ namespace kiln::matmul {
 /// As kernels number it (ops::MatrixOrder): 0 where columns are contiguous, 1 where rows are, else 2.
 std::int64_t order_of(const Matrix& matrix);
 
-/// For tiles of block_m x block_n and `split` of k. UsageError(value) naming the problem's op for more tiles than a
+/// For tiles of block_m x block_n and `split` of k. UsageError(value) naming the op for more tiles than a
 /// grid holds.
-ops::MatmulIteration make_iteration(const Problem& problem, const MatmulCall& call, std::int64_t block_m,
-                                    std::int64_t block_n, const KSplit& split, const Target& target);
-
-/// The tensor's pointer, or null where it is not given (-1).
-void add_tensor_or_null(ArgumentTemplate& arguments, int tensor);
+ops::MatmulIteration make_iteration(const MatmulCall& call, std::int64_t block_m, std::int64_t block_n,
+                                    const KSplit& split, const Target& target);
 
 /// What a kernel with an epilogue takes from the addend on.
-void add_epilogue_arguments(const MatmulCall& call, const ops::MatmulIteration& it, ArgumentTemplate& arguments);
+void add_epilogue_parameters(const MatmulCall& call, const ops::MatmulIteration& it,
+                             common::KernelParameters& parameters);
 
 /// Ends a plan whose only launch leaves partial sums: gives that launch the workspace and the iteration that describe
 /// them, and adds the kernel that joins them.
-void add_combination(const Problem& problem, const MatmulCall& call, ops::MatmulIteration it, const Target& target,
-                     LaunchPlan& plan);
+void add_combination(const MatmulCall& call, ops::MatmulIteration it, const Target& target, LaunchPlan& plan);
 
 }  // namespace kiln::matmul

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/tensor_map.hpp"
-#include "ops/grid.hpp"
+#include "ops/common/grid.hpp"
 #include "ops/matmul/iteration.hpp"
 
 namespace kiln::matmul {
@@ -119,8 +119,11 @@ std::int64_t packed_bytes(const Sm90Operand& operand, const Sm90Call& call) {
   return operand.pitch * rows * itemsize_bytes(operand.dtype) * (operand.batch_stride != 0 ? call.batches : 1);
 }
 
-std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors, const Target& target, Sm90Form form) {
-  if (!is_cuda(target) || target.arch != "sm_90a" || !target.features.empty()) return std::nullopt;
+bool has_sm90_kernel(const Target& target) {
+  return is_cuda(target) && target.arch == "sm_90a" && target.features.empty();
+}
+
+std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors) {
   if (!has_instruction(call) || call.out.dtype == DType::f64 || call.batch_extents.size() > 1) return std::nullopt;
   if (std::min({call.m, call.n, call.k}) < 1 || std::max({call.m, call.n, call.k, call.batches()}) > kMostExtent)
     return std::nullopt;
@@ -129,11 +132,6 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors,
       static_cast<double>(kMostExtent))
     return std::nullopt;  // tiles are counted in 32 bits too
   const bool narrow = std::min(call.m, call.n) <= kMostNarrowExtent;
-  const Sm90Form needed = narrow                                   ? Sm90Form::narrow
-                          : call.addend_kind() == ops::kFullAddend ? Sm90Form::with_addend
-                                                                   : Sm90Form::wide;
-  if (form != needed) return std::nullopt;
-
   const Source a{call.a, call.m, call.k, call.a.row_stride, call.a.column_stride};
   const Source b{call.b, call.n, call.k, call.b.column_stride, call.b.row_stride};
   bool exchanged = narrow && call.m < call.n;
@@ -153,6 +151,9 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors,
   if ((!a_operand || !b_operand) && call.num_sms > 0) return std::nullopt;
 
   Sm90Call result;
+  result.form = narrow                                   ? Sm90Form::narrow
+                : call.addend_kind() == ops::kFullAddend ? Sm90Form::with_addend
+                                                         : Sm90Form::wide;
   result.m = call.m;
   result.n = call.n;
   result.k = call.k;

@@ -2,26 +2,18 @@
 
 #include <utility>
 
+#include "ops/common/traffic.hpp"
 #include "ops/matmul/launch.hpp"
 #include "ops/matmul/reference.hpp"
 
 namespace kiln::matmul {
 namespace {
 
-/// Elements of a view that are stored: a broadcast dimension counts once.
-double stored(const TensorView& view) {
-  double elements = 1;
-  for (int axis = 0; axis < view.ndim(); ++axis)
-    if (view.strides[axis] != 0 || view.shape[axis] == 0) elements *= static_cast<double>(view.shape[axis]);
-  return elements;
-}
-
 Cost cost(const OpCall& call) {
   Cost cost;
   cost.flops = 2.0 * static_cast<double>(call.outputs[0].numel()) * static_cast<double>(call.inputs[0].shape.back());
   for (const auto tensors : {call.inputs, call.outputs})
-    for (const TensorView& tensor : tensors)
-      cost.bytes += stored(tensor) * static_cast<double>(itemsize_bytes(tensor.dtype));
+    for (const TensorView& tensor : tensors) cost.bytes += common::stored_bytes(tensor);
   return cost;
 }
 

@@ -3,7 +3,7 @@
 #include <kiln/tl.hpp>
 
 #include "compiler/tl/dot.hpp"
-#include "ops/kernel_place.hpp"
+#include "ops/common/kernel_place.hpp"
 #include "ops/matmul/functors.hpp"
 #include "ops/matmul/iteration.hpp"
 

@@ -1,12 +1,11 @@
 #include "ops/matmul/launch_rows.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
-#include "ops/grid.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
 #include "ops/matmul/call_arguments.hpp"
 
 namespace kiln::matmul {
@@ -28,20 +27,17 @@ std::int64_t packet_elements(const MatmulCall& call) {
 
 /// The registers of a thread bound how much it may hold, and with 8 bytes it is half as many elements.
 ConfigSpace space_of(bool is_wide, const Target& target) {
+  const common::ConfigExpression tile = common::ConfigExpression("BLOCK_N") * "BLOCK_K", warps("num_warps");
   if (!is_cuda(target))
     return {{{"BLOCK_N", {64, 16, 4}}, {"BLOCK_K", {64, 16, 4}}, {"UNROLL", {1}}, {"SPLIT_K", {1, 2, 4, 8}}},
-            {{"BLOCK_N * BLOCK_K == 256", [](const Config& c) { return c.at("BLOCK_N") * c.at("BLOCK_K") == 256; }}}};
-  const auto elements = [](const Config& c) { return c.at("BLOCK_N") * c.at("BLOCK_K") / (32 * c.at("num_warps")); };
-  const std::int64_t most = is_wide ? 8 : 16;
+            {tile == 256}};
+  const common::ConfigExpression to_a_thread = tile / (32 * warps);
   return {{{"BLOCK_N", {4, 8, 16, 32, 64, 128}},
            {"BLOCK_K", {8, 16, 32, 64, 128, 256, 512}},
            {"UNROLL", {8, 4, 2, 1}},
            {"SPLIT_K", {1, 2, 4, 8, 16, 32}},
            {"num_warps", {4, 8}}},
-          {{fmt::format("2 to {} elements of a tile to a thread", most),
-            [=](const Config& c) { return elements(c) >= 2 && elements(c) <= most; }},
-           {"8 to 64 elements of UNROLL tiles to a thread",
-            [=](const Config& c) { return elements(c) * c.at("UNROLL") >= 8 && elements(c) * c.at("UNROLL") <= 64; }}}};
+          {between(2, to_a_thread, is_wide ? 8 : 16), between(8, to_a_thread * "UNROLL", 64)}};
 }
 
 /// What keeps most of a matrix in flight on an H200, within a tenth of the best for 4096 x 4096 of bf16.
@@ -82,12 +78,11 @@ std::int64_t vector_width(const MatmulCall& call) {
   return line % packet_elements(call) == 0 ? packet_elements(call) : 1;
 }
 
-LaunchPlan make_plan(const Problem& problem, const OpCall& op_call, const Config& config, const Target& target) {
-  const MatmulCall call = make_call(problem, op_call);
+LaunchPlan make_plan(const MatmulCall& call, const Config& config, const Target& target) {
   const std::int64_t rows = ceil_power_of_two(call.m);
   const std::int64_t block_n = config.at("BLOCK_N"), block_k = config.at("BLOCK_K");
   const KSplit split = split_k(call, config);
-  const ops::MatmulIteration it = make_iteration(problem, call, rows, block_n, split, target);
+  const ops::MatmulIteration it = make_iteration(call, rows, block_n, split, target);
 
   LaunchPlan plan;
   KernelLaunch& launch = plan.launches.emplace_back();
@@ -103,8 +98,8 @@ LaunchPlan make_plan(const Problem& problem, const OpCall& op_call, const Config
     launch.template_arguments.emplace_back(size);
   launch.template_arguments.emplace_back(!call.batch_extents.empty());
   for (const DType dtype : {call.a.dtype, call.b.dtype}) launch.template_arguments.emplace_back(dtype);
-  launch.arguments.add_tensor(call.a.tensor);
-  launch.arguments.add_tensor(call.b.tensor);
+  common::KernelParameters parameters(launch);
+  parameters.read(call.a.tensor, call.a.dtype).read(call.b.tensor, call.b.dtype);
   launch.geometry.grid = {it.tiles, split.num_splits, 1};
   if (const std::int64_t* num_warps = config.find("num_warps"))
     launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
@@ -112,37 +107,37 @@ LaunchPlan make_plan(const Problem& problem, const OpCall& op_call, const Config
   if (is_whole) {
     for (const DType dtype : {call.addend.dtype, call.out.dtype}) launch.template_arguments.emplace_back(dtype);
     launch.kernel = "kiln::ops::matmul_rows_kernel";
-    add_epilogue_arguments(call, it, launch.arguments);
+    add_epilogue_parameters(call, it, parameters);
   } else {
     launch.kernel = "kiln::ops::matmul_rows_partial_kernel";
-    add_combination(problem, call, it, target, plan);
+    add_combination(call, it, target, plan);
   }
   return plan;
 }
 
 }  // namespace
 
-Variant rows_variant(bool is_wide, const Resolve& resolve, const KernelSource& source) {
-  Variant variant;
-  variant.name = is_wide ? "rows_f64" : "rows";
-  variant.doc =
-      "up to four rows times a matrix whose rows or columns are contiguous: the matrix is read once, untouched "
-      "by shared memory";
-  variant.source = source;
-  variant.kernel = "kiln::ops::matmul_rows_kernel";
-  const auto call_of = [resolve](const OpCall& call) { return make_call(resolve(call.inputs, call.attributes), call); };
-  variant.serves = [call_of, is_wide](const OpCall& op_call, const Target&) {
-    const MatmulCall call = call_of(op_call);
-    return call.m <= kMostRows && order_of(call.b) != 2 && call.num_sms == 0 && (call.a.dtype == DType::f64) == is_wide;
-  };
-  variant.space = [is_wide](const Target& target) { return space_of(is_wide, target); };
-  variant.default_config = [call_of](const OpCall& call, const Target& target) {
-    return is_cuda(target) ? cuda_config(call_of(call)) : cpu_config(call_of(call));
-  };
-  variant.plan = [resolve](const OpCall& call, const Config& config, const Target& target) {
-    return make_plan(resolve(call.inputs, call.attributes), call, config, target);
-  };
-  return variant;
+Variant rows_variant(bool is_wide, const MatmulParser& parse, const KernelSource& source) {
+  return common::variant_of<FamilyCall>(
+      parse,
+      {.name = is_wide ? "rows_f64" : "rows",
+       .doc = "up to four rows times a matrix whose rows or columns are contiguous: the matrix is read once, untouched "
+              "by shared memory",
+       .source = source,
+       .kernel = "kiln::ops::matmul_rows_kernel",
+       .serves =
+           [is_wide](const FamilyCall& family, const Target&) {
+             const MatmulCall& call = family.matmul;
+             return call.m <= kMostRows && order_of(call.b) != 2 && call.num_sms == 0 &&
+                    (call.a.dtype == DType::f64) == is_wide;
+           },
+       .space = [is_wide](const Target& target) { return space_of(is_wide, target); },
+       .default_config =
+           [](const FamilyCall& call, const Target& target) {
+             return is_cuda(target) ? cuda_config(call.matmul) : cpu_config(call.matmul);
+           },
+       .plan = [](const FamilyCall& call, const Config& config,
+                  const Target& target) { return make_plan(call.matmul, config, target); }});
 }
 
 }  // namespace kiln::matmul

@@ -6,12 +6,13 @@
 #include <string>
 #include <string_view>
 
-#include "ops/grid.hpp"
+#include "ops/common/grid.hpp"
 #include "ops/layout/copy_config.hpp"
 #include "ops/layout/copy_plan.hpp"
 #include "ops/matmul/call_arguments.hpp"
 #include "ops/matmul/call_sm90.hpp"
 #include "ops/matmul/iteration_sm90.hpp"
+#include "ops/matmul/machine.hpp"
 #include "ops/matmul/tiling_sm90.hpp"
 
 namespace kiln::matmul {
@@ -122,7 +123,7 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& call, const Confi
     if (operand->workspace >= 0) add_copy(*operand, call, target, plan);
   KernelLaunch& launch = plan.launches.emplace_back();
   launch.template_arguments = {matmul.out.dtype,
-                               matmul.addend.tensor >= 0 ? matmul.addend.dtype : matmul.out.dtype,
+                               matmul.addend.dtype,
                                call.a.dtype,
                                call.b.dtype,
                                tiling.block_m,
@@ -141,7 +142,7 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& call, const Confi
   ops::MatmulSm90Places places = sm90_places(config);
   places.split_k = static_cast<int>(split_k);
   const ops::MatmulSm90Iteration it = make_iteration(call, tiling);
-  const std::int64_t processors = matmul.num_sms > 0 ? std::min(matmul.num_sms, kSm90Processors) : kSm90Processors;
+  const std::int64_t processors = usable_processors(matmul, target);
   // Parts of k have no ring to go on with: each cluster has one tile.
   const std::int64_t clusters =
       split_k > 1 ? it.tiles
@@ -149,20 +150,18 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& call, const Confi
   launch.geometry.grid = {clusters * tiling.cluster_blocks(), 1, 1};
   launch.geometry.num_warps = static_cast<std::int32_t>(4 + 4 * tiling.math_groups);
   launch.geometry.shared_bytes = places.bytes();
-  launch.arguments.add_tensor_map(
-      operand_map(call.a, call.k, call.batches, tiling.block_m, tiling.cluster_n, matmul.tf32));
-  launch.arguments.add_tensor_map(
-      operand_map(call.b, call.k, call.batches, tiling.block_n, tiling.cluster_m, matmul.tf32));
-  // Without a map of its own the kernel never looks at this one.
-  launch.arguments.add_tensor_map(
-      call.out_is_mapped ? out_map(call, matmul.out.tensor, matmul.out.dtype, tiling)
-                         : operand_map(call.a, call.k, call.batches, tiling.block_m, tiling.cluster_n, matmul.tf32));
-  launch.arguments.add_tensor(matmul.out.tensor);
-  add_tensor_or_null(launch.arguments, matmul.addend.tensor);
-  add_tensor_or_null(launch.arguments, matmul.scale_a);
-  add_tensor_or_null(launch.arguments, matmul.scale_b);
-  matmul.add_scalars(launch.arguments);
-  launch.arguments.add_value(it);
+  const TensorMap a_map = operand_map(call.a, call.k, call.batches, tiling.block_m, tiling.cluster_n, matmul.tf32);
+  common::KernelParameters parameters(launch);
+  parameters.tensor_map(a_map)
+      .tensor_map(operand_map(call.b, call.k, call.batches, tiling.block_n, tiling.cluster_m, matmul.tf32))
+      // Without a map of its own the kernel never looks at this one.
+      .tensor_map(call.out_is_mapped ? out_map(call, matmul.out.tensor, matmul.out.dtype, tiling) : a_map)
+      .written(matmul.out.tensor, matmul.out.dtype)
+      .read(matmul.addend.tensor, matmul.addend.dtype)
+      .read(matmul.scale_a, DType::f32)
+      .read(matmul.scale_b, DType::f32);
+  matmul.add_scalars(parameters);
+  parameters.value(it);
   return plan;
 }
 
@@ -171,38 +170,36 @@ std::string name_of(Sm90Form form) {
   return std::string(kNames[static_cast<std::size_t>(form)]);
 }
 
-Variant sm90_variant(const Resolve& resolve, const KernelSource& source, Sm90Form form) {
-  const auto call_of = [resolve](const OpCall& call) { return make_call(resolve(call.inputs, call.attributes), call); };
-  Variant variant;
-  variant.name = name_of(form);
-  variant.doc =
-      "the copy engine brings boxes in, warpgroups multiply them; blocks share what they read and take tile after tile";
-  variant.source = source;
-  variant.kernel = "kiln::ops::matmul_sm90_kernel";
-  variant.serves = [call_of, form](const OpCall& call, const Target& target) {
-    const MatmulCall matmul = call_of(call);
-    // A cluster is not to be larger than what may be used.
-    return (matmul.num_sms == 0 || matmul.num_sms >= 4) && sm90_call(matmul, call, target, form).has_value();
-  };
-  variant.space = [form](const Target&) { return sm90_space(form); };
-  variant.default_config = [call_of, form](const OpCall& call, const Target& target) {
-    const MatmulCall matmul = call_of(call);
-    return default_sm90_tiling(sm90_call(matmul, call, target, form).value(), form, itemsize_bytes(matmul.out.dtype),
-                               matmul.num_sms);
-  };
-  variant.plan = [call_of, form](const OpCall& call, const Config& config, const Target& target) {
-    const MatmulCall matmul = call_of(call);
-    return make_plan(matmul, sm90_call(matmul, call, target, form).value(), config, target);
-  };
-  return variant;
+Variant sm90_variant(const MatmulParser& parse, const KernelSource& source, Sm90Form form) {
+  return common::variant_of<FamilyCall>(
+      parse,
+      {.name = name_of(form),
+       .doc = "the copy engine brings boxes in, warpgroups multiply them; blocks share what they read and take tile "
+              "after tile",
+       .source = source,
+       .kernel = "kiln::ops::matmul_sm90_kernel",
+       .serves =
+           [form](const FamilyCall& call, const Target& target) {
+             // A cluster is not to be larger than what may be used.
+             return has_sm90_kernel(target) && (call.matmul.num_sms == 0 || call.matmul.num_sms >= 4) &&
+                    call.sm90.has_value() && call.sm90->form == form;
+           },
+       .space = [form](const Target&) { return sm90_space(form); },
+       .default_config =
+           [](const FamilyCall& call, const Target& target) {
+             return default_sm90_tiling(call.sm90.value(), itemsize_bytes(call.matmul.out.dtype),
+                                        usable_processors(call.matmul, target));
+           },
+       .plan = [](const FamilyCall& call, const Config& config,
+                  const Target& target) { return make_plan(call.matmul, call.sm90.value(), config, target); }});
 }
 
 }  // namespace
 
-std::vector<Variant> sm90_variants(const Resolve& resolve) {
+std::vector<Variant> sm90_variants(const MatmulParser& parse) {
   const KernelSource source = embedded_source("ops/matmul/kernel_sm90.cuh");
   std::vector<Variant> variants;
-  for (const Sm90Form form : kSm90Forms) variants.push_back(sm90_variant(resolve, source, form));
+  for (const Sm90Form form : kSm90Forms) variants.push_back(sm90_variant(parse, source, form));
   return variants;
 }
 

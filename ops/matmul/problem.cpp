@@ -7,11 +7,11 @@
 #include <limits>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "core/errors.hpp"
 #include "core/nearest_name.hpp"
+#include "ops/common/attribute_reader.hpp"
 
 namespace kiln::matmul {
 namespace {
@@ -22,12 +22,6 @@ std::vector<DType> out_dtypes(DType operands) {
   std::vector<DType> dtypes = {DType::f32, DType::f16, DType::bf16, DType::fp8e4m3, DType::fp8e5m2};
   if (operands == DType::f64) dtypes.insert(dtypes.begin(), DType::f64);
   return dtypes;
-}
-
-std::string names_of(const std::vector<DType>& dtypes) {
-  std::string text;
-  for (const DType dtype : dtypes) text += (text.empty() ? "" : ", ") + std::string(name(dtype));
-  return text;
 }
 
 void check_broadcasts_to(std::string_view op, std::string_view name, const Dims& shape, const Dims& out) {
@@ -111,19 +105,12 @@ Dims product_shape(std::string_view op, std::string_view a_name, const TensorVie
 }
 
 DType resolve_out_dtype(std::string_view op, const Attributes& attributes, DType operands) {
-  const AttributeValue& value = *attributes.find("out_dtype");
-  DType out = is_fp8(operands) ? DType::bf16 : operands == DType::i8 ? DType::i32 : operands;
-  if (const auto* given = std::get_if<DType>(&value))
-    out = *given;
-  else if (const auto* text = std::get_if<std::string>(&value))
-    out = parse_dtype(*text);
-  else if (!std::holds_alternative<std::monostate>(value))
-    throw_type_error(
-        fmt::format("op '{}': attribute 'out_dtype' is {}, expected a dtype or None", op, to_string(value)));
+  const DType narrow = is_fp8(operands) ? DType::bf16 : operands == DType::i8 ? DType::i32 : operands;
+  const DType out = dtype_of(op, "out_dtype", *attributes.find("out_dtype")).value_or(narrow);
   const std::vector<DType> legal = out_dtypes(operands);
   if (std::find(legal.begin(), legal.end(), out) == legal.end())
     throw_type_error(fmt::format("op '{}': attribute 'out_dtype' is {}, but {} operands give one of {}", op, name(out),
-                                 name(operands), names_of(legal)));
+                                 name(operands), dtype_names(legal)));
   return out;
 }
 
@@ -161,7 +148,7 @@ void check_addend_dtype(std::string_view op, std::string_view name_of_input, DTy
   }
   if (std::find(legal.begin(), legal.end(), addend) == legal.end())
     throw_type_error(fmt::format("op '{}': input '{}' is {}, expected {} beside {} operands and a result in {}", op,
-                                 name_of_input, name(addend), names_of(legal), name(operands), name(out)));
+                                 name_of_input, name(addend), dtype_names(legal), name(operands), name(out)));
 }
 
 Problem resolve_matmul(std::span<const TensorView> inputs, const Attributes& attributes) {

@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "ops/elementwise/element.hpp"
-#include "ops/tolerance.hpp"
+#include "ops/common/element.hpp"
+#include "ops/common/tolerance.hpp"
 
 namespace kiln::matmul {
 namespace {
 
-using elementwise::load_element;
-using elementwise::store_element;
+using common::load_element;
+using common::store_element;
 
 const std::byte* element(const TensorView& view, std::int64_t offset) {
   return static_cast<const std::byte*>(view.data) + offset * itemsize_bytes(view.dtype);

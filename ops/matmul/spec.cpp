@@ -45,6 +45,7 @@ OpSpec scaled_matmul_spec() {
       "bits)";
   spec.attributes = {out_dtype_attribute(), num_sms_attribute()};
   spec.dtypes = {DType::fp8e4m3, DType::fp8e5m2, DType::f32};
+  spec.input_ranges = {{-1, 1}, {-1, 1}, {0.25, 1}, {0.25, 1}};  // what divided the operands is above zero
   spec.examples = scaled_matmul_examples();
   spec.random_example = random_scaled_matmul_example;
   return spec;

@@ -7,28 +7,14 @@
 #include <string_view>
 
 #include "compiler/tl/cuda/pipeline_places.hpp"
-#include "ops/grid.hpp"
-#include "ops/matmul/tiling_sm90.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
 namespace {
 
-/// What the model and the constraints know of a GPU. Ops see an architecture, not a device, so the numbers are those of
-/// its largest part.
-struct Machine {
-  std::int64_t processors = kSm90Processors;
-  std::int64_t shared_bytes = kSm90SharedBytes;  ///< a program may have, and a multiprocessor has a KiB more
-};
-
-Machine machine_of(const Target& target) {
-  const std::string_view arch = target.arch;
-  if (arch.starts_with("sm_80") || arch.starts_with("sm_87")) return {108, 163 * 1024};
-  if (arch.starts_with("sm_86")) return {84, 99 * 1024};
-  if (arch.starts_with("sm_89")) return {142, 99 * 1024};
-  if (arch.starts_with("sm_12")) return {188, 99 * 1024};
-  if (arch.starts_with("sm_10")) return {148, 227 * 1024};
-  return {};
-}
+using common::ConfigExpression;
 
 /// Words of accumulator that a thread may hold; the rest of 255 registers is for operands and addresses.
 std::int64_t most_accumulator_words(OperandClass operands, const Target& target) {
@@ -65,13 +51,14 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
                                    {"GROUP_M", {8}},
                                    {"SPLIT_K", {1, 2, 4, 8, 16}},
                                    {"num_warps", {4, 8}}};
+  const ConfigExpression words("words of accumulator to a thread",
+                               [operands](const Config& config) { return accumulator_words(operands, config); });
+  // Without what a tile's rows are padded by: the check counts that too.
+  const ConfigExpression stages(fmt::format("NUM_STAGES * (BLOCK_M + BLOCK_N) * BLOCK_K * {}", operand_bytes(operands)),
+                                [operands](const Config& config) { return matmul::shared_bytes(operands, config); });
   return {std::move(tunables),
-          {{fmt::format("NUM_STAGES * (BLOCK_M + BLOCK_N) * BLOCK_K * {} <= {}", operand_bytes(operands), room),
-            [operands, room](const Config& c) { return matmul::shared_bytes(operands, c) <= room; }},
-           {fmt::format("at most {} words of accumulator to a thread", most_words),
-            [operands, most_words](const Config& c) { return accumulator_words(operands, c) <= most_words; }},
-           {"BLOCK_M * BLOCK_N >= 512 * num_warps",
-            [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N") >= 512 * c.at("num_warps"); }}}};
+          {stages <= room, words <= most_words,
+           ConfigExpression("BLOCK_M") * "BLOCK_N" >= 512 * ConfigExpression("num_warps")}};
 }
 
 ConfigSpace cpu_space() {
@@ -112,7 +99,8 @@ double bytes_read_by_warps(OperandClass operands, const Config& config) {
 /// part) and of what one program waits for and others fill, or of bringing operands in from the L2 where that takes
 /// longer; programs are dealt out evenly. The constants fit 4096^3 of bf16 and f32 on an H200 within a tenth for every
 /// tile that comes near the best.
-double cuda_clocks(OperandClass operands, const MatmulCall& call, const Config& config, const Machine& machine) {
+double cuda_clocks(OperandClass operands, const MatmulCall& call, const Config& config, const Machine& machine,
+                   std::int64_t processors) {
   constexpr double kSharedBytesPerClock = 128, kSharedShare = 0.4;
   constexpr double kL2BytesPerClock = 48;        // of one multiprocessor
   constexpr double kMemoryBytesPerClock = 2400;  // of all
@@ -125,7 +113,6 @@ double cuda_clocks(OperandClass operands, const MatmulCall& call, const Config& 
   const KSplit split = split_k(call, config);
   const std::int64_t programs =
       ceil_div(call.m, block_m) * ceil_div(call.n, block_n) * call.batches() * split.num_splits;
-  const std::int64_t processors = call.num_sms > 0 ? std::min(call.num_sms, machine.processors) : machine.processors;
   const std::int64_t rounds = ceil_div(programs, processors);
   const std::int64_t resident =
       std::min({rounds, (machine.shared_bytes + 1024) / (shared_bytes(operands, config) + 1024),
@@ -183,6 +170,7 @@ bool contains(const ConfigSpace& space, const Config& config) {
 Config cuda_tiling(const MatmulCall& call, const Target& target) {
   const OperandClass operands = operand_class(call, target);
   const Machine machine = machine_of(target);
+  const std::int64_t processors = call.processors > 0 ? call.processors : machine.processors;
   const ConfigSpace space = tile_space(operands, target);
   Config best;
   double least = std::numeric_limits<double>::infinity();
@@ -191,8 +179,8 @@ Config cuda_tiling(const MatmulCall& call, const Target& target) {
     // With more tiles than that the last round is a small part, and splitting costs memory.
     const std::int64_t tiles =
         ceil_div(call.m, config.at("BLOCK_M")) * ceil_div(call.n, config.at("BLOCK_N")) * call.batches();
-    if (config.at("SPLIT_K") > 1 && tiles > 2 * machine.processors) continue;
-    const double clocks = cuda_clocks(operands, call, config, machine);
+    if (config.at("SPLIT_K") > 1 && tiles > 2 * processors) continue;
+    const double clocks = cuda_clocks(operands, call, config, machine, usable_processors(call, target));
     if (clocks < least) {
       least = clocks;
       best = config;

@@ -14,7 +14,7 @@ enum class OperandClass : std::uint8_t { f64, f32, tf32, half, fp8, i8 };
 inline constexpr OperandClass kOperandClasses[] = {OperandClass::f64,  OperandClass::f32, OperandClass::tf32,
                                                    OperandClass::half, OperandClass::fp8, OperandClass::i8};
 
-/// Of a call on `target`: tf32 is a class on the GPU alone.
+/// The class of a call on `target`: tf32 is one on the GPU alone.
 OperandClass operand_class(const MatmulCall& call, const Target& target);
 std::int64_t operand_bytes(OperandClass operands);
 /// "tile_f64".

@@ -3,23 +3,34 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <vector>
 
-#include "ops/grid.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
 namespace {
 
-std::int64_t row_blocks(const Config& c) {
-  return c.at("BLOCK_M") / (c.at("TILE_EACH") != 0 ? 1 : c.at("MATH_GROUPS")) / 64;
+using common::both;
+using common::choose;
+using common::ConfigExpression;
+using common::either;
+
+/// Math groups that share the rows of a tile.
+ConfigExpression sharing_groups() {
+  return choose(ConfigExpression("TILE_EACH") == 0, "MATH_GROUPS", 1);
+}
+/// Blocks of 64 rows of a math group.
+ConfigExpression row_blocks() {
+  return ConfigExpression("BLOCK_M") / sharing_groups() / 64;
+}
+ConfigExpression accumulator_words() {
+  return row_blocks() * "BLOCK_N" / 2;
 }
 /// Words of accumulator to a thread; ptxas spills beyond.
 std::int64_t most_accumulator_words(Sm90Form form) {
   return form == Sm90Form::with_addend ? 96 : 128;
-}
-std::int64_t cluster_blocks(const Config& c) {
-  return c.at("CLUSTER_M") * c.at("CLUSTER_N");
 }
 
 struct Tile {
@@ -50,7 +61,7 @@ double memory_clocks(const Sm90Call& call, std::int64_t out_bytes) {
 /// Clocks of an H200 for one call: what its tiles multiply and bring in, dealt out over the processors, but no less
 /// than the memory takes. The constants are fitted to measurements of bf16; other types move as many bytes in as many
 /// clocks.
-double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, std::int64_t num_sms) {
+double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, std::int64_t processors) {
   constexpr double kStart = 3000;             // until the first block of k is there, and the end
   constexpr double kL2BytesPerClock = 46;     // of one processor
   constexpr double kStoreBytesPerClock = 80;  // of one processor
@@ -67,7 +78,6 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
   };
   const std::int64_t tiles =
       clusters_of(call.m, tile.m, tile.cluster_m) * clusters_of(call.n, tile.n, tile.cluster_n) * call.batches;
-  const std::int64_t processors = num_sms > 0 ? std::min(num_sms, kSm90Processors) : kSm90Processors;
   const std::int64_t clusters = std::max<std::int64_t>(processors / blocks, 1);
   const double rounds =
       static_cast<double>(ceil_div(tiles, blocks == 4 ? std::min(clusters, kClustersOfFour) : clusters));
@@ -132,42 +142,35 @@ ConfigSpace sm90_space(Sm90Form form) {
       {"MATH_GROUPS", {2, 1}},
       {"TILE_EACH", {0, 1}},
       {"GROUP_M", {8, 4, 16}}};
-  return {
-      std::move(tunables),
-      {{"the stages and what else lies in shared memory take " + std::to_string(kSm90SharedBytes) + " bytes at most",
-        [](const Config& c) {
-          ops::MatmulSm90Places places = sm90_places(c), whole = places;
-          whole.split_k = 1;  // see sm90_split_k
-          return places.bytes() <= kSm90SharedBytes && whole.bytes() <= kSm90SharedBytes;
-        }},
-       {"a math group has 64 rows, or whole multiples, and at most " + std::to_string(most_words) +
-            " words of accumulator to a thread",
-        [most_words](const Config& c) {
-          const std::int64_t shared_by = c.at("TILE_EACH") != 0 ? 1 : c.at("MATH_GROUPS");
-          return c.at("BLOCK_M") % (64 * shared_by) == 0 && row_blocks(c) * c.at("BLOCK_N") / 2 <= most_words;
-        }},
-       {"TILE_EACH needs MATH_GROUPS = 2 and SPLIT_K = 1",
-        [](const Config& c) { return c.at("TILE_EACH") == 0 || (c.at("MATH_GROUPS") == 2 && c.at("SPLIT_K") == 1); }},
-       {"SPLIT_K needs no other cluster, one row block to a math group, BLOCK_N of 64 at most and of 16 to a part",
-        [](const Config& c) {
-          const std::int64_t split = c.at("SPLIT_K"), block_n = c.at("BLOCK_N");
-          return split == 1 || (cluster_blocks(c) == 1 && row_blocks(c) == 1 && block_n <= 64 &&
-                                block_n / split >= (block_n < 64 ? 8 : 16));
-        }},
-       {"a cluster has 4 blocks at most, which share an operand in parts of 64", [](const Config& c) {
-          return cluster_blocks(c) <= 4 &&
-                 (c.at("CLUSTER_M") == 1 || c.at("BLOCK_N") % (64 * c.at("CLUSTER_M")) == 0) &&
-                 (c.at("CLUSTER_N") == 1 || c.at("BLOCK_M") % (64 * c.at("CLUSTER_N")) == 0);
-        }}}};
+  const ConfigExpression shared_bytes("bytes of shared memory", [](const Config& config) -> std::int64_t {
+    ops::MatmulSm90Places places = sm90_places(config), whole = places;
+    whole.split_k = 1;  // see sm90_split_k
+    return std::max(places.bytes(), whole.bytes());
+  });
+  const ConfigExpression block_m("BLOCK_M"), block_n("BLOCK_N"), split_k("SPLIT_K"), cluster_m("CLUSTER_M"),
+      cluster_n("CLUSTER_N");
+  const ConfigExpression cluster_blocks = cluster_m * cluster_n;
+  // Parts of k of one tile: a cluster of its own, one row block to a math group, and 8 columns for each block to store.
+  const Constraint is_splittable =
+      both(both(cluster_blocks == 1, row_blocks() == 1), both(block_n <= 64, block_n / split_k >= 8));
+  return {std::move(tunables),
+          {shared_bytes <= kSm90SharedBytes, block_m % (64 * sharing_groups()) == 0, accumulator_words() <= most_words,
+           either(ConfigExpression("TILE_EACH") == 0, both(ConfigExpression("MATH_GROUPS") == 2, split_k == 1)),
+           either(split_k == 1, is_splittable), cluster_blocks <= 4,
+           // A cluster's blocks ask for what they share in parts of 64.
+           either(cluster_m == 1, block_n % (64 * cluster_m) == 0),
+           either(cluster_n == 1, block_m % (64 * cluster_n) == 0)}};
 }
 
-Config default_sm90_tiling(const Sm90Call& call, Sm90Form form, std::int64_t out_bytes, std::int64_t num_sms) {
+Config default_sm90_tiling(const Sm90Call& call, std::int64_t out_bytes, std::int64_t processors) {
+  const Sm90Form form = call.form;
   const auto consider = [&](const auto& tiles) {
+    const ConfigExpression words = accumulator_words();
     const Tile* best = nullptr;
     double least = std::numeric_limits<double>::infinity();
     for (const Tile& tile : tiles) {
-      if (row_blocks(tile.config()) * tile.n / 2 > most_accumulator_words(form)) continue;
-      const double estimate = clocks(call, tile, out_bytes, num_sms);
+      if (words(tile.config()) > most_accumulator_words(form)) continue;
+      const double estimate = clocks(call, tile, out_bytes, processors);
       if (estimate < least) {
         least = estimate;
         best = &tile;

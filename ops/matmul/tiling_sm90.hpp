@@ -7,17 +7,11 @@
 
 namespace kiln::matmul {
 
-/// Ops see an architecture, not a device: this is its largest part's number. On a smaller one the blocks too many wait
-/// for their turn.
-inline constexpr std::int64_t kSm90Processors = 132;
-/// Of a block; a multiprocessor has a KiB more.
-inline constexpr std::int64_t kSm90SharedBytes = 227 * 1024;
-
 /// BLOCK_M, BLOCK_N, NUM_STAGES, CLUSTER_M, CLUSTER_N, SPLIT_K, MATH_GROUPS, TILE_EACH and GROUP_M: what
 /// ops/matmul/kernel_sm90.cuh says of them. Every config of it can launch.
 ConfigSpace sm90_space(Sm90Form form);
-/// The config of the least estimated time.
-Config default_sm90_tiling(const Sm90Call& call, Sm90Form form, std::int64_t out_bytes, std::int64_t num_sms);
+/// The config of the least estimated time on so many processors.
+Config default_sm90_tiling(const Sm90Call& call, std::int64_t out_bytes, std::int64_t processors);
 
 ops::MatmulSm90Places sm90_places(const Config& config);
 /// SPLIT_K, or less where k has fewer blocks of 128 bytes, or where few processors are to be used.

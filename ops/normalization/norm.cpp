@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <utility>
 
-#include "ops/grid.hpp"
+#include "ops/common/call_parser.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
+#include "ops/common/traffic.hpp"
 #include "ops/normalization/examples.hpp"
 #include "ops/normalization/norm_call.hpp"
 #include "ops/normalization/reference.hpp"
@@ -26,117 +30,104 @@ std::vector<TensorMeta> infer(bool is_layer, std::span<const TensorView> inputs,
   return outputs;
 }
 
-/// Where the tensors of a call are among its arguments, by the kernel's numbers: outputs first; -1: not given.
-std::array<int, ops::kNormOperands> tensor_indices(const OpCall& call, const NormCall& norm) {
-  std::array<int, ops::kNormOperands> indices;
-  indices.fill(-1);
-  const int first_input = static_cast<int>(call.outputs.size());
-  indices[ops::kNormOut] = 0;
-  if (norm.residual != nullptr) {
-    indices[ops::kNormResidualOut] = 1;
-    indices[ops::kNormResidual] = first_input + 2;
-  }
-  indices[ops::kNormIn] = first_input;
-  if (norm.weight != nullptr) indices[ops::kNormWeight] = first_input + 1;
-  if (norm.bias != nullptr) indices[ops::kNormBias] = first_input + 2;
-  return indices;
-}
+/// A call as the kernels see it.
+struct NormWalk {
+  bool is_layer = false;
+  NormCall norm;
+  DType dtype = DType::f32;      ///< of all but the parameters
+  DType parameter = DType::f32;  ///< of weight and bias; x's without them
+  /// Where the kernels' operands are among the call's tensors, outputs first; -1: not given.
+  std::array<int, ops::kNormOperands> tensors{};
+  RowWalk walk;
+};
 
-RowWalk walk_of(const OpCall& call, const NormCall& norm) {
+NormWalk norm_walk(bool is_layer, const OpCall& call) {
+  NormWalk result;
+  result.is_layer = is_layer;
+  result.norm = norm_call(is_layer, call.inputs, call.attributes);
+  const NormCall& norm = result.norm;
   const TensorView& x = call.inputs[0];
+  result.dtype = x.dtype;
+  result.parameter = norm.weight != nullptr ? norm.weight->dtype : x.dtype;
+  const int outputs = static_cast<int>(call.outputs.size());
+  result.tensors.fill(-1);
+  std::vector<RowOperand> operands(ops::kNormOperands);
+  const auto place = [&](int operand, int tensor, const TensorView& view, bool is_shared) {
+    result.tensors[static_cast<std::size_t>(operand)] = tensor;
+    RowOperand& placed = operands[static_cast<std::size_t>(operand)];
+    placed = {x.strides, itemsize_bytes(view.dtype), is_shared};  // x's for their number
+    for (int axis = 0; axis < x.ndim(); ++axis)
+      placed.strides[axis] = !is_shared                 ? view.strides[axis]
+                             : norm.is_normalized(axis) ? view.strides[axis - norm.first_axis]
+                                                        : 0;
+  };
+  place(ops::kNormOut, 0, call.outputs[0], false);
+  place(ops::kNormIn, outputs, x, false);
+  if (norm.residual != nullptr) {
+    place(ops::kNormResidualOut, 1, call.outputs[1], false);
+    place(ops::kNormResidual, outputs + 2, *norm.residual, false);
+  }
+  if (norm.weight != nullptr) place(ops::kNormWeight, outputs + 1, *norm.weight, true);
+  if (norm.bias != nullptr) place(ops::kNormBias, outputs + 2, *norm.bias, true);
   std::vector<bool> is_reduced;
   for (int axis = 0; axis < x.ndim(); ++axis) is_reduced.push_back(norm.is_normalized(axis));
-  const std::array<int, ops::kNormOperands> indices = tensor_indices(call, norm);
-  std::vector<RowOperand> operands;
-  for (int o = 0; o < ops::kNormOperands; ++o) {
-    const int index = indices[static_cast<std::size_t>(o)];
-    RowOperand& operand = operands.emplace_back();
-    if (index < 0) continue;
-    const auto outputs = static_cast<int>(call.outputs.size());
-    const TensorView& view = index < outputs ? call.outputs[static_cast<std::size_t>(index)]
-                                             : call.inputs[static_cast<std::size_t>(index - outputs)];
-    operand.itemsize_bytes = itemsize_bytes(view.dtype);
-    operand.is_shared = o == ops::kNormWeight || o == ops::kNormBias;
-    operand.strides = x.strides;  // for its length
-    for (int axis = 0; axis < x.ndim(); ++axis)
-      operand.strides[axis] = !operand.is_shared         ? view.strides[axis]
-                              : norm.is_normalized(axis) ? view.strides[axis - norm.first_axis]
-                                                         : 0;
-  }
-  return make_walk(x.shape, is_reduced, std::move(operands));
+  result.walk = make_walk(x.shape, is_reduced, std::move(operands));
+  return result;
 }
 
-LaunchPlan plan(bool is_layer, const OpCall& call, const Config& config, const Target& target) {
-  const NormCall norm = norm_call(is_layer, call.inputs, call.attributes);
-  const TensorView& x = call.inputs[0];
-  const RowWalk walk = walk_of(call, norm);
+LaunchPlan plan_of(const NormWalk& call, const Config& config, const Target& target) {
+  const RowWalk& walk = call.walk;
+  const NormCall& norm = call.norm;
   const RowTiling tiling = tiling_of(config);
   const std::int64_t programs = tiling.programs(walk);
-  check_grid(op_name(is_layer), programs, target);
-  const std::int64_t tiles_of_a_row = target.type == DeviceType::cuda ? tiling.tiles_of_a_row(walk) : 0;
+  check_grid(op_name(call.is_layer), programs, target);
+  const std::int64_t tiles_of_a_row = is_cuda(target) ? tiling.tiles_of_a_row(walk) : 0;
 
   LaunchPlan plan;
   KernelLaunch& launch = plan.launches.emplace_back();
   launch.kernel = tiles_of_a_row > 0 ? "kiln::ops::norm_one_pass_kernel" : "kiln::ops::norm_looped_kernel";
-  const std::string form = fmt::format("kiln::ops::NormForm<{}, {}, {}, {}>", is_layer, norm.residual != nullptr,
+  const std::string form = fmt::format("kiln::ops::NormForm<{}, {}, {}, {}>", call.is_layer, norm.residual != nullptr,
                                        norm.weight != nullptr, norm.bias != nullptr);
-  launch.template_arguments = {TypeName{form},
-                               x.dtype,
-                               norm.weight != nullptr ? norm.weight->dtype : x.dtype,
-                               std::int64_t{walk.axis},
-                               walk.is_dense,
-                               tiling.block_m,
-                               tiling.block_n,
-                               tiles_of_a_row > 0 ? tiles_of_a_row : tiling.tiles};
+  launch.template_arguments = {
+      TypeName{form}, call.dtype,     call.parameter, std::int64_t{walk.axis},
+      walk.is_dense,  tiling.block_m, tiling.block_n, tiles_of_a_row > 0 ? tiles_of_a_row : tiling.tiles};
   if (tiles_of_a_row == 0) launch.template_arguments.emplace_back(walk.segments() > 1);
   launch.geometry = {{programs, 1, 1}, tiling.num_warps};
-  launch.vector_width = vector_width(walk, tiling, itemsize_bytes(x.dtype));
-  for (const int index : tensor_indices(call, norm)) {
-    if (index >= 0)
-      launch.arguments.add_tensor(index);
-    else
-      launch.arguments.add_value(std::uintptr_t{0});  // a null pointer
-  }
-  launch.arguments.add_value(row_iteration<ops::kNormOperands>(walk, tiling.block_kept(walk)));
-  launch.arguments.add_value(1.0 / static_cast<double>(walk.reduced[0].extent * walk.segments()));
-  launch.arguments.add_value(norm.eps);
+  launch.vector_width = vector_width(walk, tiling, itemsize_bytes(call.dtype));
+  common::KernelParameters(launch)
+      .written(call.tensors[ops::kNormOut], call.dtype)
+      .written(call.tensors[ops::kNormResidualOut], call.dtype)
+      .read(call.tensors[ops::kNormIn], call.dtype)
+      .read(call.tensors[ops::kNormResidual], call.dtype)
+      .read(call.tensors[ops::kNormWeight], call.parameter)
+      .read(call.tensors[ops::kNormBias], call.parameter)
+      .value(row_iteration<ops::kNormOperands>(walk, tiling.block_kept(walk)))
+      .value(1.0 / static_cast<double>(walk.reduced[0].extent * walk.segments()))
+      .value(norm.eps);
   return plan;
 }
 
-Variant make_variant(bool is_layer, int axis, const KernelSource& source) {
-  Variant variant;
-  variant.name = axis == 1 ? "rows" : "columns";
-  variant.doc = axis == 1 ? "tiles run along a normalized dimension"
-                          : "another dimension is the contiguous one: tiles run across, and are reduced downwards";
-  variant.source = source;
-  variant.kernel = "kiln::ops::norm_one_pass_kernel";  // the plan may name another
-  variant.serves = [is_layer, axis](const OpCall& call, const Target&) {
-    return walk_of(call, norm_call(is_layer, call.inputs, call.attributes)).axis == axis;
-  };
-  variant.space = [axis](const Target& target) { return row_space(axis, target, false); };
-  variant.default_config = [is_layer](const OpCall& call, const Target& target) {
-    const RowWalk walk = walk_of(call, norm_call(is_layer, call.inputs, call.attributes));
-    const DType dtype = call.inputs[0].dtype;
-    const std::int64_t element_bytes = itemsize_bytes(dtype);
-    // 64 bytes of loads in flight for a thread: bf16 rows in 8 warps read an eighth slower than in 4.
-    return default_tiling(
-        walk,
-        {.element_bytes = element_bytes, .is_double = dtype == DType::f64, .per_thread = element_bytes <= 2 ? 32 : 16},
-        target);
-  };
-  variant.plan = [is_layer](const OpCall& call, const Config& config, const Target& target) {
-    return plan(is_layer, call, config, target);
-  };
-  return variant;
+Config default_config(const NormWalk& call, const Target& target) {
+  const std::int64_t element_bytes = itemsize_bytes(call.dtype);
+  // 64 bytes of loads in flight for a thread: bf16 rows in 8 warps read an eighth slower than in 4.
+  return default_tiling(call.walk,
+                        {.element_bytes = element_bytes,
+                         .is_double = call.dtype == DType::f64,
+                         .per_thread = element_bytes <= 2 ? 32 : 16},
+                        target);
 }
 
-Cost cost(const OpCall& call) {
-  const auto numel = static_cast<double>(call.outputs[0].numel());
-  Cost cost{7 * numel, 0};  // shift, center, square, sum twice, scale, weight
-  for (const auto tensors : {call.inputs, call.outputs})
-    for (const TensorView& tensor : tensors)
-      cost.bytes += static_cast<double>(tensor.numel() * itemsize_bytes(tensor.dtype));
-  return cost;
+Variant make_variant(const common::CallParser<NormWalk>& parse, int axis, const KernelSource& source) {
+  return common::variant_of<NormWalk>(
+      parse, {.name = axis == 1 ? "rows" : "columns",
+              .doc = axis == 1 ? "tiles run along a normalized dimension"
+                               : "another dimension is the contiguous one: tiles run across, and are reduced downwards",
+              .source = source,
+              .kernel = "kiln::ops::norm_one_pass_kernel",  // the plan may name another
+              .serves = [axis](const NormWalk& call, const Target&) { return call.walk.axis == axis; },
+              .space = [axis](const Target& target) { return row_space(axis, target, false); },
+              .default_config = default_config,
+              .plan = plan_of});
 }
 
 OpSpec make_spec(bool is_layer, const KernelSource& source) {
@@ -165,8 +156,10 @@ OpSpec make_spec(bool is_layer, const KernelSource& source) {
   spec.infer = [is_layer](std::span<const TensorView> inputs, const Attributes& attributes) {
     return infer(is_layer, inputs, attributes);
   };
-  spec.variants = {make_variant(is_layer, 1, source), make_variant(is_layer, 0, source)};
-  spec.cost = cost;
+  const common::CallParser<NormWalk> parse([is_layer](const OpCall& call) { return norm_walk(is_layer, call); });
+  spec.variants = {make_variant(parse, 1, source), make_variant(parse, 0, source)};
+  // Shift, center, square, sum twice, scale, weight.
+  spec.cost = [](const OpCall& call) { return common::each_tensor_once(call, 7); };
   spec.reference = [is_layer](const OpCall& call) {
     norm_reference(call, norm_call(is_layer, call.inputs, call.attributes), is_layer);
   };

@@ -1,15 +1,14 @@
 #include "ops/normalization/reference.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <vector>
 
-#include "ops/elementwise/element.hpp"
-#include "ops/tolerance.hpp"
+#include "ops/common/element.hpp"
+#include "ops/common/position.hpp"
+#include "ops/common/tolerance.hpp"
 
 namespace kiln::normalization {
 namespace {
@@ -17,38 +16,11 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-void* address_of(const TensorView& view, std::int64_t offset) {
-  return static_cast<std::byte*>(view.data) + offset * itemsize_bytes(view.dtype);
-}
 double read(const TensorView& view, std::int64_t offset) {
-  return elementwise::load_element<double>(address_of(view, offset), view.dtype);
+  return common::load_at<double>(view, offset);
 }
 void write(const TensorView& view, std::int64_t offset, double value) {
-  elementwise::store_element<double>(address_of(view, offset), view.dtype, value);
-}
-
-/// Calls visit(index) for every index of `shape` whose coordinates are 0 along the axes that `held` names.
-void for_each_index(const Dims& shape, const std::function<bool(int)>& held,
-                    const std::function<void(const Dims&)>& visit) {
-  if (num_elements(shape) == 0) return;
-  Dims index = shape;
-  for (int axis = 0; axis < shape.size(); ++axis) index[axis] = 0;
-  for (;;) {
-    visit(index);
-    int axis = shape.size() - 1;
-    for (; axis >= 0; --axis) {
-      if (held(axis)) continue;
-      if (++index[axis] < shape[axis]) break;
-      index[axis] = 0;
-    }
-    if (axis < 0) return;
-  }
-}
-
-std::int64_t offset_of(const Dims& index, const Dims& strides) {
-  std::int64_t offset = 0;
-  for (int axis = 0; axis < strides.size(); ++axis) offset += index[axis] * strides[axis];
-  return offset;
+  common::store_at<double>(view, offset, value);
 }
 
 /// The tile language casts double to a narrow float by way of float.
@@ -71,49 +43,46 @@ void softmax_reference(const OpCall& call, int axis, bool is_log) {
   const std::int64_t n = x.ndim() == 0 ? 1 : x.shape[axis];
   const std::int64_t step = x.ndim() == 0 ? 0 : x.strides[axis], out_step = x.ndim() == 0 ? 0 : out.strides[axis];
   std::vector<double> row(static_cast<std::size_t>(n));
-  for_each_index(
-      x.shape, [axis](int a) { return a == axis; },
-      [&](const Dims& index) {
-        const std::int64_t from = offset_of(index, x.strides), to = offset_of(index, out.strides);
-        double maximum = -kInfinity;
-        for (std::int64_t i = 0; i < n; ++i) {
-          const double value =
-              elementwise::through<double>(out.dtype, by_way_of_float(out.dtype, read(x, from + i * step)));
-          row[static_cast<std::size_t>(i)] = value;
-          maximum = std::isnan(value) || value > maximum ? value : maximum;
-        }
-        long double sum = 0;
-        for (const double value : row) sum += std::exp(value - maximum);
-        const auto total = static_cast<double>(sum);
-        for (std::int64_t i = 0; i < n; ++i) {
-          const double distance = row[static_cast<std::size_t>(i)] - maximum;
-          write(out, to + i * out_step, is_log ? distance - std::log(total) : std::exp(distance) / total);
-        }
-      });
+  common::for_each_line_along(x.shape, axis, [&](const Dims& index) {
+    const std::int64_t from = common::offset_at(x, index), to = common::offset_at(out, index);
+    double maximum = -kInfinity;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double value = common::through<double>(out.dtype, by_way_of_float(out.dtype, read(x, from + i * step)));
+      row[static_cast<std::size_t>(i)] = value;
+      maximum = std::isnan(value) || value > maximum ? value : maximum;
+    }
+    long double sum = 0;
+    for (const double value : row) sum += std::exp(value - maximum);
+    const auto total = static_cast<double>(sum);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const double distance = row[static_cast<std::size_t>(i)] - maximum;
+      write(out, to + i * out_step, is_log ? distance - std::log(total) : std::exp(distance) / total);
+    }
+  });
 }
 
 void norm_reference(const OpCall& call, const NormCall& norm, bool is_layer) {
   const TensorView& x = call.inputs[0];
   const TensorView& out = call.outputs[0];
   std::vector<Dims> places;  // of a row's elements
-  for_each_index(
+  common::for_each_line(
       x.shape, [&](int axis) { return !norm.is_normalized(axis); },
       [&](const Dims& index) { places.push_back(index); });
   const auto n = static_cast<double>(places.size());
   std::vector<double> row(places.size());
-  for_each_index(
+  common::for_each_line(
       x.shape, [&](int axis) { return norm.is_normalized(axis); },
       [&](const Dims& start) {
         long double sum = 0;
         for (std::size_t i = 0; i < row.size(); ++i) {
-          row[i] = read(x, offset_of(start, x.strides) + offset_of(places[i], x.strides));
+          row[i] = read(x, common::offset_at(x, start) + common::offset_at(x, places[i]));
           if (norm.residual != nullptr) {
-            const double summed = row[i] + read(*norm.residual, offset_of(start, norm.residual->strides) +
-                                                                    offset_of(places[i], norm.residual->strides));
+            const double summed = row[i] + read(*norm.residual, common::offset_at(*norm.residual, start) +
+                                                                    common::offset_at(*norm.residual, places[i]));
             const TensorView& residual_out = call.outputs[1];
-            write(residual_out, offset_of(start, residual_out.strides) + offset_of(places[i], residual_out.strides),
+            write(residual_out, common::offset_at(residual_out, start) + common::offset_at(residual_out, places[i]),
                   summed);
-            row[i] = elementwise::through<double>(x.dtype, summed);
+            row[i] = common::through<double>(x.dtype, summed);
           }
           sum += row[i];
         }
@@ -131,7 +100,7 @@ void norm_reference(const OpCall& call, const NormCall& norm, bool is_layer) {
             return read(*view, offset);
           };
           const double result = (row[i] - mean) * inverse * parameter(norm.weight, 1) + parameter(norm.bias, 0);
-          write(out, offset_of(start, out.strides) + offset_of(places[i], out.strides), result);
+          write(out, common::offset_at(out, start) + common::offset_at(out, places[i]), result);
         }
       });
 }

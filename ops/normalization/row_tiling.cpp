@@ -1,15 +1,13 @@
 #include "ops/normalization/row_tiling.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <string>
 #include <utility>
 
 #include "core/errors.hpp"
-#include "ops/grid.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
 
 namespace kiln::normalization {
 namespace {
@@ -27,11 +25,6 @@ constexpr std::int64_t kSplitTile = 4096;
 /// A CPU splits a row only where there are fewer rows than this for its cores, and each part is worth a task.
 constexpr std::int64_t kManyCpuPrograms = 16;
 constexpr std::int64_t kLeastCpuChunk = 16 * 1024;
-
-/// Values held by a thread of a program of num_warps warps may be this many.
-std::int64_t most_per_thread(std::int64_t num_warps) {
-  return num_warps == 32 ? kMostPerThreadOfLargest : kMostPerThread;
-}
 
 /// What going through shared memory costs an element of a masked tile, in elements.
 constexpr std::int64_t kMaskedCost = 3;
@@ -145,12 +138,12 @@ std::int64_t RowTiling::programs(const RowWalk& walk) const {
 }
 
 ConfigSpace row_space(int axis, const Target& target, bool can_split) {
-  const auto tile = [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N"); };
+  const common::ConfigExpression tile = common::ConfigExpression("BLOCK_M") * "BLOCK_N", warps("num_warps");
   std::vector<Tunable> tunables;
   if (!is_cuda(target)) {
     tunables = {{"BLOCK_M", {1, 2, 4}}, {"BLOCK_N", {64, 128, 32, 256, 16, 8, 4, 2, 1}}, {"TILES", {1, 2, 4}}};
     if (can_split) tunables.push_back({"SPLIT", {1, 4, 16}});
-    return {tunables, {{"BLOCK_M * BLOCK_N <= 256", [tile](const Config& c) { return tile(c) <= 256; }}}};
+    return {tunables, {tile <= 256}};
   }
   const std::vector<std::int64_t> kept = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
   const std::vector<std::int64_t> reduced = {1024, 2048, 4096, 8192, 16384, 32768, 512, 256,
@@ -160,13 +153,9 @@ ConfigSpace row_space(int axis, const Target& target, bool can_split) {
               {"TILES", {1, 2, 3, 4, 5, 6, 7, 8}}};
   if (can_split) tunables.push_back({"SPLIT", {1, 2, 4, 8, 16, 32, 64}});
   tunables.push_back({"num_warps", {8, 4, 16, 32, 2, 1}});
-  return {
-      tunables,
-      {{"BLOCK_M * BLOCK_N >= 32 * num_warps", [tile](const Config& c) { return tile(c) >= 32 * c.at("num_warps"); }},
-       {"BLOCK_M * BLOCK_N * TILES <= 2048 * num_warps, or 1024 * num_warps of 32 warps", [tile](const Config& c) {
-          const std::int64_t warps = c.at("num_warps");
-          return tile(c) * c.at("TILES") <= 32 * warps * most_per_thread(warps);
-        }}}};
+  const common::ConfigExpression most =
+      common::choose(warps == 32, 32 * kMostPerThreadOfLargest, 32 * kMostPerThread) * warps;
+  return {tunables, {tile >= 32 * warps, tile * "TILES" <= most}};
 }
 
 RowTiling tiling_of(const Config& config) {

@@ -2,31 +2,15 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <utility>
 
 namespace kiln::normalization {
 namespace {
 
-/// Whether `outer` steps to where `inner` ends, in every operand.
-bool continues(const WalkDim& inner, const WalkDim& outer) {
-  for (std::size_t o = 0; o < inner.strides.size(); ++o)
-    if (outer.strides[o] != inner.strides[o] * inner.extent) return false;
-  return true;
-}
-
-/// Innermost first by the first operand's strides, and merged wherever one dimension continues another.
+/// By the first operand's strides.
 std::vector<WalkDim> collapse(std::vector<WalkDim> dims) {
-  std::stable_sort(dims.begin(), dims.end(),
-                   [](const WalkDim& a, const WalkDim& b) { return std::abs(a.strides[0]) < std::abs(b.strides[0]); });
-  std::vector<WalkDim> merged;
-  for (const WalkDim& dim : dims) {
-    if (!merged.empty() && continues(merged.back(), dim))
-      merged.back().extent *= dim.extent;
-    else
-      merged.push_back(dim);
-  }
-  return merged;
+  common::sort_innermost_first(dims, [](const WalkDim& dim) { return common::magnitude(dim.strides[0]); });
+  return common::merged(dims);
 }
 
 /// Brings the first dimension that `fits` to the front; false where there is none.
@@ -88,7 +72,7 @@ RowWalk make_walk(const Dims& shape, const std::vector<bool>& is_reduced, std::v
     const auto input =
         static_cast<std::size_t>(walk.operands.size() == ops::kSoftmaxOperands ? static_cast<int>(ops::kSoftmaxIn)
                                                                                : static_cast<int>(ops::kNormIn));
-    return std::abs(dim.strides[input]) == 1;
+    return common::magnitude(dim.strides[input]) == 1;
   };
   if (put_first(walk.reduced, [&](const WalkDim& dim) { return steps_by_one(dim, true); })) {
     walk.is_dense = true;

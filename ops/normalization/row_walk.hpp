@@ -1,11 +1,11 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "core/tensor.hpp"
+#include "ops/common/walk_dim.hpp"
 #include "ops/normalization/iteration.hpp"
 
 namespace kiln::normalization {
@@ -17,10 +17,7 @@ struct RowOperand {
   bool is_shared = false;           ///< has the reduced axes alone: a weight
 };
 
-struct WalkDim {
-  std::int64_t extent = 1;
-  std::array<std::int64_t, ops::kNormOperands> strides{};
-};
+using WalkDim = common::WalkDim<ops::kNormOperands>;
 
 /// How a row op walks over its tensors: dimensions collapsed to the fewest, one kept and one reduced for the tile
 /// first.

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/errors.hpp"
+#include "ops/common/attribute_reader.hpp"
 
 namespace kiln::random {
 namespace {
@@ -15,11 +16,11 @@ namespace {
 constexpr std::uint64_t kMostNarrowRange = std::uint64_t{1} << 16;
 
 std::uint64_t natural(Kind kind, const Attributes& attributes, std::string_view name) {
-  const std::int64_t value = attributes.get_int(name);
-  if (value < 0)
-    throw_value_error(fmt::format("op '{}': attribute '{}' is {}, expected 0 to {}", op_name(kind), name, value,
-                                  std::numeric_limits<std::int64_t>::max()));
-  return static_cast<std::uint64_t>(value);
+  const AttributeValue& value = *attributes.find(name);
+  if (const auto* integer = std::get_if<std::int64_t>(&value); integer != nullptr && *integer < 0)
+    throw_value_error(fmt::format("op '{}': attribute '{}' is {}, expected 0 to {}", op_name(kind), name, *integer,
+                                  std::numeric_limits<std::uint64_t>::max()));
+  return attributes.get_unsigned(name);
 }
 
 /// p in units of 2^-32.
@@ -77,22 +78,33 @@ void resolve_normal(Draw& draw, DType dtype, const Attributes& attributes) {
   set_floats(draw.parameters, mean, std);
 }
 
+/// Holds every 64-bit integer, signed or not, and their differences.
+__extension__ using Wide = __int128;
+
+Wide wide(const Attributes& attributes, std::string_view name) {
+  if (const auto* large = std::get_if<std::uint64_t>(attributes.find(name))) return *large;
+  return attributes.get_int(name);
+}
+
+std::string spell(Wide value) {
+  return value < 0 ? fmt::format("{}", static_cast<std::int64_t>(value))
+                   : fmt::format("{}", static_cast<std::uint64_t>(value));
+}
+
 void resolve_randint(Draw& draw, DType dtype, const Attributes& attributes) {
-  const std::int64_t low = attributes.get_int("low"), high = attributes.get_int("high");
+  const Wide low = wide(attributes, "low"), high = wide(attributes, "high");
   if (low >= high)
-    throw_value_error(
-        fmt::format("op 'randint': attribute 'low' is {} and 'high' is {}; expected low < high", low, high));
-  const bool is_bool = dtype == DType::bool_, is_signed = info(dtype).is_signed;
-  const std::int64_t bits = is_bool ? 1 : 8 * itemsize_bytes(dtype) - (is_signed ? 1 : 0);
-  const std::int64_t most = bits >= 63 ? std::numeric_limits<std::int64_t>::max() : (std::int64_t{1} << bits) - 1;
-  const std::int64_t least = is_signed ? -most - 1 : 0;
+    throw_value_error(fmt::format("op 'randint': attribute 'low' is {} and 'high' is {}; expected low < high",
+                                  spell(low), spell(high)));
+  const bool is_signed = info(dtype).is_signed;
+  const std::int64_t bits = dtype == DType::bool_ ? 1 : 8 * itemsize_bytes(dtype) - (is_signed ? 1 : 0);
+  const Wide most = (Wide{1} << bits) - 1, least = is_signed ? -most - 1 : 0;
   if (low < least || high - 1 > most)
-    throw_value_error(fmt::format(
-        "op 'randint': numbers from low = {} to high - 1 = {} do not fit {}, which holds {} to {}", low, high - 1,
-        name(dtype), least,
-        dtype == DType::u64 ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(most)));
+    throw_value_error(
+        fmt::format("op 'randint': numbers from low = {} to high - 1 = {} do not fit {}, which holds {} to {}",
+                    spell(low), spell(high - 1), name(dtype), spell(least), spell(most)));
   draw.parameters.bits[0] = static_cast<std::uint64_t>(low);
-  draw.parameters.bits[1] = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  draw.parameters.bits[1] = static_cast<std::uint64_t>(high - low);
   draw.elements_per_block = draw.parameters.bits[1] <= kMostNarrowRange ? 4 : 2;
 }
 
@@ -112,11 +124,9 @@ std::vector<DType> dtypes_of(Kind kind) {
 
 Draw resolve_draw(Kind kind, DType dtype, const Attributes& attributes) {
   const std::vector<DType> dtypes = dtypes_of(kind);
-  if (std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end()) {
-    std::string names;
-    for (const DType known : dtypes) names += (names.empty() ? "" : ", ") + std::string(name(known));
-    throw_type_error(fmt::format("op '{}': dtype is {}, expected one of {}", op_name(kind), name(dtype), names));
-  }
+  if (std::find(dtypes.begin(), dtypes.end(), dtype) == dtypes.end())
+    throw_type_error(
+        fmt::format("op '{}': dtype is {}, expected one of {}", op_name(kind), name(dtype), dtype_names(dtypes)));
   Draw draw;
   draw.kind = kind;
   draw.seed = natural(kind, attributes, "seed");

@@ -3,19 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <utility>
+
+#include "ops/common/random_shape.hpp"
 
 namespace kiln::random {
 namespace {
 
 using Size = std::vector<std::int64_t>;
-
-template <typename T, std::size_t kCount>
-T pick(const T (&choices)[kCount], std::mt19937_64& random) {
-  return choices[random() % kCount];
-}
 
 double real_between(double low, double high, std::mt19937_64& random) {
   return std::uniform_real_distribution<double>(low, high)(random);
@@ -23,21 +19,14 @@ double real_between(double low, double high, std::mt19937_64& random) {
 
 Size random_size(std::mt19937_64& random) {
   if (random() % 50 == 0) return {1'000'003};
-  constexpr std::int64_t kExtents[] = {1, 2, 3, 4, 5, 7, 8, 13, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 257, 1023};
-  Size size(random() % 6);
-  std::int64_t elements = 1;
-  for (std::int64_t& extent : size) {
-    extent = std::min(pick(kExtents, random), 50'000 / elements);
-    if (random() % 40 == 0) extent = 0;
-    elements *= std::max<std::int64_t>(extent, 1);
-  }
-  return size;
+  const Dims shape = common::random_shape({.most_elements = 50'000}, random);
+  return {shape.begin(), shape.end()};
 }
 
 std::int64_t random_natural(std::mt19937_64& random) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t kAwkward[] = {0, 1, (std::int64_t{1} << 32) - 1, (std::int64_t{1} << 32) - 3, kMost};
-  return random() % 2 == 0 ? pick(kAwkward, random) : static_cast<std::int64_t>(random() >> 1);
+  return random() % 2 == 0 ? common::one_of(kAwkward, random) : static_cast<std::int64_t>(random() >> 1);
 }
 
 /// The smallest and largest integers of `dtype` that an int64 attribute reaches, the latter exclusive.
@@ -94,7 +83,7 @@ std::vector<Example> make_examples(Kind kind) {
 
 Example random_example(Kind kind, std::mt19937_64& random) {
   const std::vector<DType> dtypes = dtypes_of(kind);
-  const DType dtype = dtypes[random() % dtypes.size()];
+  const DType dtype = common::one_of(dtypes, random);
   const Size size = random_size(random);
   Example example;
   example.attributes.set("seed", random_natural(random));
@@ -125,7 +114,7 @@ Example random_example(Kind kind, std::mt19937_64& random) {
     case Kind::bernoulli:
     case Kind::dropout: {
       const double awkward[] = {0.0, 1.0, 0.5, 0x1p-32, real_between(0, 1, random), real_between(0, 1, random)};
-      example.attributes.set("p", pick(awkward, random));
+      example.attributes.set("p", common::one_of(awkward, random));
       break;
     }
   }

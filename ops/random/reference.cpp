@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <numbers>
 
-#include "ops/elementwise/element.hpp"
+#include "ops/common/element.hpp"
 #include "ops/random/launch.hpp"
 
 namespace kiln::random {
@@ -71,7 +71,7 @@ std::byte* address_of(const TensorView& view, std::int64_t index) {
     offset += index % view.shape[axis] * view.strides[axis];
     index /= view.shape[axis];
   }
-  return static_cast<std::byte*>(view.data) + offset * itemsize_bytes(view.dtype);
+  return common::address_at(view, offset);
 }
 
 }  // namespace
@@ -100,19 +100,19 @@ void run_reference(Kind kind, const OpCall& call) {
         if (draw.compute == DType::f32) value = static_cast<float>(value);
         break;
       case Kind::randint:
-        elementwise::store_element<std::uint64_t>(out, dtype, integer(draw, words, k));
+        common::store_element<std::uint64_t>(out, dtype, integer(draw, words, k));
         continue;
       case Kind::bernoulli:
         value = words[k] < draw.parameters.bits[0] ? 1 : 0;
         break;
       case Kind::dropout: {
         if (words[k] < draw.parameters.bits[0]) break;
-        const double x = elementwise::load_element<double>(address_of(call.inputs[0], i), dtype);
+        const double x = common::load_element<double>(address_of(call.inputs[0], i), dtype);
         value = draw.compute == DType::f64 ? x * f64[0] : static_cast<float>(x) * f32[0];
         break;
       }
     }
-    elementwise::store_element<double>(out, dtype, value);
+    common::store_element<double>(out, dtype, value);
   }
 }
 

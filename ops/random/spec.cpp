@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ops/common/traffic.hpp"
 #include "ops/random/distribution.hpp"
 #include "ops/random/examples.hpp"
 #include "ops/random/launch.hpp"
@@ -61,6 +62,8 @@ std::vector<AttributeSpec> attributes_of(Kind kind) {
       "blocks of the seed's stream to skip: element i comes from block offset + i / 4 of Philox, or offset + i / 2 "
       "where it takes 64 bits (f64, wide randint), so a call of n elements is followed by offset + ceil(n / 4)"));
   for (AttributeSpec& place : std::span(attributes).last(2)) place.decides_speed = false;
+  for (AttributeSpec& attribute : attributes)
+    attribute.is_unsigned = std::holds_alternative<std::int64_t>(attribute.fallback);
   if (kind != Kind::dropout)
     attributes.push_back(optional("dtype", kind == Kind::randint ? DType::i64 : DType::f32, "the output's"));
   return attributes;
@@ -71,12 +74,6 @@ std::vector<TensorMeta> infer(Kind kind, std::span<const TensorView> inputs, con
                                                 : TensorMeta{attributes.get_dtype("dtype"), size_of(kind, attributes)};
   resolve_draw(kind, meta.dtype, attributes);  // refuses what is out of range
   return {meta};
-}
-
-Cost cost(const OpCall& call) {
-  const TensorView& output = call.outputs[0];
-  const auto tensors = static_cast<double>(1 + call.inputs.size());
-  return {0, tensors * static_cast<double>(output.numel() * itemsize_bytes(output.dtype))};
 }
 
 /// Everything is the same operations on the same bits, but for normal, whose reference is in double with the standard
@@ -110,7 +107,7 @@ OpSpec make_spec(Kind kind, const KernelSource& source) {
     return infer(kind, inputs, attributes);
   };
   spec.variants = random_variants(kind, source);
-  spec.cost = cost;
+  spec.cost = [](const OpCall& call) { return common::each_tensor_once(call, 0); };
   spec.reference = [kind](const OpCall& call) { run_reference(kind, call); };
   spec.examples = make_examples(kind);
   spec.random_example = [kind](std::mt19937_64& random) { return random_example(kind, random); };

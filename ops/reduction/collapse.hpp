@@ -1,22 +1,20 @@
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "core/tensor.hpp"
+#include "ops/common/walk_dim.hpp"
 #include "ops/reduction/iteration.hpp"
 #include "ops/reduction/reduction.hpp"
 
 namespace kiln::reduction {
 
-/// A dimension of the input; strides in elements. Reduced dimensions have none in the outputs.
-struct CollapsedDim {
-  std::int64_t extent = 1;
-  std::int64_t stride = 0;
-  std::array<std::int64_t, ops::kMaxReductionOutputs> output_strides{};
-};
+/// Places in a dimension's strides: the input's, then the outputs'. Reduced dimensions have none in the outputs.
+inline constexpr std::size_t kInput = 0, kFirstOutput = 1;
+using CollapsedDim = common::WalkDim<kFirstOutput + ops::kMaxReductionOutputs>;
 
 /// Kept and reduced dimensions, each the fewest there can be, innermost first. Without any, one of extent 1 stands in.
 struct CollapsedReduction {

@@ -1,44 +1,26 @@
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "core/errors.hpp"
+#include "ops/common/random_shape.hpp"
 #include "ops/reduction/reference.hpp"
 
 namespace kiln::reduction {
 namespace {
 
-std::int64_t random_extent(std::mt19937_64& random) {
-  constexpr std::int64_t kExtents[] = {1,  2,  3,  5,  7,   8,   13,  16,  17,  31,  32,   33,
-                                       63, 64, 65, 97, 127, 128, 129, 255, 257, 512, 1009, 4097};
-  return kExtents[random() % std::size(kExtents)];
-}
-
+/// Now and then a size that is split in chunks on a GPU, and one that is on the CPU.
 Dims random_shape(std::mt19937_64& random, bool may_be_empty) {
-  // Now and then a size that is split in chunks on a GPU, and one that is on the CPU.
-  const bool large = random() % 24 == 0;
-  const std::int64_t most = large ? 1'000'000 : 50'000;
-  Dims shape;
-  std::int64_t elements = 1;
-  const auto rank = static_cast<int>(random() % 6);
-  for (int axis = 0; axis < rank; ++axis) {
-    std::int64_t extent = large && axis < 2 ? 1 + static_cast<std::int64_t>(random() % 1500) : random_extent(random);
-    while (elements * extent > most) extent = (extent + 1) / 2;
-    if (may_be_empty && random() % 30 == 0) extent = 0;
-    elements *= std::max<std::int64_t>(extent, 1);
-    shape.push_back(extent);
-  }
-  return shape;
+  const bool is_large = random() % 24 == 0;
+  return common::random_shape({.most_elements = is_large ? 1'000'000 : 50'000,
+                               .may_be_empty = may_be_empty,
+                               .has_long_axis = is_large && random() % 2 == 0},
+                              random);
 }
 
 AttributeValue random_dims(std::mt19937_64& random, int rank, bool one) {
-  const auto axis = [&] {
-    const auto range = static_cast<std::int64_t>(std::max(rank, 1));
-    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * range)) - range;
-  };
   const auto choice = random() % 4;
   if (choice == 0) return {};
-  if (choice == 1 || one) return axis();
+  if (choice == 1 || one) return common::random_axis(rank, random);
   std::vector<std::int64_t> dims;
   for (int i = 0; i < rank; ++i)
     if (random() % 2 == 0) dims.push_back(random() % 2 == 0 ? i : i - rank);
@@ -76,13 +58,13 @@ Example random_example(const OpRow& row, const std::vector<DType>& dtypes, std::
   for (;;) {
     const bool no_neutral =
         finds_index(row.kind) || row.kind == Kind::amax || row.kind == Kind::amin || row.kind == Kind::norm;
-    const TensorMeta input{dtypes[random() % dtypes.size()], random_shape(random, !no_neutral || random() % 4 == 0)};
+    const TensorMeta input{common::one_of(dtypes, random), random_shape(random, !no_neutral || random() % 4 == 0)};
     Example example{{input}, {}};
     example.attributes.set("dim", random_dims(random, input.shape.size(), finds_index(row.kind)));
     example.attributes.set("keepdim", random() % 2 == 0);
     const auto random_float = [&] {
       constexpr DType kFloats[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
-      return kFloats[random() % std::size(kFloats)];
+      return common::one_of(kFloats, random);
     };
     const bool needs_float = row.kind == Kind::mean || row.kind == Kind::norm;
     if (takes_dtype(row.kind) && (random() % 4 == 0 || (needs_float && !is_floating(input.dtype))))
@@ -98,7 +80,7 @@ Example random_example(const OpRow& row, const std::vector<DType>& dtypes, std::
     }
     if (row.kind == Kind::norm) {
       constexpr double kExponents[] = {0, 1, 2, 2, 3, 0.5, -1, HUGE_VAL, -HUGE_VAL};
-      example.attributes.set("p", kExponents[random() % std::size(kExponents)]);
+      example.attributes.set("p", common::one_of(kExponents, random));
     }
     if (row.kind == Kind::var || row.kind == Kind::std)
       example.attributes.set("correction", static_cast<double>(random() % 3));

@@ -8,8 +8,9 @@
 //
 // A State (a number or a tl::Tuple of them) stands for a set of elements; combine() joins two. A Run is what a lane
 // carries through tiles that are full, where every lane has seen the same number of elements: cheaper to keep, and
-// finish() makes a State of it. Most reducers have no use for that and run on their State (kRunIsState). widen() makes
-// a position inside a chunk one inside the whole, finalize() the op's results.
+// finish() makes a State of it. add() is told the place of a step's first element within the chunk. Most reducers have
+// no use for that and run on their State (kRunIsState). widen() makes a position inside a chunk one inside the whole,
+// finalize() the op's results.
 
 namespace kiln::ops {
 
@@ -49,15 +50,8 @@ KILN_DEVICE Acc more_extreme(Acc x, Acc y) {
   return kLargest ? tl::larger_number(x, y) : tl::smaller_number(x, y);
 }
 
-/// Where a run stands: tiles it has taken, and the place of the next one's first element within the chunk.
-struct RunStep {
-  tl::int32_t count;
-  tl::int32_t position;
-};
-
-/// What a run has become.
+/// Where the elements of a run were.
 struct RunEnd {
-  tl::int32_t count;           ///< tiles
   tl::int32_t first_position;  ///< of its first tile within the chunk
   tl::int32_t lane;            ///< place of the lane's element within a tile
 };
@@ -67,11 +61,11 @@ template <typename Self, typename Acc, typename StateT>
 struct PlainReducer {
   using Accumulator = Acc;
   using State = StateT;
-  static constexpr bool kSymmetric = true, kRunIsState = true;
+  static constexpr bool kSymmetric = true, kRunIsState = true, kShifts = false;
   ReductionScalars scalars;
 
   template <int kBlock, int kCount>
-  KILN_DEVICE State add(State run, const Acc (&x)[kCount], const RunStep&) const {
+  KILN_DEVICE State add(State run, const Acc (&x)[kCount], tl::int32_t) const {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) run = self().combine(run, self().element(x[i], 0));
     return run;
   }
@@ -131,7 +125,7 @@ template <typename Acc, bool kLargest, bool kWithValue>
 struct ArgExtremumReducer {
   using Accumulator = Acc;
   using State = tl::Tuple<Acc, tl::int32_t>;
-  static constexpr bool kSymmetric = true, kRunIsState = false;
+  static constexpr bool kSymmetric = true, kRunIsState = false, kShifts = false;
   ReductionScalars scalars;
 
   KILN_DEVICE State identity() const { return {least_extreme<Acc, kLargest>(), tl::IntegerLimits<tl::int32_t>::kMax}; }
@@ -141,13 +135,13 @@ struct ArgExtremumReducer {
   /// Nothing falls below the least value, so a lane of nothing but that keeps -1, which stands for its first element.
   KILN_DEVICE State start() const { return {least_extreme<Acc, kLargest>(), -1}; }
   template <int kBlock, int kCount>
-  KILN_DEVICE State add(State run, const Acc (&x)[kCount], const RunStep& step) const {
+  KILN_DEVICE State add(State run, const Acc (&x)[kCount], tl::int32_t position) const {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
       // Greater or one of them NaN, and it is not the one held: two comparisons.
       bool better = kLargest ? !(x[i] <= run.first) : !(x[i] >= run.first);
       if constexpr (tl::NumberTraits<Acc>::kIsFloating) better = better & (run.first == run.first);
       run.first = better ? x[i] : run.first;
-      run.second = better ? step.position + i * kBlock : run.second;
+      run.second = better ? position + i * kBlock : run.second;
     }
     return run;
   }
@@ -225,15 +219,21 @@ struct AbsExtremumReducer : PlainReducer<AbsExtremumReducer<Acc, kLargest>, Acc,
   KILN_DEVICE auto finalize(Acc value) const { return tl::Tuple{value}; }
 };
 
-/// Count, mean, and the sum of squared distances from the mean. Elements are added as Welford does ("Note on a method
-/// for calculating corrected sums of squares and products", 1962), sets joined as Chan, Golub and LeVeque do ("Updating
-/// formulae and a pairwise algorithm for computing sample variances", 1979): a sum of squares would cancel.
+/// Count, mean, and the sum of squared distances from the mean, of elements less the pivot, which is one of the set
+/// (kShifts). Sets are joined as Chan, Golub and LeVeque do ("Updating formulae and a pairwise algorithm for computing
+/// sample variances", 1979): a sum of squares would cancel. A mean from 0 would be rounded by its own size, which may
+/// be far above the distances; from the pivot, and differences of elements near one another are exact, it is by theirs.
+///
+/// A run adds elements as Welford does ("Note on a method for calculating corrected sums of squares and products",
+/// 1962), counted from its lane's first one: where that lies far out, so does the result, and hides what it costs.
+/// Sums of distances and of their squares, moved to the mean now and then, were the alternative: less to wait for from
+/// one element to the next, but on a GPU twice the registers, and a third slower.
 template <typename Acc, bool kSquareRoot>
 struct VarReducer {
   using Accumulator = Acc;
   using State = tl::Tuple<Acc, Acc, Acc>;
-  using Run = tl::Tuple<Acc, Acc>;  ///< every lane has the same count
-  static constexpr bool kSymmetric = false, kRunIsState = false;
+  using Run = tl::Tuple<Acc, Acc, Acc>;  ///< the first element, the mean from there, the sum of squared distances
+  static constexpr bool kSymmetric = false, kRunIsState = false, kShifts = true;
   ReductionScalars scalars;
 
   KILN_DEVICE State identity() const { return {Acc(0), Acc(0), Acc(0)}; }
@@ -248,20 +248,24 @@ struct VarReducer {
     return {count, x.second + distance * share, x.third + y.third + distance * (distance * (x.first * share))};
   }
 
-  KILN_DEVICE Run start() const { return {Acc(0), Acc(0)}; }
-  template <int kBlock, int kCount>
-  KILN_DEVICE Run add(Run run, const Acc (&x)[kCount], const RunStep& step) const {
+  template <int kCount>
+  KILN_DEVICE Run start(const Acc (&x)[kCount]) const {
+    return add(Run{x[0], Acc(0), Acc(0)}, x, Acc(0));
+  }
+  /// To a run of `count` elements; the first of a run's adds nothing.
+  template <int kCount>
+  KILN_DEVICE Run add(Run run, const Acc (&x)[kCount], Acc count) const {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
-      const Acc share =
-          reciprocal_of_count(static_cast<Acc>(step.count + i + 1));  // the same in all lanes: once per tile
-      const Acc distance = x[i] - run.first;
-      run.first = run.first + distance * share;
-      run.second = run.second + distance * (x[i] - run.first);
+      const Acc share = reciprocal_of_count(count + static_cast<Acc>(i + 1));  // the same in all lanes: once per tile
+      const Acc offset = x[i] - run.first;
+      const Acc distance = offset - run.second;
+      run.second = tl::scalar::fma(distance, share, run.second);
+      run.third = tl::scalar::fma(distance, offset - run.second, run.third);
     }
     return run;
   }
-  KILN_DEVICE State finish(const Run& run, const RunEnd& end) const {
-    return {static_cast<Acc>(end.count), run.first, run.second};
+  KILN_DEVICE State finish(const Run& run, Acc count, Acc pivot) const {
+    return {count, (run.first - pivot) + run.second, run.third};
   }
   KILN_DEVICE State widen(const State& state, tl::int64_t) const { return state; }
   KILN_DEVICE auto finalize(const State& state) const {
@@ -277,7 +281,7 @@ template <typename Acc>
 struct LogSumExpReducer {
   using Accumulator = Acc;
   using State = tl::Tuple<Acc, Acc>;
-  static constexpr bool kSymmetric = false, kRunIsState = true;
+  static constexpr bool kSymmetric = false, kRunIsState = true, kShifts = false;
   ReductionScalars scalars;
 
   KILN_DEVICE static Acc power(Acc x) {
@@ -303,7 +307,7 @@ struct LogSumExpReducer {
   }
   /// All of x at once: one exponential each and one for the sum so far.
   template <int kBlock, int kCount>
-  KILN_DEVICE State add(const State& run, const Acc (&x)[kCount], const RunStep&) const {
+  KILN_DEVICE State add(const State& run, const Acc (&x)[kCount], tl::int32_t) const {
     Acc largest = run.first;
     KILN_UNROLL for (int i = 0; i < kCount; ++i) largest = more_extreme<true>(x[i], largest);
     Acc sum = run.second * power(run.first - largest);

@@ -2,7 +2,7 @@
 
 #include <kiln/tl.hpp>
 
-#include "ops/kernel_place.hpp"
+#include "ops/common/kernel_place.hpp"
 #include "ops/reduction/functors.hpp"
 #include "ops/reduction/iteration.hpp"
 
@@ -113,6 +113,20 @@ KILN_DEVICE tl::int64_t packet_stride(tl::int64_t stride) {
   return kPacked ? stride & ~tl::int64_t{kPacket - 1} : stride;
 }
 
+/// The first element of each kept one, over a tile; 0 where the mask does not hold.
+template <typename Acc, typename Via, typename View, typename In, typename Mask>
+KILN_DEVICE auto first_elements(const In* in, tl::int64_t kept_stride, const Mask& mask) {
+  using S = typename View::Shape;
+  const auto offsets = View::kept() * kept_stride;
+  const auto convert = [](const auto& loaded) { return tl::cast<Acc>(tl::cast<Via>(loaded)); };
+#if defined(KILN_TARGET_CUDA)
+  // Each thread loads those of its own elements: an exchange between threads would wait for them.
+  return convert(tl::load(in + tl::broadcast_to<S::kRows, S::kColumns>(offsets), mask));
+#else
+  return tl::broadcast_to_shape<S>(convert(tl::load(in + offsets, mask)));
+#endif
+}
+
 /// Reduces a chunk of the reduced dimensions for a block of kept elements: the states, one-dimensional over the block,
 /// positions counted from the start of the whole.
 ///
@@ -141,6 +155,15 @@ KILN_DEVICE auto reduce_chunk(const In* in, const ReductionIteration& it, const 
   const tl::int64_t origin = outer * it.reduced + first;
   const tl::int64_t kept_room = it.kept - block.first;
   const auto kept_mask = View::kept() < kept_room;
+
+  // What elements are counted from, whichever chunk this is. Loaded where it is used: held over the loop it would take
+  // a register for each of the elements'.
+  const auto pivots = [&] {
+    if constexpr (Reducer::kShifts)
+      return first_elements<Acc, Via, View>(in + block.input_offset, it.kept_stride, kept_mask & (first < last));
+    else
+      return fill_tiles<S>(Acc(0));
+  };
 
   auto state = fill_tiles<S>(reducer.identity());
   tl::int32_t outer_position = 0;  // of the segment's element 0 within the chunk
@@ -171,39 +194,59 @@ KILN_DEVICE auto reduce_chunk(const In* in, const ReductionIteration& it, const 
     const tl::int64_t run_end = steps > 0 ? run_begin + steps * kStep : first;
 
     const tl::int32_t first_position = outer_position + static_cast<tl::int32_t>(run_begin - first);
-    RunStep step{0, first_position};
-    const auto advance = [&](auto run) {
+    tl::int32_t step_position = first_position;
+    const In* address = segment + run_begin * it.reduced_stride;
+    // One step: what add(register, its elements) makes of each register.
+    const auto take_step = [&](auto add) {
       const tl::int64_t kept_stride = packet_stride<(View::kPacked && kAxis == 1), kPacket>(it.kept_stride);
       const tl::int64_t reduced_stride = packet_stride<(View::kPacked && kAxis == 0), kPacket>(it.reduced_stride);
       const auto offsets = View::offsets(kept_stride, reduced_stride);
-      const In* address = segment + run_begin * it.reduced_stride;
-      KILN_NO_UNROLL for (tl::int64_t i = 0; i < steps; ++i) {
-        if constexpr (View::kPacked) __builtin_assume(elements_past_boundary<kPacket>(address) == 0);
-        tl::Tile<In, S> loaded[UNROLL];
-        KILN_UNROLL for (int u = 0; u < UNROLL; ++u) loaded[u] =
-            tl::load(address + u * (kBlock * reduced_stride) + offsets);
-        tl::Tile<Acc, S> values[UNROLL];
-        KILN_UNROLL for (int u = 0; u < UNROLL; ++u) values[u] = tl::cast<Acc>(tl::cast<Via>(loaded[u]));
-        run = map_elements(
-            [&](const auto& so_far, int r) {
-              Acc x[UNROLL];
-              KILN_UNROLL for (int u = 0; u < UNROLL; ++u) x[u] = values[u].registers[r];
-              return reducer.template add<kBlock>(so_far, x, step);
-            },
-            run);
-        address += kStep * reduced_stride;
-        step.count += UNROLL;
-        step.position += kStep;
-      }
+      if constexpr (View::kPacked) __builtin_assume(elements_past_boundary<kPacket>(address) == 0);
+      tl::Tile<In, S> loaded[UNROLL];
+      KILN_UNROLL for (int u = 0; u < UNROLL; ++u) loaded[u] =
+          tl::load(address + u * (kBlock * reduced_stride) + offsets);
+      tl::Tile<Acc, S> values[UNROLL];
+      KILN_UNROLL for (int u = 0; u < UNROLL; ++u) values[u] = tl::cast<Acc>(tl::cast<Via>(loaded[u]));
+      const auto made = map_elements(
+          [&](const auto&, int r) {
+            Acc x[UNROLL];
+            KILN_UNROLL for (int u = 0; u < UNROLL; ++u) x[u] = values[u].registers[r];
+            return add(r, x);
+          },
+          values[0]);
+      address += kStep * reduced_stride;
+      step_position += kStep;
+      return made;
+    };
+    const auto advance = [&](auto run, tl::int64_t count) {
+      KILN_NO_UNROLL for (tl::int64_t i = 0; i < count; ++i) run = take_step([&](int r, const Acc(&x)[UNROLL]) {
+        return reducer.template add<kBlock>(tl::element_of(run, r), x, step_position);
+      });
       return run;
     };
     if constexpr (Reducer::kRunIsState) {
-      state = advance(state);
+      state = advance(state, steps);
+    } else if constexpr (Reducer::kShifts) {
+      if (steps > 0) {
+        auto run = take_step([&](int, const Acc(&x)[UNROLL]) { return reducer.start(x); });
+        KILN_NO_UNROLL for (tl::int64_t i = 1; i < steps; ++i) {
+          const Acc count = static_cast<Acc>(i * UNROLL);
+          run = take_step([&](int r, const Acc(&x)[UNROLL]) { return reducer.add(tl::element_of(run, r), x, count); });
+        }
+        const Acc count = static_cast<Acc>(steps * UNROLL);
+        const auto pivot = pivots();
+        state = map_elements(
+            [&](const auto& so_far, int r) {
+              const auto found = reducer.finish(tl::element_of(run, r), count, pivot.registers[r]);
+              return kHasOuter ? reducer.combine(so_far, found) : found;  // joining with nothing costs as much
+            },
+            state);
+      }
     } else if (steps > 0) {
-      const auto run = advance(fill_tiles<S>(reducer.start()));
+      const auto run = advance(fill_tiles<S>(reducer.start()), steps);
       state = map_elements(
           [&](const auto& so_far, int r) {
-            const RunEnd end{step.count, first_position, View::lane(r)};
+            const RunEnd end{first_position, View::lane(r)};
             return reducer.combine(so_far, reducer.finish(tl::element_of(run, r), end));
           },
           state);
@@ -217,9 +260,11 @@ KILN_DEVICE auto reduce_chunk(const In* in, const ReductionIteration& it, const 
       const auto values = tl::cast<Acc>(tl::cast<Via>(
           tl::load(segment + position * it.reduced_stride + View::offsets(it.kept_stride, it.reduced_stride), valid)));
       const tl::int32_t tile_position = outer_position + static_cast<tl::int32_t>(position - first);
+      const auto pivot = pivots();
       state = map_elements(
           [&](const auto& so_far, int r) {
-            const auto found = reducer.element(values.registers[r], tile_position + View::lane(r));
+            const Acc x = Reducer::kShifts ? values.registers[r] - pivot.registers[r] : values.registers[r];
+            const auto found = reducer.element(x, tile_position + View::lane(r));
             const auto nothing = reducer.identity();
             const bool counts = valid.registers[r];
             return reducer.combine(so_far,

@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 
 #include "core/errors.hpp"
-#include "ops/grid.hpp"
+#include "ops/common/call_parser.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
 #include "ops/reduction/collapse.hpp"
 #include "ops/reduction/tiling.hpp"
 
@@ -17,10 +18,6 @@ namespace kiln::reduction {
 namespace {
 
 constexpr std::int64_t kWorkspaceAlignmentBytes = 256;
-
-CollapsedReduction collapse_call(const Reduction& reduction, const OpCall& call) {
-  return collapse(call.inputs[0], call.outputs, reduction.axes, finds_index(reduction.kind));
-}
 
 /// The reducer's type, and the sizes of the numbers in the states it leaves in a workspace.
 struct Reducer {
@@ -74,29 +71,52 @@ Reducer reducer_of(const Reduction& reduction) {
   return make("LogSumExpReducer", "", {bytes, bytes});
 }
 
+/// A call as the kernels see it.
+struct ReductionCall {
+  const OpRow* row = nullptr;
+  Reduction reduction;
+  CollapsedReduction collapsed;
+  Reducer reducer;
+  DType in = DType::f32;
+  std::vector<DType> outputs;
+
+  std::int64_t itemsize() const { return itemsize_bytes(in); }
+};
+
+ReductionCall reduction_call(const OpRow& row, const OpCall& call) {
+  ReductionCall result;
+  result.row = &row;
+  result.reduction = resolve(row, call.inputs[0], call.attributes);
+  result.collapsed = collapse(call.inputs[0], call.outputs, result.reduction.axes, finds_index(result.reduction.kind));
+  result.reducer = reducer_of(result.reduction);
+  result.in = call.inputs[0].dtype;
+  for (const TensorView& output : call.outputs) result.outputs.push_back(output.dtype);
+  return result;
+}
+
 ops::ReductionIteration make_iteration(const CollapsedReduction& collapsed, std::int64_t kept_block,
                                        const Split& split) {
   ops::ReductionIteration it{};
   it.kept = collapsed.kept[0].extent;
-  it.kept_stride = collapsed.kept[0].stride;
+  it.kept_stride = collapsed.kept[0].strides[kInput];
   it.kept_blocks = ceil_div(it.kept, kept_block);
   it.kept_total = collapsed.kept_total;
   it.input_offset = collapsed.input_offset;
   for (int i = 0; i < ops::kMaxReductionOutputs; ++i)
-    it.output_strides[i] = collapsed.kept[0].output_strides[static_cast<std::size_t>(i)];
+    it.output_strides[i] = collapsed.kept[0].strides[kFirstOutput + static_cast<std::size_t>(i)];
   for (std::size_t d = 1; d < collapsed.kept.size(); ++d) {
     const int outer = it.num_outer_kept++;
     it.outer_kept_extents[outer] = collapsed.kept[d].extent;
-    it.outer_kept_strides[outer] = collapsed.kept[d].stride;
+    it.outer_kept_strides[outer] = collapsed.kept[d].strides[kInput];
     for (int i = 0; i < ops::kMaxReductionOutputs; ++i)
-      it.outer_output_strides[i][outer] = collapsed.kept[d].output_strides[static_cast<std::size_t>(i)];
+      it.outer_output_strides[i][outer] = collapsed.kept[d].strides[kFirstOutput + static_cast<std::size_t>(i)];
   }
   it.reduced = collapsed.reduced[0].extent;
-  it.reduced_stride = collapsed.reduced[0].stride;
+  it.reduced_stride = collapsed.reduced[0].strides[kInput];
   for (std::size_t d = 1; d < collapsed.reduced.size(); ++d) {
     const int outer = it.num_outer_reduced++;
     it.outer_reduced_extents[outer] = collapsed.reduced[d].extent;
-    it.outer_reduced_strides[outer] = collapsed.reduced[d].stride;
+    it.outer_reduced_strides[outer] = collapsed.reduced[d].strides[kInput];
   }
   it.outer_reduced = it.reduced == 0 ? 1 : collapsed.reduced_total / it.reduced;
   it.pieces = split.pieces;
@@ -114,17 +134,20 @@ void check_chunks(const OpRow& row, const Reduction& reduction, const Split& spl
         row.name, reduction.count, split.pieces * split.groups, kMostGridExtent));
 }
 
-void add_outputs(const OpCall& call, KernelLaunch& launch) {
+void add_outputs(const ReductionCall& call, KernelLaunch& launch, common::KernelParameters& parameters) {
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    launch.template_arguments.emplace_back(call.outputs[i].dtype);
-    launch.arguments.add_tensor(static_cast<int>(i));
+    launch.template_arguments.emplace_back(call.outputs[i]);
+    parameters.written(static_cast<int>(i), call.outputs[i]);
   }
 }
 
+/// As the kernels declare the states in a workspace.
+constexpr const char* kStates = "kiln::tl::uint8_t";
+
 /// Joins the chunks: a tile of chunks by kept elements, on a GPU large enough to have all of them in flight at once.
-KernelLaunch combine_launch(const OpRow& row, const OpCall& call, const Reducer& reducer,
-                            const CollapsedReduction& collapsed, ops::ReductionIteration it,
-                            const ops::ReductionScalars& scalars, const Target& target) {
+KernelLaunch combine_launch(const ReductionCall& call, ops::ReductionIteration it, const ops::ReductionScalars& scalars,
+                            const Target& target) {
+  const Reducer& reducer = call.reducer;
   const std::int64_t block_n = std::min<std::int64_t>(ceil_power_of_two(it.kept), 32);
   const std::int64_t most_elements = is_cuda(target) ? (reducer.part_bytes.size() == 1 ? 8192 : 4096) : 64;
   std::int64_t block_m = std::min(ceil_power_of_two(it.chunks), most_elements / block_n);
@@ -136,28 +159,28 @@ KernelLaunch combine_launch(const OpRow& row, const OpCall& call, const Reducer&
   KernelLaunch launch;
   launch.kernel = "kiln::ops::reduction_combine_kernel";
   launch.template_arguments = {TypeName{reducer.type}, block_m, block_n, it.num_outer_kept > 0};
-  launch.arguments.add_workspace(0);
-  launch.arguments.add_value(it);
-  launch.arguments.add_value(scalars);
-  add_outputs(call, launch);
-  const std::int64_t programs = kept_programs(collapsed, block_n);
-  check_grid(row.name, programs, target);
+  common::KernelParameters parameters(launch);
+  parameters.written_workspace(0, kStates).value(it).value(scalars);
+  add_outputs(call, launch, parameters);
+  const std::int64_t programs = kept_programs(call.collapsed, block_n);
+  check_grid(call.row->name, programs, target);
   launch.geometry.grid = {programs, 1, 1};
   launch.geometry.num_warps = static_cast<std::int32_t>(num_warps);
   launch.vector_width = 1;
   return launch;
 }
 
-LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config, const Target& target) {
-  const Reduction reduction = resolve(row, call.inputs[0], call.attributes);
-  const CollapsedReduction collapsed = collapse_call(reduction, call);
-  const Reducer reducer = reducer_of(reduction);
+LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Target& target) {
+  const OpRow& row = *call.row;
+  const Reduction& reduction = call.reduction;
+  const CollapsedReduction& collapsed = call.collapsed;
+  const Reducer& reducer = call.reducer;
   const bool rows = collapsed.reduces_rows();
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
   const std::int64_t kept_block = rows ? block_m : block_n;
   const std::int64_t programs = kept_programs(collapsed, kept_block);
   check_grid(row.name, programs, target);
-  const std::int64_t itemsize = itemsize_bytes(call.inputs[0].dtype);
+  const std::int64_t itemsize = call.itemsize();
   const Split split = split_of(collapsed, config, itemsize, target);
   check_chunks(row, reduction, split, target);
   ops::ReductionIteration it = make_iteration(collapsed, kept_block, split);
@@ -179,59 +202,55 @@ LaunchPlan make_plan(const OpRow& row, const OpCall& call, const Config& config,
                                block_n,
                                config.at("UNROLL"),
                                it.num_outer_kept + it.num_outer_reduced > 0,
-                               call.inputs[0].dtype};
+                               call.in};
   const ops::ReductionScalars scalars{reduction.divisor, reduction.exponent};
-  launch.arguments.add_tensor(static_cast<int>(call.outputs.size()));
-  launch.arguments.add_value(it);
-  launch.arguments.add_value(scalars);
+  common::KernelParameters parameters(launch);
+  parameters.read(static_cast<int>(call.outputs.size()), call.in).value(it).value(scalars);
   if (const std::int64_t* num_warps = config.find("num_warps"))
     launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
   launch.geometry.grid = {programs, split.pieces, split.groups};
   launch.vector_width =
       static_cast<std::int32_t>(moves_packets(collapsed, block_m, itemsize) ? kAccessBytes / itemsize : 1);
   if (it.chunks == 1) {
-    add_outputs(call, launch);
+    add_outputs(call, launch, parameters);
     plan.launches.push_back(std::move(launch));
     return plan;
   }
   launch.kernel = "kiln::ops::reduction_chunk_kernel";
-  launch.arguments.add_workspace(0);
+  parameters.written_workspace(0, kStates);
   plan.launches.push_back(std::move(launch));
-  plan.launches.push_back(combine_launch(row, call, reducer, collapsed, it, scalars, target));
+  plan.launches.push_back(combine_launch(call, it, scalars, target));
   plan.workspace_bytes.push_back(workspace_bytes);
   return plan;
+}
+
+Config default_config(const ReductionCall& call, const Target& target) {
+  const std::size_t parts = call.reducer.part_bytes.size();
+  return is_cuda(target) ? cuda_config(call.collapsed, call.itemsize(), parts)
+                         : cpu_config(call.collapsed, itemsize_bytes(call.reduction.accumulator), parts);
+}
+
+bool worth_trying(const ReductionCall& call, const Config& config, const Target&) {
+  const bool rows = call.collapsed.reduces_rows();
+  const std::int64_t kept = call.collapsed.kept[0].extent, reduced = call.collapsed.reduced[0].extent;
+  return config.at("BLOCK_M") <= ceil_power_of_two(rows ? kept : reduced) &&
+         config.at("BLOCK_N") <= ceil_power_of_two(rows ? reduced : kept);
 }
 
 }  // namespace
 
 std::vector<Variant> reduction_variants(const OpRow& row, const KernelSource& source) {
-  Variant variant;
-  variant.name = "tiled";
-  variant.doc =
-      "a loop over tiles with a state per lane; in chunks, which a second kernel joins, where outputs are few";
-  variant.source = source;
-  variant.kernel = "kiln::ops::reduction_kernel";
-  variant.serves = [](const OpCall&, const Target&) { return true; };
-  variant.space = config_space;
-  variant.default_config = [&row](const OpCall& call, const Target& target) {
-    const Reduction reduction = resolve(row, call.inputs[0], call.attributes);
-    const CollapsedReduction collapsed = collapse_call(reduction, call);
-    const std::size_t parts = reducer_of(reduction).part_bytes.size();
-    if (is_cuda(target)) return cuda_config(collapsed, itemsize_bytes(call.inputs[0].dtype), parts);
-    return cpu_config(collapsed, itemsize_bytes(reduction.accumulator), parts);
-  };
-  variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
-    return make_plan(row, call, config, target);
-  };
-  variant.worth_trying = [&row](const OpCall& call, const Config& config, const Target&) {
-    const Reduction reduction = resolve(row, call.inputs[0], call.attributes);
-    const CollapsedReduction collapsed = collapse_call(reduction, call);
-    const bool rows = collapsed.reduces_rows();
-    const std::int64_t kept = collapsed.kept[0].extent, reduced = collapsed.reduced[0].extent;
-    return config.at("BLOCK_M") <= ceil_power_of_two(rows ? kept : reduced) &&
-           config.at("BLOCK_N") <= ceil_power_of_two(rows ? reduced : kept);
-  };
-  return {variant};
+  const common::CallParser<ReductionCall> parse([&row](const OpCall& call) { return reduction_call(row, call); });
+  return {common::variant_of<ReductionCall>(
+      parse,
+      {.name = "tiled",
+       .doc = "a loop over tiles with a state per lane; in chunks, which a second kernel joins, where outputs are few",
+       .source = source,
+       .kernel = "kiln::ops::reduction_kernel",
+       .space = config_space,
+       .default_config = default_config,
+       .plan = make_plan,
+       .worth_trying = worth_trying})};
 }
 
 }  // namespace kiln::reduction

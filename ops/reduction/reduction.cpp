@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "core/errors.hpp"
-#include "ops/dims.hpp"
+#include "ops/common/attribute_reader.hpp"
 
 namespace kiln::reduction {
 namespace {
@@ -25,15 +25,10 @@ DType accumulator_of(Kind kind, DType dtype) {
 }
 
 DType requested_dtype(const OpRow& row, DType input, const Attributes& attributes) {
-  if (!takes_dtype(row.kind) || attributes.is_none("dtype")) {
-    const bool widens = (row.kind == Kind::sum || row.kind == Kind::prod) && !is_floating(input);
-    return widens ? DType::i64 : input;
-  }
-  const AttributeValue& value = *attributes.find("dtype");
-  if (const auto* dtype = std::get_if<DType>(&value)) return *dtype;
-  if (const auto* text = std::get_if<std::string>(&value)) return parse_dtype(*text);
-  throw_type_error(
-      fmt::format("op '{}': attribute 'dtype' is {}, expected a dtype or None", row.name, to_string(value)));
+  if (takes_dtype(row.kind))
+    if (const auto dtype = dtype_of(row.name, "dtype", *attributes.find("dtype"))) return *dtype;
+  const bool widens = (row.kind == Kind::sum || row.kind == Kind::prod) && !is_floating(input);
+  return widens ? DType::i64 : input;
 }
 
 void check_one_axis(const OpRow& row, const Attributes& attributes) {
@@ -64,7 +59,9 @@ const std::vector<OpRow>& op_table() {
       {"any", Kind::any, "whether an element is not 0 (NaN is not); of nothing, false"},
       {"all", Kind::all, "whether no element is 0; of nothing, true"},
       {"var", Kind::var,
-       "sum((x - mean)^2) / max(0, count - correction) of floats, by Welford's method; of nothing, NaN"},
+       "sum((x - mean)^2) / max(0, count - correction) of floats; of nothing, NaN. Of up to 2^20 elements it is off by "
+       "at most 2^-16 of itself (f64: 2^-45) before it is rounded to the output's dtype, however far the mean is from "
+       "0; where the reduced dimensions are not one stretch of memory, by 2^-25 (f64: 2^-54) more for each row of it"},
       {"std", Kind::std, "square root of var"},
       {"norm", Kind::norm,
        "sum(|x|^p)^(1/p) of floats; p = 0 counts what is not 0, p = inf and -inf give the largest and smallest |x|; of "

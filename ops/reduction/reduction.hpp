@@ -30,15 +30,15 @@ bool takes_dtype(Kind kind) noexcept;
 
 /// One call, resolved: attributes have their defaults.
 struct Reduction {
-  Kind kind;
-  std::vector<int> axes;  ///< reduced, ascending
-  std::int64_t count;     ///< elements per output
-  DType via;              ///< elements are cast to it first
-  DType accumulator;
-  DType out;        ///< of the values
-  bool with_index;  ///< a second output holds places
-  double exponent;  ///< norm's p
-  double divisor;   ///< mean's count, var's count less correction
+  Kind kind = Kind::sum;
+  std::vector<int> axes;   ///< reduced, ascending
+  std::int64_t count = 1;  ///< elements per output
+  DType via = DType::f32;  ///< elements are cast to it first
+  DType accumulator = DType::f32;
+  DType out = DType::f32;   ///< of the values
+  bool with_index = false;  ///< a second output holds places
+  double exponent = 0;      ///< norm's p
+  double divisor = 0;       ///< mean's count, var's count less correction
 };
 /// UsageError for bad axes, dtypes, and reductions that have no value: an extremum of nothing.
 Reduction resolve(const OpRow& row, const TensorView& input, const Attributes& attributes);

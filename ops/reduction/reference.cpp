@@ -6,14 +6,14 @@
 #include <cstddef>
 #include <limits>
 
-#include "ops/elementwise/element.hpp"
-#include "ops/tolerance.hpp"
+#include "ops/common/element.hpp"
+#include "ops/common/tolerance.hpp"
 
 namespace kiln::reduction {
 namespace {
 
-using elementwise::load_element;
-using elementwise::store_element;
+using common::load_element;
+using common::store_element;
 
 /// The byte offsets of the elements at all indices of `axes`, in row-major order.
 std::vector<std::int64_t> offsets_along(const TensorView& view, const std::vector<int>& axes) {
@@ -75,12 +75,15 @@ T product_of(const std::vector<T>& values) {
 }
 
 double variance_of(const std::vector<double>& values, double divisor) {
-  // From the first element: a mean of equal numbers is then exact, and their variance 0.
+  // Distances from the first element: of equal numbers they are 0, and none is rounded by the size of the mean.
   const double first = values.empty() ? 0 : values[0];
   long double distances = 0, squares = 0;
   for (const double value : values) distances += value - first;
-  const auto mean = static_cast<double>(first + distances / static_cast<long double>(values.size()));
-  for (const double value : values) squares += (value - mean) * (value - mean);
+  const long double mean = distances / static_cast<long double>(values.size());
+  for (const double value : values) {
+    const long double distance = (value - first) - mean;
+    squares += distance * distance;
+  }
   return static_cast<double>(squares / divisor);
 }
 
@@ -170,10 +173,10 @@ void run(const Reduction& reduction, const OpCall& call) {
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = input.dtype == reduction.via
                       ? load_element<T>(first + reduced_offsets[i], input.dtype)
-                      : elementwise::visit_element(first + reduced_offsets[i], input.dtype, [&](auto value) {
+                      : common::visit_element(first + reduced_offsets[i], input.dtype, [&](auto value) {
                           if (is_floating(reduction.via) || std::is_floating_point_v<decltype(value)>)
-                            return elementwise::through<T>(reduction.via, static_cast<double>(value));
-                          return elementwise::through<T>(reduction.via, static_cast<std::int64_t>(value));
+                            return common::through<T>(reduction.via, static_cast<double>(value));
+                          return common::through<T>(reduction.via, static_cast<std::int64_t>(value));
                         });
     const auto address = [&](std::size_t output) {
       return static_cast<std::byte*>(call.outputs[output].data) + output_offsets[output][place];
@@ -209,6 +212,10 @@ Tolerance tolerance(const OpRow& row, DType out) {
   const double step = out == DType::f64 ? 0x1p-52 : 0x1p-23;
   const bool selects =
       row.kind == Kind::amax || row.kind == Kind::amin || row.kind == Kind::max || row.kind == Kind::min;
+  // The distances from the mean are what is rounded: nothing is absolute but squares below the smallest numbers. Rows
+  // of memory are joined one after the other, and round each time: there may be thousands.
+  if (row.kind == Kind::var || row.kind == Kind::std)
+    return rounded_to(out, {256 * step, out == DType::f64 ? 1e-300 : 1e-37});
   Tolerance result{selects ? 0 : (row.kind == Kind::prod ? 4096 : 256) * step, selects ? 0 : 64 * step};
   if (row.kind == Kind::prod) result.absolute = out == DType::f64 ? 1e-300 : 1e-37;
   if (selects) return result;

@@ -1,5 +1,6 @@
 #include "ops/reduction/spec.hpp"
 
+#include "ops/common/traffic.hpp"
 #include "ops/reduction/launch.hpp"
 #include "ops/reduction/reduction.hpp"
 #include "ops/reduction/reference.hpp"
@@ -41,11 +42,8 @@ std::vector<TensorMeta> infer(const OpRow& row, const TensorView& input, const A
 Cost cost(const OpCall& call) {
   const TensorView& input = call.inputs[0];
   Cost cost;
-  double stored = 1;  // a broadcast dimension counts once
-  for (int axis = 0; axis < input.ndim(); ++axis)
-    if (input.strides[axis] != 0 || input.shape[axis] == 0) stored *= static_cast<double>(input.shape[axis]);
   cost.flops = static_cast<double>(input.numel());
-  cost.bytes = stored * static_cast<double>(itemsize_bytes(input.dtype));
+  cost.bytes = common::stored_bytes(input);
   for (const TensorView& output : call.outputs)
     cost.bytes += static_cast<double>(output.numel() * itemsize_bytes(output.dtype));
   return cost;

@@ -1,8 +1,9 @@
 #include "ops/reduction/tiling.hpp"
-#include "ops/grid.hpp"
 
 #include <algorithm>
-#include <bit>
+
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
 
 namespace kiln::reduction {
 namespace {
@@ -47,7 +48,7 @@ std::int64_t kept_programs(const CollapsedReduction& collapsed, std::int64_t kep
 
 bool moves_packets(const CollapsedReduction& collapsed, std::int64_t block_m, std::int64_t itemsize) {
   const auto is_multiple = [width = kAccessBytes / itemsize](const CollapsedDim& dim) {
-    return dim.stride % width == 0;
+    return dim.strides[kInput] % width == 0;
   };
   if (!collapsed.has_dense_columns()) return false;
   if (collapsed.reduces_rows()) return block_m == 1 || is_multiple(collapsed.kept[0]);
@@ -56,25 +57,19 @@ bool moves_packets(const CollapsedReduction& collapsed, std::int64_t block_m, st
 }
 
 ConfigSpace config_space(const Target& target) {
-  const auto tile = [](const Config& c) { return c.at("BLOCK_M") * c.at("BLOCK_N"); };
+  const common::ConfigExpression tile = common::ConfigExpression("BLOCK_M") * "BLOCK_N", warps("num_warps");
   if (!is_cuda(target))
     return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64}},
              {"BLOCK_N", {128, 64, 256, 512, 1024, 32, 16, 8, 4, 2, 1}},
              {"UNROLL", {1, 2, 4}},
              {"PROGRAMS", {256, 64, 1024}}},
-            {{"BLOCK_M * BLOCK_N <= 1024", [tile](const Config& c) { return tile(c) <= 1024; }},
-             {"BLOCK_M * BLOCK_N >= 16", [tile](const Config& c) { return tile(c) >= 16; }}}};
-  return {
-      {{"BLOCK_M", {1, 8, 4, 2, 16, 32, 64, 128, 256, 512}},
-       {"BLOCK_N", {1024, 2048, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 4096, 8192}},
-       {"UNROLL", {4, 2, 1, 8}},
-       {"PROGRAMS", {4096, 512, 768, 1024, 2048, 8192, 384, 256}},
-       {"num_warps", {8, 4, 2, 16, 1}}},
-      {{"BLOCK_M * BLOCK_N >= 32 * num_warps", [tile](const Config& c) { return tile(c) >= 32 * c.at("num_warps"); }},
-       {"BLOCK_M * BLOCK_N <= 1024 * num_warps",
-        [tile](const Config& c) { return tile(c) <= 1024 * c.at("num_warps"); }},
-       {"BLOCK_M * BLOCK_N * UNROLL <= 2048 * num_warps",
-        [tile](const Config& c) { return tile(c) * c.at("UNROLL") <= 2048 * c.at("num_warps"); }}}};
+            {tile <= 1024, tile >= 16}};
+  return {{{"BLOCK_M", {1, 8, 4, 2, 16, 32, 64, 128, 256, 512}},
+           {"BLOCK_N", {1024, 2048, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 4096, 8192}},
+           {"UNROLL", {4, 2, 1, 8}},
+           {"PROGRAMS", {4096, 512, 768, 1024, 2048, 8192, 384, 256}},
+           {"num_warps", {8, 4, 2, 16, 1}}},
+          {tile >= 32 * warps, tile <= 1024 * warps, tile * "UNROLL" <= 2048 * warps}};
 }
 
 /// One access per thread and tile, four tiles in flight: few accumulators, much memory under way. Rows are one

@@ -7,15 +7,13 @@
 
 #include "core/config.hpp"
 #include "core/target.hpp"
-#include "ops/grid.hpp"
+#include "ops/common/grid.hpp"
 #include "ops/reduction/collapse.hpp"
 
 namespace kiln::reduction {
 
 /// Bytes of a GPU's widest access.
 inline constexpr std::int64_t kAccessBytes = 16;
-/// Most programs along axis 1 or 2 of a GPU's grid.
-inline constexpr std::int64_t kMostGridExtent = 65535;
 
 /// How many chunks along the two levels of the reduced dimensions: pieces of the tiled one, groups of outer indices.
 struct Split {

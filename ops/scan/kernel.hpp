@@ -2,7 +2,7 @@
 
 #include <kiln/tl.hpp>
 
-#include "ops/kernel_place.hpp"
+#include "ops/common/kernel_place.hpp"
 #include "ops/scan/iteration.hpp"
 
 namespace kiln::ops {
@@ -63,9 +63,9 @@ template <int OPERAND, bool ALONG_ROWS, int CONTIGUOUS, typename Lines, typename
 KILN_DEVICE auto scan_offsets(const ScanIteration& iteration, const ScanPlace& place, const Lines& lines,
                               const Positions& positions) {
   constexpr bool kContiguous = ((CONTIGUOUS >> OPERAND) & 1) != 0;
-  return place.offsets[OPERAND] + scan_scaled < kContiguous &&
-         !ALONG_ROWS > (lines, iteration.line_strides[OPERAND]) + scan_scaled < kContiguous &&
-         ALONG_ROWS > (positions, iteration.length_strides[OPERAND]);
+  constexpr bool kDenseLines = kContiguous && !ALONG_ROWS, kDensePositions = kContiguous && ALONG_ROWS;
+  return place.offsets[OPERAND] + scan_scaled<kDenseLines>(lines, iteration.line_strides[OPERAND]) +
+         scan_scaled<kDensePositions>(positions, iteration.length_strides[OPERAND]);
 }
 
 template <int BLOCK_LINES, int BLOCK_LENGTH, bool ALONG_ROWS, typename Acc>

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <limits>
 #include <utility>
 
-#include "core/errors.hpp"
-#include "ops/elementwise/iteration_plan.hpp"
-#include "ops/grid.hpp"
+#include "ops/common/call_parser.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
+#include "ops/common/strided_walk.hpp"
 #include "ops/scan/iteration.hpp"
 
 namespace kiln::scan {
@@ -31,14 +31,11 @@ struct ChunkRule {
 constexpr ChunkRule kCudaChunks{264, 1024, 8192};
 constexpr ChunkRule kCpuChunks{7, 16, 32768};
 
-/// A null pointer for the kernel: without chunks none has one before it.
-constexpr std::uint64_t kNoPartials = 0;
-
 /// The scanned dimension and the others, of which dims[0] is the tile's other one.
 struct Geometry {
   std::int64_t length = 1;
   std::int64_t length_strides[ops::kScanOperands] = {};
-  elementwise::CollapsedIteration others;
+  common::StridedWalk others;
   bool along_rows = true;  ///< the rows of a tile are lines: memory is dense along them rather than across
 
   std::int64_t lines() const { return others.dims.empty() ? 1 : others.dims[0].extent; }
@@ -52,17 +49,6 @@ struct Geometry {
   }
 };
 
-TensorView without_axis(const TensorView& view, int axis) {
-  TensorView rest = view;
-  rest.shape = rest.strides = Dims();
-  for (int a = 0; a < view.ndim(); ++a) {
-    if (a == axis) continue;
-    rest.shape.push_back(view.shape[a]);
-    rest.strides.push_back(view.strides[a]);
-  }
-  return rest;
-}
-
 Geometry geometry_of(const OpCall& call, int axis) {
   const TensorView& out = call.outputs[0];
   const TensorView& in = call.inputs[0];
@@ -72,37 +58,35 @@ Geometry geometry_of(const OpCall& call, int axis) {
     geometry.length_strides[ops::kScanOut] = out.strides[axis];
     geometry.length_strides[ops::kScanIn] = in.strides[axis];
   }
-  const TensorView in_rest = without_axis(in, axis);
-  geometry.others = elementwise::collapse(without_axis(out, axis), {&in_rest, 1});
-  const auto magnitude = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
+  const TensorView in_rest = common::without_axis(in, axis);
+  geometry.others = common::strided_walk(common::without_axis(out, axis), {&in_rest, 1});
   geometry.along_rows =
-      geometry.lines() == 1 || (geometry.length > 1 && magnitude(geometry.length_strides[ops::kScanOut]) <=
-                                                           magnitude(geometry.line_stride(ops::kScanOut)));
+      geometry.lines() == 1 || (geometry.length > 1 && common::magnitude(geometry.length_strides[ops::kScanOut]) <=
+                                                           common::magnitude(geometry.line_stride(ops::kScanOut)));
   return geometry;
 }
 
-std::int64_t vector_width(const OpCall& call) {
-  return 16 / std::max(itemsize_bytes(call.outputs[0].dtype), itemsize_bytes(call.inputs[0].dtype));
-}
+/// A call as the kernels see it.
+struct ScanLines {
+  const OpRow* row = nullptr;
+  ScanCall scan;
+  DType in = DType::f32;
+  Geometry geometry;
+};
 
 ConfigSpace space(const Target& target) {
-  const auto elements = [](const Config& config) { return config.at("BLOCK_LINES") * config.at("BLOCK_LENGTH"); };
+  const common::ConfigExpression tile = common::ConfigExpression("BLOCK_LINES") * "BLOCK_LENGTH", warps("num_warps");
   if (!is_cuda(target))
     return {{{"BLOCK_LINES", {1, 2, 4, 8, 16, 32, 64}}, {"BLOCK_LENGTH", {64, 128, 32, 16, 8, 4, 2, 1}}},
-            {{"BLOCK_LINES * BLOCK_LENGTH <= 128", [elements](const Config& c) { return elements(c) <= 128; }},
-             {"BLOCK_LINES * BLOCK_LENGTH >= 16", [elements](const Config& c) { return elements(c) >= 16; }}}};
+            {tile <= 128, tile >= 16}};
   return {{{"BLOCK_LINES", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}},
            {"BLOCK_LENGTH", {2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 4096}},
            {"num_warps", {4, 8, 2, 1, 16}}},
-          {{"BLOCK_LINES * BLOCK_LENGTH >= 32 * num_warps",
-            [elements](const Config& c) { return elements(c) >= 32 * c.at("num_warps"); }},
-           {"BLOCK_LINES * BLOCK_LENGTH <= 1024 * num_warps",
-            [elements](const Config& c) { return elements(c) <= 1024 * c.at("num_warps"); }}}};
+          {tile >= 32 * warps, tile <= 1024 * warps}};
 }
 
-Config default_config(const OpRow& row, const OpCall& call, const Target& target) {
-  const ScanCall scan = resolve(row, call.inputs[0], call.attributes);
-  const Geometry geometry = geometry_of(call, scan.axis);
+Config default_config(const ScanLines& call, const Target& target) {
+  const Geometry& geometry = call.geometry;
   const std::int64_t length = ceil_power_of_two(std::max<std::int64_t>(geometry.length, 1));
   const std::int64_t lines = ceil_power_of_two(std::max<std::int64_t>(geometry.lines(), 1));
   if (!is_cuda(target)) {
@@ -112,13 +96,13 @@ Config default_config(const OpRow& row, const OpCall& call, const Target& target
                                           : std::max<std::int64_t>(1, 64 / std::min<std::int64_t>(lines, 64));
     return {{"BLOCK_LINES", 64 / block_length}, {"BLOCK_LENGTH", block_length}};
   }
-  const std::int64_t tile = kCudaTileBytes / itemsize_bytes(scan.accumulator);
+  const std::int64_t tile = kCudaTileBytes / itemsize_bytes(call.scan.accumulator);
   std::int64_t block_lines, block_length;
   if (geometry.along_rows) {
     block_length = std::min(length, tile);
     block_lines = std::clamp<std::int64_t>(tile / block_length, 1, std::min<std::int64_t>(lines, 1024));
   } else {
-    block_lines = std::min(lines, kAcrossBytes / itemsize_bytes(call.outputs[0].dtype));
+    block_lines = std::min(lines, kAcrossBytes / itemsize_bytes(call.scan.out));
     block_length = std::min(length, tile / block_lines);
   }
   while (block_lines * block_length < 32) block_lines *= 2;
@@ -168,10 +152,10 @@ ops::ScanIteration iterate(const Geometry& geometry, const Tiling& tiling, const
   return iteration;
 }
 
-std::vector<TemplateArgument> template_arguments(const OpRow& row, const ScanCall& scan, const Tiling& tiling,
-                                                 std::int64_t contiguous, DType out, DType in) {
-  return {TypeName{"kiln::ops::" + row.functor},
-          scan.accumulator,
+std::vector<TemplateArgument> template_arguments(const ScanLines& call, const Tiling& tiling, std::int64_t contiguous,
+                                                 DType out, DType in) {
+  return {TypeName{fmt::format("kiln::ops::{}", call.row->functor)},
+          call.scan.accumulator,
           tiling.block_lines,
           tiling.block_length,
           tiling.along_rows,
@@ -180,9 +164,10 @@ std::vector<TemplateArgument> template_arguments(const OpRow& row, const ScanCal
           in};
 }
 
-LaunchPlan plan(const OpRow& row, const OpCall& call, const Config& config, const Target& target) {
-  const ScanCall scan = resolve(row, call.inputs[0], call.attributes);
-  const Geometry geometry = geometry_of(call, scan.axis);
+LaunchPlan plan(const ScanLines& call, const Config& config, const Target& target) {
+  const OpRow& row = *call.row;
+  const Geometry& geometry = call.geometry;
+  const DType accumulator = call.scan.accumulator;
   const Tiling tiling{config.at("BLOCK_LINES"), config.at("BLOCK_LENGTH"), geometry.along_rows};
   const ops::ScanIteration iteration = iterate(geometry, tiling, target);
   const std::int64_t* given_warps = config.find("num_warps");
@@ -194,25 +179,20 @@ LaunchPlan plan(const OpRow& row, const OpCall& call, const Config& config, cons
       contiguous |= std::int64_t{1} << operand;
 
   KernelLaunch main;
-  main.template_arguments =
-      template_arguments(row, scan, tiling, contiguous, call.outputs[0].dtype, call.inputs[0].dtype);
+  main.template_arguments = template_arguments(call, tiling, contiguous, call.scan.out, call.in);
   main.geometry = {{programs_of(row, iteration, target), 1, 1}, num_warps, 0};
-  main.vector_width = static_cast<std::int32_t>(vector_width(call));
+  main.vector_width = static_cast<std::int32_t>(16 / std::max(itemsize_bytes(call.scan.out), itemsize_bytes(call.in)));
   KernelLaunch partials = main;
-  main.arguments.add_tensor(0);
-  main.arguments.add_tensor(1);
+  common::KernelParameters parameters(main);
+  parameters.written(0, call.scan.out).read(1, call.in);
   if (iteration.chunks == 1) {
-    main.arguments.add_value(kNoPartials);
-    main.arguments.add_value(iteration);
+    parameters.read(-1, accumulator).value(iteration);  // no chunk has one before it
     return {{std::move(main)}, {}};
   }
-  main.arguments.add_workspace(0);
-  main.arguments.add_value(iteration);
+  parameters.read_workspace(0, accumulator).value(iteration);
 
   partials.kernel = "kiln::ops::scan_partials_kernel";
-  partials.arguments.add_workspace(0);
-  partials.arguments.add_tensor(1);
-  partials.arguments.add_value(iteration);
+  common::KernelParameters(partials).written_workspace(0, accumulator).read(1, call.in).value(iteration);
 
   // The partials are scanned in place: a line of chunks for each line of the tensor.
   Geometry totals;
@@ -225,34 +205,34 @@ LaunchPlan plan(const OpRow& row, const OpCall& call, const Config& config, cons
   whole.chunk_length = whole.length;
   whole.chunks = 1;
   KernelLaunch middle;
-  middle.template_arguments = template_arguments(row, scan, row_tiling, 3, scan.accumulator, scan.accumulator);
+  middle.template_arguments = template_arguments(call, row_tiling, 3, accumulator, accumulator);
   middle.geometry = {{programs_of(row, whole, target), 1, 1}, static_cast<std::int32_t>(kDefaultWarps), 0};
-  middle.arguments.add_workspace(0);
-  middle.arguments.add_workspace(0);
-  middle.arguments.add_value(kNoPartials);
-  middle.arguments.add_value(whole);
+  common::KernelParameters(middle)
+      .written_workspace(0, accumulator)
+      .read_workspace(0, accumulator)
+      .read(-1, accumulator)
+      .value(whole);
 
-  const std::int64_t workspace_bytes = all_lines * iteration.chunks * itemsize_bytes(scan.accumulator);
+  const std::int64_t workspace_bytes = all_lines * iteration.chunks * itemsize_bytes(accumulator);
   return {{std::move(partials), std::move(middle), std::move(main)}, {workspace_bytes}};
 }
 
 }  // namespace
 
 std::vector<Variant> scan_variants(const OpRow& row, const KernelSource& source) {
-  Variant variant;
-  variant.name = "tiles";
-  variant.doc = "a tile of lines at a time, from one end to the other; long lines where there are few go in chunks";
-  variant.source = source;
-  variant.kernel = "kiln::ops::scan_kernel";
-  variant.serves = [](const OpCall&, const Target&) { return true; };
-  variant.space = space;
-  variant.default_config = [&row](const OpCall& call, const Target& target) {
-    return default_config(row, call, target);
-  };
-  variant.plan = [&row](const OpCall& call, const Config& config, const Target& target) {
-    return plan(row, call, config, target);
-  };
-  return {variant};
+  const common::CallParser<ScanLines> parse([&row](const OpCall& call) {
+    const ScanCall scan = resolve(row, call.inputs[0], call.attributes);
+    return ScanLines{&row, scan, call.inputs[0].dtype, geometry_of(call, scan.axis)};
+  });
+  return {common::variant_of<ScanLines>(
+      parse,
+      {.name = "tiles",
+       .doc = "a tile of lines at a time, from one end to the other; long lines where there are few go in chunks",
+       .source = source,
+       .kernel = "kiln::ops::scan_kernel",
+       .space = space,
+       .default_config = default_config,
+       .plan = plan})};
 }
 
 }  // namespace kiln::scan

@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ops/elementwise/element.hpp"
+#include "ops/common/element.hpp"
+#include "ops/common/tolerance.hpp"
 #include "ops/scan/scan_call.hpp"
-#include "ops/tolerance.hpp"
 
 namespace kiln::scan {
 namespace {
@@ -12,9 +12,8 @@ namespace {
 /// The element, cast to the output's dtype first, as To: double or int64_t.
 template <typename To>
 To load_cast(const std::byte* address, DType in, DType out) {
-  if (is_floating(in) || is_floating(out))
-    return elementwise::through<To>(out, elementwise::load_element<double>(address, in));
-  return elementwise::through<To>(out, elementwise::load_element<std::int64_t>(address, in));
+  if (is_floating(in) || is_floating(out)) return common::through<To>(out, common::load_element<double>(address, in));
+  return common::through<To>(out, common::load_element<std::int64_t>(address, in));
 }
 
 /// Along one line; steps in bytes. T is double or int64_t.
@@ -28,7 +27,7 @@ void scan_line(const OpRow& row, std::int64_t length, const std::byte* in, std::
   for (std::int64_t i = 0; i < length; ++i) {
     const auto value = static_cast<Running>(load_cast<T>(in + i * in_step, in_dtype, out_dtype));
     running = adds ? running + value : running * value;
-    elementwise::store_element<T>(out + i * out_step, out_dtype, static_cast<T>(running));
+    common::store_element<T>(out + i * out_step, out_dtype, static_cast<T>(running));
   }
 }
 

@@ -2,23 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <variant>
-
 #include "core/errors.hpp"
-#include "ops/dims.hpp"
+#include "ops/common/attribute_reader.hpp"
 
 namespace kiln::scan {
-namespace {
-
-DType requested_dtype(const OpRow& row, DType input, const AttributeValue& dtype) {
-  if (std::holds_alternative<std::monostate>(dtype)) return is_floating(input) ? input : DType::i64;
-  if (const auto* given = std::get_if<DType>(&dtype)) return *given;
-  if (const auto* text = std::get_if<std::string>(&dtype)) return parse_dtype(*text);
-  throw_type_error(
-      fmt::format("op '{}': attribute 'dtype' is {}, expected a dtype or None", row.name, to_string(dtype)));
-}
-
-}  // namespace
 
 const std::vector<OpRow>& op_table() {
   static const std::vector<OpRow> rows = {
@@ -35,7 +22,8 @@ const std::vector<OpRow>& op_table() {
 ScanCall resolve(const OpRow& row, const TensorView& input, const Attributes& attributes) {
   ScanCall call;
   call.axis = axis_of(row.name, "dim", *attributes.find("dim"), input.ndim());
-  call.out = requested_dtype(row, input.dtype, *attributes.find("dtype"));
+  call.out = dtype_of(row.name, "dtype", *attributes.find("dtype"))
+                 .value_or(is_floating(input.dtype) ? input.dtype : DType::i64);
   if (call.out == DType::bool_)
     throw_type_error(
         fmt::format("op '{}': attribute 'dtype' is bool, which holds no sums or products; expected a float or an "

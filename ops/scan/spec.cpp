@@ -1,5 +1,6 @@
 #include "ops/scan/spec.hpp"
 
+#include "ops/common/traffic.hpp"
 #include "ops/scan/launch.hpp"
 #include "ops/scan/scan_call.hpp"
 
@@ -22,12 +23,7 @@ OpSpec make_spec(const OpRow& row, const KernelSource& source) {
     return std::vector<TensorMeta>{{resolve(row, inputs[0], attributes).out, inputs[0].shape}};
   };
   spec.variants = scan_variants(row, source);
-  spec.cost = [](const OpCall& call) {
-    const TensorView& out = call.outputs[0];
-    const auto numel = static_cast<double>(out.numel());
-    const std::int64_t bytes = itemsize_bytes(call.inputs[0].dtype) + itemsize_bytes(out.dtype);
-    return Cost{numel, numel * static_cast<double>(bytes)};
-  };
+  spec.cost = [](const OpCall& call) { return common::each_tensor_once(call, 1); };
   spec.reference = [&row](const OpCall& call) { run_reference(row, call); };
   spec.examples = make_examples();
   spec.random_example = [&row](std::mt19937_64& random) { return random_example(row, random); };

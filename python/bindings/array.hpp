@@ -2,8 +2,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <string_view>
-
 #include "core/tensor.hpp"
 
 namespace kiln::python {
@@ -21,16 +19,5 @@ struct ArrayArgument {
   ArrayKind kind = ArrayKind::other;
   bool read_only = false;
 };
-
-/// UsageError(type) naming the argument and what to give instead, for lists, Python numbers, dtypes Kiln does not have,
-/// memory of other devices, torch tensors that autograd watches. Needs the GIL.
-ArrayArgument array_argument(py::handle object, std::string_view argument_name);
-
-/// An array object of that library over the tensor's memory, which lives as long as the object; no copy. Kinds whose
-/// library cannot hold memory of the tensor's device (NumPy and a GPU) and `other` give a kiln.Tensor.
-py::object to_python(const Tensor& tensor, ArrayKind kind);
-
-/// Defines kiln.Tensor.
-void bind_array(py::module_& module);
 
 }  // namespace kiln::python

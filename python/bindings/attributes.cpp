@@ -15,17 +15,26 @@ namespace {
   throw_type_error(fmt::format("op '{}': attribute '{}' is a {}{}", op, attribute, Py_TYPE(value.ptr())->tp_name, why));
 }
 
-std::int64_t integer(PyObject* value, const AttributeSpec& spec, std::string_view op) {
-  int overflow = 0;
-  const long long result = PyLong_AsLongLongAndOverflow(value, &overflow);
-  if (overflow != 0)
-    throw_value_error(fmt::format("op '{}': attribute '{}' = {} does not fit 64 bits", op, spec.name,
-                                  py::str(py::handle(value)).cast<std::string>()));
-  if (result == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return result;
+[[noreturn]] void refuse_range(PyObject* value, const AttributeSpec& spec, std::string_view op) {
+  throw_value_error(fmt::format("op '{}': attribute '{}' = {} does not fit 64 bits", op, spec.name,
+                                py::str(py::handle(value)).cast<std::string>()));
 }
 
-std::int64_t index(py::handle value, const AttributeSpec& spec, std::string_view op) {
+AttributeValue integer(PyObject* value, const AttributeSpec& spec, std::string_view op) {
+  int overflow = 0;
+  const long long result = PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow < 0) refuse_range(value, spec, op);
+  if (overflow > 0) {
+    const unsigned long long large = PyLong_AsUnsignedLongLong(value);
+    if (PyErr_Occurred() == nullptr) return std::uint64_t{large};
+    PyErr_Clear();
+    refuse_range(value, spec, op);
+  }
+  if (result == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return std::int64_t{result};
+}
+
+AttributeValue index(py::handle value, const AttributeSpec& spec, std::string_view op) {
   const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
   if (!number) throw py::error_already_set();
   return integer(number.ptr(), spec, op);
@@ -41,7 +50,9 @@ std::optional<std::vector<std::int64_t>> integers(py::handle value, const Attrib
   std::vector<std::int64_t> list;
   for (const py::handle item : py::reinterpret_borrow<py::sequence>(value)) {
     if (!PyIndex_Check(item.ptr())) return std::nullopt;
-    list.push_back(index(item, spec, op));
+    const AttributeValue number = index(item, spec, op);
+    if (!std::holds_alternative<std::int64_t>(number)) refuse_range(item.ptr(), spec, op);
+    list.push_back(std::get<std::int64_t>(number));
   }
   return list;
 }
@@ -50,6 +61,7 @@ struct ToPython {
   py::object operator()(std::monostate) const { return py::none(); }
   py::object operator()(bool value) const { return py::bool_(value); }
   py::object operator()(std::int64_t value) const { return py::int_(value); }
+  py::object operator()(std::uint64_t value) const { return py::int_(value); }
   py::object operator()(double value) const { return py::float_(value); }
   py::object operator()(const std::string& value) const { return py::str(value); }
   py::object operator()(DType value) const { return to_python(value); }

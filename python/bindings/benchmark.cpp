@@ -16,7 +16,7 @@
 #include "python/bindings/gil.hpp"
 #include "python/bindings/measuring.hpp"
 #include "python/bindings/stream.hpp"
-#include "registry/benchmarked_call.hpp"
+#include "registry/inspection/benchmarked_call.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/event_timer.hpp"
 
@@ -55,6 +55,7 @@ class Benchmark {
     row["config"] = python::to_python(timed->report().config);
     row["config_source"] = timed->report().config_source;
     cost_ = timed->report().cost;
+    if (timed->skipped()) row["skipped_share"] = timed->skipped()->share();
   }
 
   /// An op's definition, on one thread of the CPU.

@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "python/bindings/array_reading.hpp"
 #include "python/bindings/attributes.hpp"
 #include "python/bindings/stream.hpp"
 #include "python/bindings/tensor_meta.hpp"
-#include "registry/registry.hpp"
-#include "registry/validation.hpp"
+#include "registry/plan/numbered_tensors.hpp"
+#include "registry/plan/registry.hpp"
 
 namespace kiln::python {
 namespace {

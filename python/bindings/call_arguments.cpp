@@ -13,10 +13,11 @@
 #include "python/bindings/gil.hpp"
 #include "python/bindings/stream.hpp"
 #include "python/bindings/stream_object.hpp"
+#include "python/bindings/stream_scope.hpp"
 #include "python/bindings/tensor_object.hpp"
 #include "python/bindings/torch_version.hpp"
-#include "registry/tuning_policy.hpp"
-#include "registry/validation.hpp"
+#include "registry/plan/numbered_tensors.hpp"
+#include "registry/plan/tuning_policy.hpp"
 #include "runtime/event.hpp"
 #include "runtime/recording.hpp"
 

@@ -13,7 +13,7 @@
 #include "python/bindings/array.hpp"
 #include "python/bindings/dlpack_abi.hpp"
 #include "python/bindings/tensor_list.hpp"
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 
 namespace kiln::python {
 

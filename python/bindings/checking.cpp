@@ -2,8 +2,9 @@
 
 #include "core/errors.hpp"
 #include "python/bindings/array.hpp"
+#include "python/bindings/array_reading.hpp"
 #include "python/bindings/gil.hpp"
-#include "registry/comparison.hpp"
+#include "registry/inspection/comparison.hpp"
 #include "runtime/memory.hpp"
 
 namespace kiln::python {

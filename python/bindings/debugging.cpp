@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/errors.hpp"
+#include "python/bindings/array_making.hpp"
 #include "python/bindings/array_reading.hpp"
 #include "python/bindings/attributes.hpp"
 #include "python/bindings/bound_call.hpp"
@@ -16,8 +17,8 @@
 #include "python/bindings/gil.hpp"
 #include "python/bindings/tensor_layout.hpp"
 #include "python/bindings/tensor_meta.hpp"
-#include "registry/debug_op.hpp"
-#include "registry/validation.hpp"
+#include "registry/inspection/debug_op.hpp"
+#include "registry/plan/numbered_tensors.hpp"
 
 namespace kiln::python {
 namespace {

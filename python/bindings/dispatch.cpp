@@ -11,8 +11,7 @@
 #include "python/bindings/op_object.hpp"
 #include "python/bindings/resolved_op.hpp"
 #include "python/bindings/tensor_meta.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
 
 namespace kiln::python {
 namespace {

@@ -14,9 +14,11 @@
 
 #include "core/errors.hpp"
 #include "python/bindings/array.hpp"
+#include "python/bindings/array_reading.hpp"
 #include "python/bindings/gil.hpp"
 #include "python/bindings/stream.hpp"
 #include "python/bindings/stream_object.hpp"
+#include "python/bindings/stream_scope.hpp"
 #include "python/bindings/tensor_layout.hpp"
 #include "runtime/event.hpp"
 #include "runtime/graph.hpp"

@@ -13,8 +13,8 @@
 #include "python/bindings/bound_call.hpp"
 #include "python/bindings/config.hpp"
 #include "python/bindings/gil.hpp"
-#include "registry/inspection.hpp"
-#include "registry/plan.hpp"
+#include "registry/inspection/inspection.hpp"
+#include "registry/plan/device_target.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::python {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/errors.hpp"
-#include "registry/op_timing.hpp"
+#include "registry/tuning/op_timing.hpp"
 
 namespace kiln::python {
 namespace {

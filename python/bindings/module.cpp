@@ -1,6 +1,5 @@
 #include <pybind11/pybind11.h>
 
-#include "python/bindings/array.hpp"
 #include "python/bindings/attributes.hpp"
 #include "python/bindings/benchmark.hpp"
 #include "python/bindings/checking.hpp"
@@ -12,22 +11,26 @@
 #include "python/bindings/errors.hpp"
 #include "python/bindings/graph_object.hpp"
 #include "python/bindings/inspection.hpp"
+#include "python/bindings/interruption.hpp"
 #include "python/bindings/measured_peak.hpp"
 #include "python/bindings/op_spec_object.hpp"
 #include "python/bindings/profiler_object.hpp"
-#include "python/bindings/stream_object.hpp"
+#include "python/bindings/stream_binding.hpp"
 #include "python/bindings/tensor_layout.hpp"
+#include "python/bindings/tensor_object.hpp"
 #include "python/bindings/tuning.hpp"
 #include "python/bindings/user_op.hpp"
 #include "python/bindings/warm_up.hpp"
 
-PYBIND11_MODULE(_kiln, module) {
+// The name is the symbol's alone: the module's own comes from the import.
+PYBIND11_MODULE(_kiln_of_main_interpreter, module) {
   using namespace kiln::python;
   module.doc() = "The C++ side of the kiln package.";
   module.attr("__version__") = KILN_VERSION;
+  install_interrupt_check();
   bind_errors(module);
   bind_dtype(module);
-  bind_array(module);
+  bind_tensor(module);
   bind_dispatch(module);
   bind_op_spec(module);
   bind_device(module);
@@ -45,4 +48,16 @@ PYBIND11_MODULE(_kiln, module) {
   bind_user_op(module);
   bind_checking(module);
   refuse_bare_objects(module);
+}
+
+/// What `import kiln._kiln` calls. Of a subinterpreter's thread state PyGILState, which lets C++ threads and callbacks
+/// into Python, knows nothing: it would wait for the GIL that its own thread holds. pybind11 asks it before the module
+/// runs, so the refusal stands in front of both.
+extern "C" PYBIND11_EXPORT PyObject* PyInit__kiln() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return PyInit__kiln_of_main_interpreter();
+  PyErr_SetString(
+      PyExc_ImportError,
+      "kiln cannot be imported in a subinterpreter: it serves the main interpreter only; import it there, or "
+      "use threads or processes (multiprocessing with spawn)");
+  return nullptr;
 }

@@ -11,8 +11,8 @@
 #include "python/bindings/gil.hpp"
 #include "python/bindings/results.hpp"
 #include "python/bindings/vectorcall_type.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
 
 namespace kiln::python {
 namespace {

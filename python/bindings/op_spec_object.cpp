@@ -8,16 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compiler.hpp"
+#include "compiler/host_cpu.hpp"
 #include "core/errors.hpp"
 #include "ops/op_spec.hpp"
 #include "python/bindings/array.hpp"
+#include "python/bindings/array_reading.hpp"
 #include "python/bindings/attributes.hpp"
 #include "python/bindings/config.hpp"
 #include "python/bindings/gil.hpp"
 #include "python/bindings/tensor_meta.hpp"
-#include "registry/random_call_inputs.hpp"
-#include "registry/validation.hpp"
+#include "python/bindings/tensor_object.hpp"
+#include "registry/inspection/random_call_inputs.hpp"
+#include "registry/plan/validation.hpp"
+#include "registry/tuning/addressed_memory.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::python {
@@ -29,7 +32,7 @@ std::vector<DType> dtypes_of(const OpSpec& spec, const InputSpec& input) {
 
 const char* type_name(const AttributeSpec& attribute) {
   static constexpr const char* kNames[] = {
-      "number, dtype, list of int or None", "bool", "int", "float", "str", "DType", "list of int"};
+      "number, dtype, list of int or None", "bool", "int", "float", "str", "DType", "list of int", "int"};
   static_assert(std::size(kNames) == std::variant_size_v<AttributeValue>);
   return kNames[attribute.fallback.index()];
 }
@@ -96,14 +99,23 @@ void run_reference(const OpSpec& spec, const py::sequence& inputs, const py::seq
   spec.reference({in.views, out.views, complete});
 }
 
-void fill(const OpSpec& spec, const py::sequence& arrays, const py::object& attributes, std::uint64_t seed,
-          const std::vector<std::pair<double, double>>& ranges) {
+std::vector<py::object> fill(const OpSpec& spec, const py::sequence& arrays, const py::object& attributes,
+                             std::uint64_t seed, const std::vector<std::pair<double, double>>& ranges, bool spoiled,
+                             const std::string& device) {
   const Views views = views_of(spec, arrays, "input", true, true);
   std::vector<InputRange> input_ranges;
   for (const auto& [low, high] : ranges) input_ranges.push_back({low, high});
   const Attributes given = attributes_argument(spec, attributes);
-  const GilReleased released;
-  fill_random_inputs(spec, views.views, given, seed, input_ranges);
+  const Device place = parse_device(device);
+  std::vector<Tensor> memory;
+  {
+    const GilReleased released;
+    memory = fill_random_inputs(spec, views.views, given, seed,
+                                {.ranges = input_ranges, .spoiled = spoiled, .addressed = place});
+  }
+  std::vector<py::object> objects;
+  for (const Tensor& tensor : memory) objects.push_back(make_tensor_object(tensor, Stream::default_of(place)));
+  return objects;
 }
 
 Cost cost_of(const OpSpec& spec, const py::sequence& inputs, const py::object& attributes) {
@@ -152,7 +164,13 @@ void bind_parts(py::module_& module) {
       .def_readonly("repeated", &InputSpec::repeated, "May be given any number of times.")
       .def_readonly("mutated", &InputSpec::mutated, "The op changes it.")
       .def_readonly("pinned", &InputSpec::pinned, "May lie in pinned host memory while the call is on a GPU.")
-      .def_readonly("dtypes", &InputSpec::dtypes, "Where they differ from the op's.");
+      .def_readonly("dtypes", &InputSpec::dtypes, "Where they differ from the op's.")
+      .def_property_readonly(
+          "selects", [](const InputSpec& self) { return static_cast<bool>(self.selects); },
+          "Its values choose memory or amounts of work.")
+      .def_property_readonly(
+          "points_to", [](const InputSpec& self) { return static_cast<bool>(self.points_to); },
+          "Its values are addresses.");
   define<OutputSpec>(module, "OutputSpec", "An output of an op.")
       .def_readonly("name", &OutputSpec::name)
       .def_readonly("doc", &OutputSpec::doc);
@@ -216,7 +234,7 @@ void bind_op_spec(py::module_& module) {
       .def_property_readonly("aliasing", [](const OpSpec& self) { return aliasing_name(self.aliasing); })
       .def_property_readonly("input_ranges", [](const OpSpec& self) { return pairs_of(self.input_ranges); })
       .def_property_readonly("has_reference", [](const OpSpec& self) { return static_cast<bool>(self.reference); })
-      .def_readonly("follows_addresses", &OpSpec::follows_addresses, "Inputs hold addresses of what the op works on.")
+      .def_property_readonly("follows_addresses", &holds_addresses, "Inputs hold addresses of what the op works on.")
       .def_property_readonly("has_random_example",
                              [](const OpSpec& self) { return static_cast<bool>(self.random_example); })
       .def("dtypes_of", &dtypes_of, py::arg("input"), "The dtypes one of the inputs may have.")
@@ -231,9 +249,13 @@ void bind_op_spec(py::module_& module) {
           py::arg("dtype"), "Against the reference, by the output's dtype.")
       .def("cost", &cost_of, py::arg("inputs"), py::arg("attributes") = py::none(),
            "Of a call with these arrays or kiln.TensorMeta.")
-      .def("fill_inputs", &fill, py::arg("arrays"), py::arg("attributes") = py::none(), py::arg("seed") = 0,
-           py::arg("ranges") = std::vector<std::pair<double, double>>(),
-           "Fills CPU arrays (None: left out) with random contents that the op can take.")
+      .def(
+          "fill_inputs", &fill, py::arg("arrays"), py::arg("attributes") = py::none(), py::arg("seed") = 0,
+          py::arg("ranges") = std::vector<std::pair<double, double>>(), py::arg("spoiled") = false,
+          py::arg("device") = "cpu",
+          "Fills CPU arrays (None: left out) with random contents that the op can take; indices, counts and the like "
+          "come from the whole of what the call has, with `spoiled` mixed with what the op skips. Addresses are of new "
+          "memory on `device`, which is returned: keep it as long as the arrays are used.")
       .def("reference", &run_reference, py::arg("inputs"), py::arg("outputs"), py::arg("attributes") = py::none(),
            "Runs the op's naive reference over CPU arrays, into `outputs` or the inputs that the op changes.")
       .def("__repr__", [](const OpSpec& self) { return fmt::format("<kiln.OpSpec {}>", self.name); });

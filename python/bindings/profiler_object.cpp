@@ -13,7 +13,7 @@
 #include "core/errors.hpp"
 #include "python/bindings/construction.hpp"
 #include "python/bindings/gil.hpp"
-#include "registry/profiler.hpp"
+#include "registry/profiling/profiler.hpp"
 
 namespace kiln::python {
 namespace {

@@ -13,7 +13,7 @@
 #include "python/bindings/gil.hpp"
 #include "python/bindings/results.hpp"
 #include "python/bindings/vectorcall_type.hpp"
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 
 namespace kiln::python {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "core/dlpack.hpp"
 #include "core/errors.hpp"
+#include "python/bindings/array_making.hpp"
 #include "python/bindings/array_reading.hpp"
 #include "python/bindings/gil.hpp"
 #include "python/bindings/tensor_meta.hpp"

@@ -8,6 +8,7 @@
 #include "python/bindings/array_type.hpp"
 #include "python/bindings/dlpack_abi.hpp"
 #include "python/bindings/stream_object.hpp"
+#include "python/bindings/stream_scope.hpp"
 
 namespace kiln::python {
 namespace {
@@ -61,6 +62,14 @@ void* current_stream(Device device, ArrayKind kind) {
   return nullptr;
 }
 
+/// The device a stream object of another library names.
+std::optional<Device> device_of(py::handle object) {
+  if (py::hasattr(object, "device")) return parse_device(py::str(object.attr("device")).cast<std::string>());  // torch
+  if (!py::hasattr(object, "device_id")) return std::nullopt;
+  const int ordinal = object.attr("device_id").cast<int>();  // CuPy; -1: its default stream, of any device
+  return ordinal < 0 ? std::nullopt : std::optional(Device::cuda(ordinal));
+}
+
 }  // namespace
 
 Stream stream_argument(py::handle stream_or_none, Device device, ArrayKind kind) {
@@ -88,6 +97,16 @@ void* stream_handle(py::handle stream) {
       "stream: expected a kiln.Stream, a CUstream as an integer, or an object with cuda_stream (torch), ptr (CuPy) or "
       "__cuda_stream__, got {}",
       Py_TYPE(stream.ptr())->tp_name));
+}
+
+Stream any_stream(py::handle object, std::optional<Device> device) {
+  if (const std::optional<Stream> stream = kiln_stream(object)) return *stream;
+  if (!object.is_none())
+    if (const std::optional<Device> named = device_of(object)) device = named;
+  if (!device)
+    throw_type_error(fmt::format("stream: {} says no device; give a stream object, of kiln.Stream, torch or CuPy",
+                                 py::repr(object).cast<std::string>()));
+  return stream_argument(object, *device, library_of_streams());
 }
 
 }  // namespace kiln::python

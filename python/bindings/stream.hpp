@@ -2,6 +2,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <optional>
+
 #include "python/bindings/array.hpp"
 #include "runtime/stream.hpp"
 
@@ -22,5 +24,9 @@ constexpr ArrayKind stream_kind(ArrayKind first, ArrayKind second) noexcept {
 ArrayKind library_of_streams();
 /// The CUstream of a stream object or integer. UsageError(type) for anything else.
 void* stream_handle(py::handle stream);
+
+/// A stream object of Kiln's, torch's or CuPy's, of the device it names. `device`: of one that names none, such as an
+/// integer, and of None, which is the current stream there. UsageError(type) where neither says a device.
+Stream any_stream(py::handle object, std::optional<Device> device);
 
 }  // namespace kiln::python

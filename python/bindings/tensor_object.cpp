@@ -5,7 +5,6 @@
 #include <string>
 
 #include "core/errors.hpp"
-#include "python/bindings/array.hpp"
 #include "python/bindings/attributes.hpp"
 #include "python/bindings/cuda_interface.hpp"
 #include "python/bindings/dlpack_abi.hpp"
@@ -115,7 +114,7 @@ py::object make_tensor_object(const Tensor& tensor, Stream stream) {
   return py::cast(TensorObject{tensor, stream});
 }
 
-void bind_array(py::module_& module) {
+void bind_tensor(py::module_& module) {
   const auto view = [](const TensorObject& object) -> const TensorView& { return object.tensor.view(); };
   py::class_<TensorObject> type(module, "Tensor",
                                 "An array that Kiln owns, on the CPU or a GPU. Array libraries take it through DLPack "

@@ -19,4 +19,7 @@ struct TensorObject {
 py::handle tensor_type();
 py::object make_tensor_object(const Tensor& tensor, Stream stream);
 
+/// Defines kiln.Tensor.
+void bind_tensor(py::module_& module);
+
 }  // namespace kiln::python

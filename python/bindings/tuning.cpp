@@ -13,9 +13,9 @@
 #include "python/bindings/config.hpp"
 #include "python/bindings/gil.hpp"
 #include "python/bindings/measuring.hpp"
-#include "registry/tuning.hpp"
-#include "registry/tuning_policy.hpp"
-#include "registry/tuning_report.hpp"
+#include "registry/plan/tuning_policy.hpp"
+#include "registry/tuning/tuning.hpp"
+#include "registry/tuning/tuning_report.hpp"
 
 namespace kiln::python {
 namespace {

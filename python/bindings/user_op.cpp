@@ -9,13 +9,16 @@
 #include "compiler/kernel_signature.hpp"
 #include "core/errors.hpp"
 #include "python/bindings/array.hpp"
+#include "python/bindings/array_making.hpp"
 #include "python/bindings/attributes.hpp"
 #include "python/bindings/callback.hpp"
 #include "python/bindings/config.hpp"
 #include "python/bindings/gil.hpp"
+#include "python/bindings/op_input.hpp"
 #include "python/bindings/tensor_meta.hpp"
-#include "registry/registry.hpp"
-#include "registry/user_kernel.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/user_ops/user_kernel.hpp"
+#include "registry/user_ops/user_op.hpp"
 
 // The dicts are made by kiln/kernel.py and kiln/user_op.py, which have checked what people gave: a key that is missing
 // here is a fault of the package's own.
@@ -110,6 +113,7 @@ UserKernel kernel_from(const py::dict& definition) {
       const GilAcquired gil;
       return grid_from(callback(*describe(call), kiln::python::to_python(config)));
     };
+  kernel.strided = definition["strided"].cast<std::vector<std::string>>();
   kernel.not_tuned_for = definition["not_tuned_for"].cast<std::vector<std::string>>();
   kernel.cost = cost_function(definition);
   kernel.tolerance = tolerance_function(definition);
@@ -143,22 +147,6 @@ LaunchFunction launch_function(const py::object& launch, const std::string& op) 
   };
 }
 
-std::vector<DType> dtypes_from(const py::handle list) {
-  std::vector<DType> dtypes;
-  for (const py::handle dtype : list) dtypes.push_back(dtype_argument(dtype));
-  return dtypes;
-}
-
-InputSpec input_from(const py::dict& given) {
-  InputSpec input;
-  input.name = given["name"].cast<std::string>();
-  input.doc = given["doc"].cast<std::string>();
-  input.optional = given["optional"].cast<bool>();
-  input.mutated = given["mutated"].cast<bool>();
-  input.dtypes = dtypes_from(given["dtypes"]);
-  return input;
-}
-
 AttributeSpec attribute_from(const py::dict& given, const std::string& op) {
   AttributeSpec attribute;
   attribute.name = given["name"].cast<std::string>();
@@ -167,6 +155,7 @@ AttributeSpec attribute_from(const py::dict& given, const std::string& op) {
   attribute.decides_speed = given["decides_speed"].cast<bool>();
   const Attributes value = attributes_from(op, py::dict(py::arg("value") = given["default"]));
   attribute.fallback = *value.find("value");
+  attribute.is_unsigned = std::holds_alternative<std::int64_t>(attribute.fallback);  // its readers take any integer
   return attribute;
 }
 
@@ -232,7 +221,8 @@ OpSpec op_from(const py::dict& definition) {
   OpSpec spec;
   spec.name = definition["name"].cast<std::string>();
   spec.doc = definition["doc"].cast<std::string>();
-  for (const py::handle input : definition["inputs"]) spec.inputs.push_back(input_from(input.cast<py::dict>()));
+  for (const py::handle input : definition["inputs"])
+    spec.inputs.push_back(input_from(input.cast<py::dict>(), spec.inputs.size()));
   for (const py::handle output : definition["outputs"]) spec.outputs.push_back({output.cast<std::string>(), ""});
   for (const py::handle attribute : definition["attributes"])
     spec.attributes.push_back(attribute_from(attribute.cast<py::dict>(), spec.name));

@@ -1,4 +1,4 @@
-#include "registry/warm_up.hpp"
+#include "registry/dispatch/warm_up.hpp"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/errors.hpp"
+#include "python/bindings/array_reading.hpp"
 #include "python/bindings/bound_call.hpp"
 #include "python/bindings/config.hpp"
 #include "python/bindings/gil.hpp"

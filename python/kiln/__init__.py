@@ -77,8 +77,9 @@ if TYPE_CHECKING:
     from .inspection import inspect as inspect
     from .kernel import Kernel as Kernel
     from .kernel import cdiv as cdiv
-    from .op_definition import Input as Input
     from .op_definition import Launch as Launch
+    from .op_input import Input as Input
+    from .op_input import Selection as Selection
     from .plot import plot_roofline as plot_roofline
     from .plot import plot_tuning as plot_tuning
     from .policy import set_tuning_log as set_tuning_log
@@ -92,9 +93,10 @@ if TYPE_CHECKING:
 _LAZY: dict[str, str] = {
     "Benchmark": "kiln.benchmarking",
     "CheckReport": "kiln.checking",
-    "Input": "kiln.op_definition",
+    "Input": "kiln.op_input",
     "Kernel": "kiln.kernel",
     "Launch": "kiln.op_definition",
+    "Selection": "kiln.op_input",
     "TuningTable": "kiln.autotuning",
     "autotune": "kiln.autotuning",
     "benchmark": "kiln.benchmarking",
@@ -129,6 +131,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Benchmark",
+    "CheckReport",
     "CompileError",
     "DType",
     "DebugReport",
@@ -138,7 +142,10 @@ __all__ = [
     "FileError",
     "Graph",
     "GraphCall",
+    "Input",
     "InternalError",
+    "Kernel",
+    "Launch",
     "MeasuredPeak",
     "MeasuredRate",
     "Op",
@@ -150,31 +157,47 @@ __all__ = [
     "ProfileTotal",
     "Profiler",
     "ResolvedOp",
+    "Selection",
     "Stream",
     "Tensor",
     "TensorLayout",
     "TensorMeta",
     "TimeDistribution",
+    "TuningTable",
     "UsageError",
     "UsageNotImplementedError",
     "UsageTypeError",
     "UsageValueError",
     "__version__",
+    "autotune",
+    "benchmark",
     "capture",
+    "cdiv",
+    "check",
+    "debug_op",
     "devices",
     "dispatch_gpu_op",
     "empty",
     "fork_join",
     "infer_outputs",
+    "inspect",
     "measured_matmul_peak",
     "measured_peak",
     "op",
     "ops",
+    "plot_roofline",
+    "plot_tuning",
+    "profile",
     "profile_region",
+    "register_op",
     "resolve",
+    "set_tuning_log",
+    "set_tuning_policy",
     "stream_priority_range",
     "synchronize",
     "to_device",
+    "tuning",
+    "tuning_policy",
     "wait_stream",
     "warm_up",
 ]

@@ -23,28 +23,28 @@ The kiln command, run in this process. --load, before the command, runs a Python
 """
 
 
-def fail(message: str) -> int:
+def fail(arguments: list[str], message: str) -> int:
     """Says what is wrong with the command line, as the command does."""
-    print(f"kiln: error: {message}", file=sys.stderr)
-    return WRONG_COMMAND_LINE
+    from kiln import _kiln
+
+    return _kiln.refuse_command(arguments, message)
 
 
-def load(path: str) -> int:
-    """Runs a file as a module named after it; 0, or an exit status."""
+def load(path: str, arguments: list[str]) -> int:
+    """Runs a file as a module named after it; 0, or an exit status. `arguments` are those of the command."""
     file = pathlib.Path(path)
     if not file.is_file():
-        return fail(f"--load is '{path}', which is no file")
+        return fail(arguments, f"--load is '{path}', which is no file")
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
-        return fail(f"--load is '{path}'; expected a Python file, whose name ends in .py")
+        return fail(arguments, f"--load is '{path}'; expected a Python file, whose name ends in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module  # pickling, dataclasses and inspect look modules up by name
     sys.path.insert(0, str(file.parent.resolve()))  # as `python FILE.py` has it
     try:
         spec.loader.exec_module(module)
     except Exception:  # whatever the file raises is reported as such
-        traceback.print_exc()
-        print(f"kiln: error: '{path}' could not be loaded", file=sys.stderr)
+        fail(arguments, f"'{path}' could not be loaded\n{traceback.format_exc().rstrip()}")
         return WORK_FAILED
     return 0
 
@@ -56,9 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
         option, equals, path = arguments.pop(0).partition("=")
         if not equals:
             if not arguments:
-                return fail(f"{option} needs a Python file: --load FILE.py")
+                return fail(arguments, f"{option} needs a Python file: --load FILE.py")
             path = arguments.pop(0)
-        status = load(path)
+        status = load(path, arguments)
         if status != 0:
             return status
     if not arguments or arguments in (["--help"], ["-h"]):

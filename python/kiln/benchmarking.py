@@ -39,6 +39,9 @@ class Benchmark:
     config: dict[str, int] | None = None
     config_source: str | None = None  #: "given", "tuned", "tuned for 4096x4096", "default"
     variant: str | None = None
+    skipped_share: float | None = (
+        None  #: of the work, by indices that name nothing and the like; rates count it as done
+    )
     against: Benchmark | None = None  #: what took turns with it
     speedup: float | None = None  #: how many times as fast as ``against``
     speedup_interval: Interval | None = None
@@ -75,6 +78,7 @@ class Benchmark:
             "share_of_roofline": self.share_of_roofline,
             "config": self.config,
             "config_source": self.config_source,
+            "skipped_share": self.skipped_share,
             "speedup": self.speedup,
         }
 
@@ -101,6 +105,8 @@ def _line(benchmark: Benchmark) -> str:
         parts.append(f"{benchmark.tflop_s * 1e3:.4g} GFLOP/s")
     if benchmark.share_of_roofline:
         parts.append(f"{100 * benchmark.share_of_roofline:.1f}% of the memory's peak")
+    if benchmark.skipped_share:
+        parts.append(f"{100 * benchmark.skipped_share:.1f}% of the work skipped, which rates count as done")
     if benchmark.config:
         parts.append(
             " ".join(f"{name}={value}" for name, value in benchmark.config.items()) + f" ({benchmark.config_source})"

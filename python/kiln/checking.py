@@ -176,9 +176,14 @@ def check(
     for example in _examples(spec, seed, random_examples):
         host = [None if meta.absent else _kiln.empty(meta.shape, meta.dtype, "cpu") for meta in example.inputs]
         all_attributes = {**example.attributes, **attributes}
-        spec.fill_inputs(host, all_attributes, seed + len(calls), example.ranges)
-        on_device = [None if tensor is None else _kiln.to_device(tensor, place) for tensor in host]
-        calls.append(_check_call(chosen, on_device, host, all_attributes, place, config, bounds))
+        contents = (all_attributes, seed + len(calls), example.ranges)
+        right = spec.fill_inputs(host, *contents)
+        given, memory = host, right
+        if spec.follows_addresses:  # the reference's memory is the CPU's, the call's is where it runs
+            given = [None if meta.absent else _kiln.empty(meta.shape, meta.dtype, "cpu") for meta in example.inputs]
+            memory = spec.fill_inputs(given, *contents, device=place)
+        on_device = [None if tensor is None else _kiln.to_device(tensor, place) for tensor in given]
+        calls.append(_check_call(chosen, on_device, host, all_attributes, place, config, bounds, (memory, right)))
     return CheckReport(spec.name, place, calls)
 
 
@@ -209,7 +214,9 @@ def _check_call(
     device: str,
     config: Mapping[str, int] | str | None,
     bounds: Mapping[str, tuple[float, float]] | None,
+    addressed: tuple[list[_kiln.Tensor], list[_kiln.Tensor]] = ([], []),
 ) -> CallCheck:
+    """`addressed`: what lies at the addresses among `tensors`, and at those of `host`."""
     spec = op.spec
     described = tuple(
         "None" if t is None else f"{spec.inputs[min(i, len(spec.inputs) - 1)].name} {t.dtype.name} {tuple(t.shape)}"
@@ -226,15 +233,19 @@ def _check_call(
         expected = [_kiln.empty(meta.shape, meta.dtype, "cpu") for meta in metas]
         spec.reference(host, expected, attributes)
     else:
+        tables = [i for i, input_spec in enumerate(spec.inputs) if input_spec.points_to]
         changed = [
-            i for i in range(len(host)) if spec.inputs[min(i, len(spec.inputs) - 1)].mutated and host[i] is not None
+            i
+            for i in range(len(host))
+            if spec.inputs[min(i, len(spec.inputs) - 1)].mutated and host[i] is not None and i not in tables
         ]
         names = [spec.inputs[min(i, len(spec.inputs) - 1)].name for i in changed]
+        names += [f"{spec.inputs[i].name}[{entry}]" for i in tables for entry in range(host[i].shape[0])]
         tensors = [_kiln.to_device(t, device) if i in changed else t for i, t in enumerate(tensors)]
         op(*tensors, **options, **attributes)
-        outputs = [tensors[i] for i in changed]
+        outputs = [tensors[i] for i in changed] + addressed[0]
         spec.reference(host, [], attributes)
-        expected = [host[i] for i in changed]
+        expected = [host[i] for i in changed] + [_kiln.to_device(memory, "cpu") for memory in addressed[1]]
     checks = []
     for name, output, right in zip(names, outputs, expected, strict=True):
         allowed = spec.tolerance(right.dtype)

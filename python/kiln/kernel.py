@@ -113,6 +113,18 @@ def check_defaults(defaults: Mapping[str, Any] | None, what: str) -> dict[str, d
     return {target: dict(defaults) for target in _TARGETS}
 
 
+def check_strided(strided: bool | Sequence[str], pointers: Sequence[str], what: str) -> tuple[str, ...]:
+    """Names of pointer parameters, sorted."""
+    if isinstance(strided, bool):
+        return tuple(sorted(pointers)) if strided else ()
+    is_names = isinstance(strided, Iterable) and not isinstance(strided, str)
+    if not is_names or not all(isinstance(name, str) for name in strided):
+        raise _kiln.UsageTypeError(
+            f"{what}: strided is {strided!r}; expected True, False, or names of its pointer parameters such as ['x']"
+        )
+    return tuple(sorted(strided))
+
+
 def check_tolerance(tolerance: Any, what: str) -> dict[str, tuple[float, float]] | None:
     """Tolerances by dtype, from one pair for all floating dtypes or a dict of pairs."""
     if tolerance is None:
@@ -136,8 +148,8 @@ class Kernel:
     whose pointers name it, unless it is given. The kernel is compiled for the device its tensors are on when a call
     first needs it, and kept on disk like the built-in ones.
 
-    Tensors are passed as their address. Of one that is not contiguous pass the strides too, as numbers, and have the
-    kernel use them.
+    Tensors are passed as their address, so one that is not contiguous is refused. A kernel that uses strides takes them
+    as numbers of its own and is declared with ``strided``.
 
     Parameters
     ----------
@@ -160,6 +172,9 @@ class Kernel:
         A line for people.
     headers : dict of str, optional
         Texts of more files that it includes, by path.
+    strided : bool or sequence of str, optional
+        Names of the pointer parameters whose tensors may have any strides, since calls pass these as numbers and the
+        kernel uses them; True: all of them.
     not_tuned_for : sequence of str, optional
         Integers passed by value that do not decide which config is the fastest, such as a seed.
     tolerance : pair or dict, optional
@@ -182,6 +197,7 @@ class Kernel:
         defaults: Mapping[str, Any] | None = None,
         doc: str | None = None,
         headers: Mapping[str, str] | None = None,
+        strided: bool | Sequence[str] = False,
         not_tuned_for: Sequence[str] = (),
         tolerance: Any = None,
     ) -> None:
@@ -206,6 +222,7 @@ class Kernel:
         self._are_plain = not any(key in self.tunables for key, _ in self._value_places)
         self.constraints = tuple(check_constraint(constraint, what) for constraint in constraints)
         self.defaults = check_defaults(defaults, what)
+        self.strided = check_strided(strided, self._pointers, what)
         self.not_tuned_for = tuple(not_tuned_for)
         self.tolerance = check_tolerance(tolerance, what)
         taken = [
@@ -227,6 +244,7 @@ class Kernel:
             list(constraints),
             self.defaults,
             grid,
+            self.strided,
             self.not_tuned_for,
             self.tolerance,
         )
@@ -247,6 +265,7 @@ class Kernel:
             "cpu_defaults": self.defaults["cpu"],
             "cuda_defaults": self.defaults["cuda"],
             "grid": None if self.grid is None else self._make_grid(),
+            "strided": list(self.strided),
             "not_tuned_for": list(self.not_tuned_for),
             "cost": None,
             "tolerance": self.tolerance,

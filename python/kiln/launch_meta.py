@@ -1,4 +1,4 @@
-"""What a grid, a launch or a cost function is told about a call."""
+"""What the functions of a spec are told about a call."""
 
 from __future__ import annotations
 
@@ -56,6 +56,27 @@ def call_tensors(names: Sequence[str], described: Sequence[Described]) -> tuple[
         None if absent else CallTensor(name, dtype, tuple(shape), tuple(strides), device)
         for name, (dtype, shape, strides, device, absent) in zip(names, described, strict=False)
     )
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an op, without its data. ``call["x"]`` is a tensor or an attribute by name."""
+
+    inputs: tuple[CallTensor | None, ...]
+    outputs: tuple[CallTensor | None, ...]
+    attributes: Mapping[str, Any]
+    #: "cpu" or "cuda".
+    target: str = ""
+
+    def __getitem__(self, name: str) -> Any:
+        for tensor in (*self.outputs, *self.inputs):
+            if tensor is not None and tensor.name == name:
+                return tensor
+        try:
+            return self.attributes[name]
+        except KeyError:
+            known = [t.name for t in (*self.outputs, *self.inputs) if t is not None] + list(self.attributes)
+            raise KeyError(f"{name!r} is nothing of this call; it has {', '.join(known)}") from None
 
 
 class LaunchMeta(Mapping[str, Any]):

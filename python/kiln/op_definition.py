@@ -8,23 +8,10 @@ from typing import Any
 
 from . import _kiln
 from .kernel import Kernel
-from .launch_meta import CallTensor, Described, LaunchMeta, call_tensors, grid_extents
+from .launch_meta import Call, CallTensor, Described, LaunchMeta, call_tensors, grid_extents
+from .op_input import Input, input_dict
 
 _RESERVED = ("out", "stream", "config", "tuning", "overlap_previous", "device")
-
-
-@dataclass(frozen=True)
-class Input:
-    """A tensor that an op takes."""
-
-    name: str
-    doc: str = ""
-    #: May be left out; such inputs come last. The kernel gets a null pointer.
-    optional: bool = False
-    #: The op writes it, and returns it. An op that changes inputs has no outputs.
-    mutated: bool = False
-    #: Where they differ from the op's.
-    dtypes: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)
@@ -43,27 +30,6 @@ class Launch:
     num_warps: int | None = None
     #: Dynamic shared memory on a GPU.
     shared_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of an op, without its data. ``call["x"]`` is a tensor or an attribute by name."""
-
-    inputs: tuple[CallTensor | None, ...]
-    outputs: tuple[CallTensor | None, ...]
-    attributes: Mapping[str, Any]
-    #: "cpu" or "cuda".
-    target: str = ""
-
-    def __getitem__(self, name: str) -> Any:
-        for tensor in (*self.outputs, *self.inputs):
-            if tensor is not None and tensor.name == name:
-                return tensor
-        try:
-            return self.attributes[name]
-        except KeyError:
-            known = [t.name for t in (*self.outputs, *self.inputs) if t is not None] + list(self.attributes)
-            raise KeyError(f"{name!r} is nothing of this call; it has {', '.join(known)}") from None
 
 
 class OpDefinition:
@@ -110,6 +76,10 @@ class OpDefinition:
         self, inputs: Sequence[Described], outputs: Sequence[Described], attributes: dict[str, Any], target: str = ""
     ) -> Call:
         return Call(call_tensors(self.input_names, inputs), call_tensors(self.outputs, outputs), attributes, target)
+
+    def input_dicts(self) -> list[dict[str, Any]]:
+        """The inputs, with what their values select or point to."""
+        return [input_dict(item, place, self.call, self.what) for place, item in enumerate(self.inputs)]
 
     def attribute_dicts(self, attributes: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The attributes with their types' zero values where they are required."""

@@ -6,19 +6,29 @@ In the package: kiln.plot_tuning and kiln.plot_roofline. The kiln command embeds
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import pathlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from kiln.autotuning import TuningTable
     from kiln.benchmarking import Benchmark
 
 Report = Mapping[str, Any]
+
+
+class Tuning(Protocol):
+    """What a tuning found out: a kiln.TuningTable, whose module draws with this one."""
+
+    @property
+    def report(self) -> Report: ...
+
 
 DEFAULT_COLOR, CHOSEN_COLOR = "C1", "C2"
 LINEAR_RATIO = 4  # times that are closer than this are drawn on a linear axis, whose ticks are plain numbers
@@ -49,8 +59,28 @@ def finish(figure: Figure, path: str | None) -> Figure:
     """Lays the figure out, and writes it where a path is given."""
     figure.tight_layout()
     if path is not None:
-        figure.savefig(path, dpi=120)
+        target = pathlib.Path(path)
+        if not target.suffix:
+            target = target.with_suffix(".png")
+        image = io.BytesIO()
+        figure.savefig(image, dpi=120, format=target.suffix[1:])
+        write_whole(target, image.getvalue())
     return figure
+
+
+def write_whole(path: pathlib.Path, content: bytes) -> None:
+    """Writes a file that takes its place as a whole: where that fails, what was there stays, and nothing else is left."""
+    if path.exists() and not path.is_file():  # /dev/stdout, a pipe
+        path.write_bytes(content)
+        return
+    path = path.resolve()
+    staging = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        staging.write_bytes(content)
+        staging.replace(path)
+    except BaseException:
+        staging.unlink(missing_ok=True)
+        raise
 
 
 def draw_times(axes: Axes, report: Report) -> None:
@@ -131,7 +161,7 @@ def draw_sweep(report: Report, path: str | None) -> Figure:
     return finish(figure, path)
 
 
-def plot_tuning(table: TuningTable | Report | Sequence[TuningTable | Report], path: str | None = None) -> Figure:
+def plot_tuning(table: Tuning | Report | Sequence[Tuning | Report], path: str | None = None) -> Figure:
     """Draws every config's time, best first, with its interval, and the rate of the default beside the chosen one.
 
     Parameters
@@ -153,7 +183,7 @@ def plot_tuning(table: TuningTable | Report | Sequence[TuningTable | Report], pa
         For an empty list.
     """
     is_one = isinstance(table, Mapping) or hasattr(table, "report")
-    tables: Sequence[Any] = [table] if is_one else list(table)
+    tables: Sequence[Any] = [table] if is_one else list(cast("Sequence[Any]", table))
     if not tables:
         raise ValueError("there is no tuning to plot: the list is empty")
     return draw_tuning([getattr(one, "report", one) for one in tables], path)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from . import _kiln
 from .fingerprint import fingerprint
 from .kernel import Kernel, check_constraint, check_defaults, check_tolerance, check_tunables
-from .op_definition import Call, Input, Launch, OpDefinition
+from .launch_meta import Call
+from .op_definition import Launch, OpDefinition
+from .op_input import Input
 
 if TYPE_CHECKING:
     import numpy
@@ -110,7 +112,8 @@ def register_op(
     kernel : Kernel, or dict of one for each of "cpu" and "cuda"
         Its tunables, constraints and defaults are the op's, unless those are given here.
     inputs : sequence of str or Input
-        The tensors it takes, in order.
+        The tensors it takes, in order. A kiln.Input says of one that it may be left out or is changed, and what its
+        values select or point to.
     outputs : sequence of str
         The tensors it makes; none where it changes inputs (``Input(mutated=True)``).
     attributes : dict
@@ -171,10 +174,7 @@ def register_op(
     whole: dict[str, Any] = {
         "name": name,
         "doc": doc or (inspect.getdoc(reference) or "").partition("\n")[0] or f"{name}, of the user's",
-        "inputs": [
-            {"name": i.name, "doc": i.doc, "optional": i.optional, "mutated": i.mutated, "dtypes": list(i.dtypes)}
-            for i in definition.inputs
-        ],
+        "inputs": definition.input_dicts(),
         "outputs": definition.outputs,
         "attributes": definition.attribute_dicts(attributes),
         "dtypes": _sequence(dtypes, what, "dtypes"),
@@ -190,7 +190,10 @@ def register_op(
     kernels = {"": kernel} if isinstance(kernel, Kernel) else dict(kernel)
     identity = fingerprint(
         {target: k.op_name for target, k in kernels.items()},
-        [(i.name, i.doc, i.optional, i.mutated, [str(d) for d in i.dtypes]) for i in definition.inputs],
+        [
+            (i.name, i.doc, i.optional, i.mutated, [str(d) for d in i.dtypes], i.selects, i.points_to)
+            for i in definition.inputs
+        ],
         definition.outputs, [(a["name"], repr(a["default"]), a["required"]) for a in whole["attributes"]],
         infer, launch, tunables, list(constraints or ()), default_config, cost, reference, [str(d) for d in dtypes],
         chosen_tolerance, repr(examples), list(input_ranges), aliasing, doc,

@@ -14,11 +14,14 @@
 #include <vector>
 
 #include "core/errors.hpp"
+#include "core/interruption.hpp"
 
 namespace kiln {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kLong = 60s;
 
 TEST(CompileAhead, CompilesEachOnce) {
   std::mutex mutex;
@@ -33,7 +36,7 @@ TEST(CompileAhead, CompilesEachOnce) {
   std::iota(all.begin(), all.end(), 0);
   for (std::size_t first = 0; first < all.size(); ++first) {
     ahead.want(std::span(all).subspan(first));
-    EXPECT_TRUE(ahead.wait_for(first, {}));
+    EXPECT_TRUE(ahead.wait_for(first, kLong, {}));
     EXPECT_TRUE(ahead.is_done(first));
   }
   EXPECT_EQ(compiled.size(), 100U);
@@ -51,7 +54,7 @@ TEST(CompileAhead, WorksOnSeveralAtOnce) {
       },
       3);
   ahead.want(std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8});
-  ahead.wait_for_all({});
+  ahead.wait_for_all(kLong, {});
   EXPECT_EQ(most, 3);
   EXPECT_EQ(running, 0);
   for (std::size_t candidate = 0; candidate < 9; ++candidate) EXPECT_TRUE(ahead.is_done(candidate));
@@ -64,10 +67,10 @@ TEST(CompileAhead, WhatCompilationThrowsReachesTheOneWhoWaits) {
       },
       2);
   ahead.want(std::vector<std::size_t>{0, 1, 2});
-  EXPECT_TRUE(ahead.wait_for(0, {}));
-  EXPECT_THROW(ahead.wait_for(1, {}), CompileError);
-  EXPECT_THROW(ahead.wait_for(1, {}), CompileError);
-  EXPECT_TRUE(ahead.wait_for(2, {}));
+  EXPECT_TRUE(ahead.wait_for(0, kLong, {}));
+  EXPECT_THROW(ahead.wait_for(1, kLong, {}), CompileError);
+  EXPECT_THROW(ahead.wait_for(1, kLong, {}), CompileError);
+  EXPECT_TRUE(ahead.wait_for(2, kLong, {}));
 }
 
 TEST(CompileAhead, WhatIsNoLongerWantedIsLeftOut) {
@@ -83,7 +86,7 @@ TEST(CompileAhead, WhatIsNoLongerWantedIsLeftOut) {
   begun.acquire();
   ahead.want(std::vector<std::size_t>{2, 3});
   go_on.release();
-  ahead.wait_for_all({});
+  ahead.wait_for_all(kLong, {});
   EXPECT_TRUE(ahead.is_done(0));
   EXPECT_FALSE(ahead.is_done(1));
   EXPECT_TRUE(ahead.is_done(2));
@@ -102,10 +105,32 @@ TEST(CompileAhead, AStopRequestEndsTheWait) {
   ahead.want(std::vector<std::size_t>{0});
   begun.acquire();
   std::jthread stopper([&] { stop.request_stop(); });
-  EXPECT_FALSE(ahead.wait_for(0, stop.get_token()));
-  ahead.wait_for_all(stop.get_token());
+  EXPECT_FALSE(ahead.wait_for(0, kLong, stop.get_token()));
+  ahead.wait_for_all(kLong, stop.get_token());
   EXPECT_FALSE(ahead.is_done(0));
   go_on.release();
+}
+
+TEST(CompileAhead, TheEndInterruptsWhatHasBegun) {
+  std::binary_semaphore begun(0);
+  std::atomic<bool> was_interrupted = false;
+  {
+    CompileAhead ahead(
+        [&](std::size_t) {
+          begun.release();
+          try {
+            for (const auto start = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - start < kLong;)
+              check_interrupt();
+          } catch (const Interrupted&) {
+            was_interrupted = true;
+          }
+        },
+        1);
+    ahead.want(std::vector<std::size_t>{0});
+    begun.acquire();
+    EXPECT_FALSE(ahead.wait_for(0, 1ms, {}));
+  }
+  EXPECT_TRUE(was_interrupted);
 }
 
 TEST(CompileAhead, NeedsAThread) {

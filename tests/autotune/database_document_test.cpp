@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -235,75 +234,6 @@ TEST(DatabaseDocumentTest, ATruncatedTextKeepsTheEntriesBeforeTheCut) {
       ASSERT_EQ(format_entry(read.entries[i]), format_entry(whole.entries[i]));
   }
   EXPECT_EQ(most, 4U);
-}
-
-/// Random damage of many kinds: nothing throws, and what is read is sound enough to be written and read again.
-TEST(DatabaseDocumentTest, FuzzedTextsAreReadOrRefused) {
-  const std::vector<std::string> tokens{"{",
-                                        "}",
-                                        "[",
-                                        "]",
-                                        "\"",
-                                        ",",
-                                        ":",
-                                        "\n",
-                                        "null",
-                                        "1e999",
-                                        "-1",
-                                        "0",
-                                        "\xff",
-                                        "\xed\xa0\x80",
-                                        "\\u0000",
-                                        "\\",
-                                        "    {\n",
-                                        "    }\n",
-                                        "\"op\":",
-                                        "[[[[",
-                                        "{\"\":",
-                                        "\r\n",
-                                        "18446744073709551616"};
-  const std::string text = format_document(document_of(3));
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
-  const auto below = [&](std::size_t bound) { return random() % bound; };
-  int sound = 0, refused = 0;
-  for (int round = 0; round < 1500; ++round) {
-    std::string fuzzed = text;
-    for (std::size_t edits = 1 + below(3); edits > 0 && !fuzzed.empty(); --edits) {
-      const std::size_t position = below(fuzzed.size());
-      switch (below(6)) {
-        case 0:
-          fuzzed[position] = static_cast<char>(random());
-          break;
-        case 1:
-          fuzzed.erase(position, 1 + below(20));
-          break;
-        case 2:
-          fuzzed.insert(position, tokens[below(tokens.size())]);
-          break;
-        case 3:
-          fuzzed.insert(position, fuzzed.substr(below(fuzzed.size()), below(200)));
-          break;
-        case 4:
-          fuzzed.resize(position);
-          break;
-        default:
-          fuzzed.replace(position, std::min<std::size_t>(4, fuzzed.size() - position), tokens[below(tokens.size())]);
-      }
-    }
-    const TuningDocument read = parse_document(fuzzed);
-    ASSERT_LE(read.entries.size() + read.damaged.size(), 12U);
-    sound += read.problem.empty();
-    refused += !read.problem.empty();
-    const TuningDocument again = parse_document(format_document(read));
-    ASSERT_EQ(again.problem, "") << fuzzed;
-    ASSERT_EQ(again.entries.size(), read.entries.size()) << fuzzed;
-    for (std::size_t i = 0; i < read.entries.size(); ++i)
-      ASSERT_EQ(format_entry(again.entries[i]), format_entry(read.entries[i]));
-  }
-  EXPECT_GT(sound, 50);
-  EXPECT_GT(refused, 50);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "autotune/strategy.hpp"
+#include "autotune/strategies.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

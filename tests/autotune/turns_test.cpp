@@ -52,6 +52,16 @@ TEST(Turns, EndWhenEveryMedianIsKnown) {
   EXPECT_EQ(times[0].samples_us.size(), kFewestForInterval);
 }
 
+TEST(Turns, EndWhenAskedToWithWhatThereIs) {
+  std::string log;
+  const std::vector<Contender> contenders{made_up("a", {100, 900}, log), made_up("b", {4}, log)};
+  int asked = 0;
+  const std::vector<ContenderTimes> times =
+      take_turns(contenders, {.budget_s = 1000, .should_end = [&] { return ++asked == 3; }});
+  EXPECT_EQ(asked, 3);
+  for (const ContenderTimes& of_one : times) EXPECT_EQ(of_one.turns_us.size(), 3U);
+}
+
 TEST(Turns, EndWithTheBudget) {
   std::string log;
   const std::vector<Contender> contenders{made_up("a", {100, 900}, log)};  // never precise

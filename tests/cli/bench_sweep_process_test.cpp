@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
 #include "tests/cli/kiln_process.hpp"
 #include "tests/temporary_directory.hpp"
 
@@ -98,6 +98,34 @@ TEST_F(SweepProcessTest, ADrawingThatFailsLosesNoNumbers) {
   EXPECT_EQ(nlohmann::json::parse(result.standard_output)["points"].size(), 1U);
 }
 
+TEST_F(SweepProcessTest, ASignalKeepsWhatWasMeasured) {
+  struct Case {
+    std::string command, signal;
+    int status;
+    const char *seconds, *measured;
+  };
+  // Neither is done when the signal comes: the largest product, and the reference on one thread, take seconds.
+  const Case cases[] = {
+      {"bench matmul --shape NxN --shape NxN --sweep N=64:4096 --budget 60s", "INT", 130, "10", "points"},
+      {"bench matmul --shape 512x512 --shape 512x512 --against reference --budget 300s", "TERM", 143, "5",
+       "contenders"},
+  };
+  const std::vector<std::string> compile = {"run",     "matmul",   "--shape", "512x512",  "--shape",
+                                            "512x512", "--device", "cpu",     "--repeat", "1"};
+  ASSERT_EQ(run_kiln(compile).exit_status, 0);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.command);
+    const std::string script = "\"$0\" " + c.command + " --device cpu --json & pid=$!\nsleep " + c.seconds +
+                               "\nkill -" + c.signal + " $pid\nwait $pid";
+    const auto result = run_subprocess({"sh", "-c", script, kiln_program()});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_status, c.status) << result->standard_error;
+    const auto json = nlohmann::json::parse(result->standard_output);
+    EXPECT_GE(json[c.measured].size(), 1U);
+    EXPECT_THAT(nlohmann::json::parse(result->standard_error)["note"].get<std::string>(), StartsWith("interrupted"));
+  }
+}
+
 TEST_F(SweepProcessTest, DebugShowsOneCall) {
   const SubprocessResult result =
       run_kiln({"run", "add", "--shape", "100x3", "--shape", "3", "--device", "cpu", "--debug"});
@@ -108,7 +136,9 @@ TEST_F(SweepProcessTest, DebugShowsOneCall) {
       AllOf(HasSubstr("input x"), HasSubstr("f32 (100, 3) on cpu, strides (3, 1), contiguous, at 0x"),
             HasSubstr("no NaN, no Inf"), HasSubstr("output out"), HasSubstr("compiled in"), HasSubstr("first call"),
             HasSubstr("warm call"), HasSubstr("reference"), HasSubstr("memory"), Not(HasSubstr("FAILED"))));
-  EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--debug", "--json"}), HasSubstr("leave --json out"));
+  const SubprocessResult as_json = run_kiln({"run", "add", "--shape", "4", "--device", "cpu", "--debug", "--json"});
+  EXPECT_EQ(as_json.exit_status, 2);
+  EXPECT_THAT(as_json.standard_error, HasSubstr("leave --json out"));
   EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--debug", "--output", "x.npy"}), HasSubstr("leave --output out"));
   EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--debug", "--repeat", "10"}), HasSubstr("leave --repeat out"));
   EXPECT_THAT(refusal({"run", "add", "--shape", "4", "--shape", "5", "--debug"}), HasSubstr("(5)"));

@@ -12,7 +12,7 @@
 #include "cli/call_inputs.hpp"
 #include "cli/shape_text.hpp"
 #include "core/errors.hpp"
-#include "registry/registry.hpp"
+#include "registry/plan/registry.hpp"
 
 namespace kiln::cli {
 namespace {

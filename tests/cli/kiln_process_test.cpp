@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "cli/npy.hpp"
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
 #include "core/subprocess.hpp"
-#include "registry/random_input.hpp"
+#include "registry/inspection/random_input.hpp"
 #include "runtime/memory.hpp"
 #include "tests/cli/kiln_process.hpp"
 #include "tests/temporary_directory.hpp"
@@ -348,6 +348,31 @@ TEST_F(KilnCpuTest, CacheIsListedVerifiedAndCleared) {
   EXPECT_EQ(json_of({"cache", "list"}), json::array());
 }
 
+TEST_F(KilnProcessTest, TheCacheRemovesNothingThatIsNotItsOwn) {
+  namespace fs = std::filesystem;
+  const fs::path artifacts = fs::path(directory_.file("cache")) / "artifacts";
+  const auto put_strangers = [&] {
+    for (const char* file : {"staging/release/app.tar", "locks/poetry.lock"}) {
+      fs::create_directories((artifacts / file).parent_path());
+      std::ofstream(artifacts / file) << "mine";
+    }
+  };
+  // Kiln's folder, in which somebody put something.
+  EXPECT_EQ(json_of({"cache", "list"}), json::array());
+  put_strangers();
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"cache", "prune", "--to", "4G"}, {"cache", "clear", "--yes"}, {"cache", "verify"}}) {
+    EXPECT_EQ(json_of(command)["left"], json::array({"locks/poetry.lock", "staging/release"}));
+    EXPECT_THAT(kiln(command).standard_output, HasSubstr((artifacts / "staging/release").string()));
+  }
+  // A folder of somebody's, by the name of Kiln's.
+  fs::remove(artifacts / "kiln-store");
+  EXPECT_THAT(error_of(1, {"cache", "prune", "--to", "4G"}),
+              AllOf(HasSubstr("locks/poetry.lock"), HasSubstr("KILN_CACHE_DIR")));
+  EXPECT_TRUE(fs::exists(artifacts / "staging/release/app.tar"));
+  EXPECT_TRUE(fs::exists(artifacts / "locks/poetry.lock"));
+}
+
 TEST_F(KilnProcessTest, ACacheThatCannotBeUsedIsSaidSo) {
   std::ofstream(directory_.file("cache")) << "a file in the folder's place";
   EXPECT_THAT(error_of(1, {"cache", "list"}), HasSubstr("cache"));
@@ -375,7 +400,9 @@ TEST_F(KilnCpuTest, RunWarnsOfACacheThatItCannotWrite) {
   const SubprocessResult result = kiln({"run", "add", "--shape", "4", "--device", "cpu", "--check", "--json"});
   EXPECT_EQ(result.exit_status, 0);
   EXPECT_TRUE(json::parse(result.standard_output)["check"][0]["ok"]);
-  EXPECT_THAT(result.standard_error, AllOf(StartsWith("kiln: warning: "), HasSubstr(directory_.file("cache"))));
+  EXPECT_THAT(json::parse(result.standard_error)["warning"].get<std::string>(), HasSubstr(directory_.file("cache")));
+  const SubprocessResult text = kiln({"run", "add", "--shape", "4", "--device", "cpu"});
+  EXPECT_THAT(text.standard_error, AllOf(StartsWith("kiln: warning: "), HasSubstr(directory_.file("cache"))));
 }
 
 TEST_F(KilnProcessTest, OutputThatCannotBeWrittenIsAnError) {

@@ -1,4 +1,4 @@
-#include "registry/random_input.hpp"
+#include "registry/inspection/random_input.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "registry/comparison.hpp"
+#include "registry/inspection/comparison.hpp"
 #include "runtime/memory.hpp"
 
 namespace kiln::cli {

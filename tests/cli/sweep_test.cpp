@@ -9,8 +9,8 @@
 #include "cli/sweep_range.hpp"
 #include "cli/sweep_report.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
 
 namespace kiln::cli {
 namespace {

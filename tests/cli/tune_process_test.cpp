@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
 #include "core/subprocess.hpp"
 #include "tests/cli/kiln_process.hpp"
 #include "tests/temporary_directory.hpp"
@@ -163,7 +163,7 @@ TEST_F(TuneCpuTest, EightProcessesAtOnceLoseNothing) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(run_neg(1000 + i)["config_source"], "tuned") << i;
 }
 
-TEST_F(TuneCpuTest, CtrlCKeepsWhatWasFound) {
+TEST_F(TuneCpuTest, ASignalKeepsWhatWasFound) {
   const std::string shapes = save("shapes", "256x256 256x256\n256x128 128x256\n");
   // Six artifacts: the default and some others have been measured, hundreds have not.
   const std::string interrupted = R"sh("$0" tune matmul --shapes-file "$1" --device cpu --budget 20s & tuning=$!
@@ -171,27 +171,60 @@ for turn in $(seq 400); do
   [ "$(find "$KILN_CACHE_DIR" -type f -size +1k | wc -l)" -ge 6 ] && break
   sleep 0.05
 done
-kill -INT $tuning
+kill -$2 $tuning
 wait $tuning)sh";
-  const auto result = run_subprocess({"sh", "-c", interrupted, kiln_program(), shapes});
-  ASSERT_TRUE(result);
-  EXPECT_EQ(result->exit_status, 1);
-  EXPECT_THAT(result->standard_error,
-              AllOf(HasSubstr("interrupted"), HasSubstr("1 call not tuned"), HasSubstr("the same command")));
-  EXPECT_THAT(result->standard_output, AllOf(HasSubstr("stopped before"), HasSubstr("recorded in")));
-  const json run =
-      json_of({"run", "matmul", "--shape", "256x256", "--shape", "256x256", "--device", "cpu", "--repeat", "1"});
-  EXPECT_EQ(run["config_source"], "tuned");
-  EXPECT_EQ(run["kernels"][0]["origin"], "disk");
+  for (const auto& [signal, status] :
+       std::vector<std::pair<std::string, int>>{{"INT", 130}, {"TERM", 143}, {"HUP", 129}}) {
+    SCOPED_TRACE(signal);
+    const std::string cache = directory_.file("cache-" + signal);
+    ::setenv("KILN_CACHE_DIR", cache.c_str(), 1);
+    const auto result = run_subprocess({"sh", "-c", interrupted, kiln_program(), shapes, signal});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->exit_status, status);
+    EXPECT_THAT(result->standard_error,
+                AllOf(HasSubstr("interrupted"), HasSubstr("1 call not tuned"), HasSubstr("the same command")));
+    EXPECT_THAT(result->standard_output, AllOf(HasSubstr("stopped before"), HasSubstr("recorded in")));
+    const json run =
+        json_of({"run", "matmul", "--shape", "256x256", "--shape", "256x256", "--device", "cpu", "--repeat", "1"});
+    EXPECT_EQ(run["config_source"], "tuned");
+    EXPECT_EQ(run["kernels"][0]["origin"], "disk");
+  }
 }
 
-TEST_F(TuneCpuTest, ADatabaseThatCannotBeWrittenIsSaidSo) {
+TEST_F(TuneCpuTest, ADatabaseThatCannotBeWrittenIsAFailure) {
   std::filesystem::create_directory(directory_.file("cache"));
   std::ofstream(directory_.file("cache/tuning")) << "a file in the folder's place";
   const SubprocessResult tuned = kiln(tune_neg(700));
-  EXPECT_EQ(tuned.exit_status, 0);
-  EXPECT_THAT(tuned.standard_output, AllOf(HasSubstr("6 of 6 configs measured"), Not(HasSubstr("recorded in"))));
-  EXPECT_THAT(tuned.standard_error, AllOf(StartsWith("kiln: warning: "), HasSubstr(directory_.file("cache/tuning"))));
+  EXPECT_EQ(tuned.exit_status, 1);
+  EXPECT_THAT(tuned.standard_output, AllOf(HasSubstr("configs measured"), Not(HasSubstr("recorded in"))));
+  EXPECT_THAT(tuned.standard_error, AllOf(StartsWith("kiln: error: what was found is not recorded"),
+                                          HasSubstr(directory_.file("cache/tuning"))));
+}
+
+TEST_F(TuneCpuTest, VariablesThatMakeNoSenseAreRefused) {
+  const auto problem = [&](const char* variable, const std::string& value) {
+    ::setenv(variable, value.c_str(), 1);
+    const SubprocessResult result = kiln({"run", "neg", "--shape", "5", "--device", "cpu", "--repeat", "1"});
+    ::unsetenv(variable);
+    EXPECT_EQ(result.exit_status, 2) << variable << value;
+    EXPECT_THAT(result.standard_output, IsEmpty());
+    EXPECT_THAT(result.standard_error, AllOf(StartsWith("kiln: error: "), HasSubstr(variable), HasSubstr(value)));
+    return result.standard_error;
+  };
+  for (const char* policy : {"use", "first_use"}) {
+    ::setenv("KILN_TUNING", policy, 1);
+    for (const char* budget : {"abc", "nan", "-5", "0", "inf"})
+      EXPECT_THAT(problem("KILN_TUNING_BUDGET", budget), HasSubstr("seconds above 0"));
+    EXPECT_THAT(problem("KILN_TRACE", directory_.file("absent/trace")), HasSubstr("No such file"));
+    EXPECT_THAT(problem("KILN_TRACE", "/dev/full"), HasSubstr("No space"));
+    EXPECT_THAT(problem("KILN_TRACE", directory_.path()), HasSubstr("directory"));
+  }
+  ::unsetenv("KILN_TUNING");
+  for (const char* threads : {"abc", "0", "-1"}) problem("KILN_NUM_THREADS", threads);
+  for (const char* size : {"abc", "-1", "5X"}) problem("KILN_CACHE_SIZE", size);
+  problem("KILN_DEBUG", "maybe");
+  problem("KILN_TUNING", "sometimes");
+  problem("KILN_SOURCE_DIR", directory_.file("absent"));
 }
 
 TEST_F(TuneCpuTest, ATraceIsTunedAndGoneOnWith) {

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "autotune/database.hpp"
-#include "registry/plan.hpp"
-#include "registry/registry.hpp"
-#include "registry/tuned_config.hpp"
+#include "registry/plan/device_target.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/tuned_config.hpp"
+#include "registry/plan/validation.hpp"
 #include "runtime/memory.hpp"
 #include "tests/autotune/tuned.hpp"
 #include "tests/cli/kiln_process.hpp"
@@ -55,9 +56,9 @@ class TuningCacheTest : public testing::Test {
     const OpSpec& spec = Registry::process().get("add");
     const Variant& variant = spec.variants.front();
     const Tensor x = empty({size}, DType::f32, Device::cpu());
-    const TensorView inputs[] = {x.view(), x.view()};
-    const Attributes attributes{{"alpha", 1.0}};
-    const OpCall call{inputs, inputs, attributes};
+    const TensorView inputs[] = {x.view(), x.view()}, outputs[] = {x.view()};
+    const Attributes attributes = complete_attributes(spec, {});
+    const OpCall call{inputs, outputs, attributes};
     const Target target = target_of(Device::cpu());
     TuningEntry entry = test::tuned_entry(1);
     entry.key = tuning_key(spec, variant, call, Device::cpu(), target);
@@ -202,7 +203,7 @@ TEST_F(TuningCacheTest, FilesAreMergedPastTheCache) {
 
 TEST_F(TuningCacheTest, FilesThatAreNoDatabasesAreRefused) {
   EXPECT_THAT(error_of(1, {"import", directory_.file("absent.json")}), HasSubstr("No such file"));
-  EXPECT_THAT(error_of(1, {"import", directory_.path().string()}), HasSubstr("no regular file"));
+  EXPECT_THAT(error_of(1, {"import", directory_.path().string()}), HasSubstr("it is a folder"));
   const std::string file = directory_.file("file.json");
   test::write_text(file, "not JSON");
   EXPECT_THAT(error_of(1, {"import", file}), AllOf(HasSubstr("holds no tuning entries"), HasSubstr("no JSON")));
@@ -231,7 +232,7 @@ TEST_F(TuningCacheTest, AFolderThatCannotBeWrittenIsSaidSo) {
   test::write_text(directory_.file("cache/tuning"), "a file in the folder's place");
   EXPECT_THAT(error_of(1, {"import", file}), AllOf(HasSubstr("not everything was imported"), HasSubstr("tuning")));
   EXPECT_EQ(kiln({"verify"}).exit_status, 1);
-  EXPECT_THAT(error_of(1, {"export", directory_.file("no/such/folder.json")}), HasSubstr("cannot be written"));
+  EXPECT_THAT(error_of(1, {"export", directory_.file("no/such/folder.json")}), HasSubstr("there is no folder"));
 }
 
 TEST_F(TuningCacheTest, WrongCommandLinesAreRefused) {

@@ -14,11 +14,13 @@
 #include <iterator>
 #include <latch>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/errors.hpp"
+#include "core/interruption.hpp"
 #include "tests/child_process.hpp"
 #include "tests/temporary_directory.hpp"
 
@@ -352,6 +354,72 @@ TEST_F(ArtifactCacheTest, AWarmDiskLookupIsFast) {
   constexpr std::int64_t kMostMicroseconds = 1000;
 #endif
   EXPECT_LT(samples_us[50], kMostMicroseconds);
+}
+
+/// Until `go_on`, and no longer than a minute.
+void wait_like_a_compile(const std::atomic<bool>& go_on) {
+  const auto start = std::chrono::steady_clock::now();
+  while (!go_on && std::chrono::steady_clock::now() - start < std::chrono::minutes(1)) {
+    check_interrupt();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST_F(ArtifactCacheTest, WhoeverWaitsCanBeInterrupted) {
+  std::atomic<bool> go_on = false;
+  std::latch compiling(1);
+  FakeCompiler compiler;
+  compiler.before_compile = [&](const CompileRequest&) {
+    compiling.count_down();
+    wait_like_a_compile(go_on);
+  };
+  ArtifactCache cache(root_, kAmpleBytes);
+  std::jthread first([&] { EXPECT_EQ(cache.get(request_of(1), compiler).origin, Origin::compiled); });
+  compiling.wait();
+  std::stop_source stop;
+  ArtifactCache other_process(root_, kAmpleBytes);  // as another process: it knows only the lock on disk
+  for (ArtifactCache* waits_in : {&cache, &other_process}) {
+    std::jthread stopper([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      stop.request_stop();
+    });
+    const InterruptibleScope scope(stop.get_token());
+    EXPECT_THROW(waits_in->get(request_of(1), compiler), Interrupted);
+  }
+  go_on = true;
+  first.join();
+  EXPECT_EQ(cache.get(request_of(1), compiler).origin, Origin::memory);
+  EXPECT_EQ(other_process.get(request_of(1), compiler).origin, Origin::disk);
+  EXPECT_EQ(compiler.compiles, 1);
+}
+
+TEST_F(ArtifactCacheTest, AnInterruptReachesNobodyElse) {
+  std::atomic<bool> go_on = false;
+  std::latch compiling(1);
+  FakeCompiler compiler;
+  compiler.before_compile = [&](const CompileRequest&) {
+    if (compiler.compiles > 1) return;
+    compiling.count_down();
+    wait_like_a_compile(go_on);
+  };
+  ArtifactCache cache(root_, kAmpleBytes);
+  std::stop_source stop;
+  std::jthread first([&] {
+    const InterruptibleScope scope(stop.get_token());
+    EXPECT_THROW(cache.get(request_of(1), compiler), Interrupted);
+  });
+  compiling.wait();
+  std::vector<std::jthread> others;
+  std::atomic<int> right = 0;
+  for (int i = 0; i < 4; ++i)
+    others.emplace_back(
+        [&] { right += is_right(*cache.get(request_of(1), compiler).artifact, request_of(1)) ? 1 : 0; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  stop.request_stop();
+  first.join();
+  others.clear();
+  EXPECT_EQ(right, 4);
+  EXPECT_EQ(compiler.compiles, 2);
 }
 
 }  // namespace

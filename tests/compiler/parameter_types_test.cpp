@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
 #include "core/errors.hpp"
 
 namespace kiln {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
 #include "core/errors.hpp"
 
 namespace kiln {

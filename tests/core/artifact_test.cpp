@@ -17,6 +17,7 @@ Artifact sample() {
   artifact.name = std::string("add_kernel<float, 1024>\0tail", 28);
   artifact.code = {std::byte{0x7f}, std::byte{0}, std::byte{0xff}};
   artifact.compile_time_us = 12'345;
+  artifact.takes_dynamic_shared = true;
   return artifact;
 }
 
@@ -27,6 +28,7 @@ void expect_equal(const Artifact& a, const Artifact& b) {
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.code, b.code);
   EXPECT_EQ(a.compile_time_us, b.compile_time_us);
+  EXPECT_EQ(a.takes_dynamic_shared, b.takes_dynamic_shared);
 }
 
 TEST(Artifact, RoundTrips) {

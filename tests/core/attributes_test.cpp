@@ -27,6 +27,18 @@ TEST(Attributes, AreSortedAndOverwritten) {
   EXPECT_EQ(attributes.find("gamma"), nullptr);
 }
 
+TEST(Attributes, HoldIntegersOfAll64Bits) {
+  constexpr auto kMost = std::numeric_limits<std::uint64_t>::max();
+  const Attributes attributes{{"large", kMost}, {"small", std::uint64_t{7}}, {"negative", std::int64_t{-1}}};
+  EXPECT_EQ(attributes.get_unsigned("large"), kMost);
+  EXPECT_EQ(attributes.get_unsigned("small"), 7u);
+  EXPECT_EQ(attributes.get_int("small"), 7) << "equal integers are equal values, whatever they were given as";
+  EXPECT_EQ(attributes.get_double("large"), 0x1p64);
+  EXPECT_EQ(to_string(*attributes.find("large")), "18446744073709551615");
+  EXPECT_THROW(attributes.get_int("large"), InternalError);
+  EXPECT_THROW(attributes.get_unsigned("negative"), InternalError);
+}
+
 TEST(Attributes, RefusesANameGivenTwice) {
   EXPECT_THROW((Attributes{{"dim", std::int64_t{1}}, {"dim", std::int64_t{2}}}), UsageError);
 }

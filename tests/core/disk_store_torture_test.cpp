@@ -220,7 +220,7 @@ TEST_F(DiskStoreTortureTest, StagingFilesGoWithTheirWriters) {
   ASSERT_TRUE(store.write(key_of(0), payload_of(0)));
   const fs::path dead = root_ / "staging" / "1-0";
   const fs::path alive = root_ / "staging" / (std::to_string(::getpid()) + "-99999");
-  std::ofstream(dead) << "half an entry";
+  std::ofstream(dead) << "KILNDISK and half an entry";
   const int file = ::open(alive.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(::flock(file, LOCK_EX), 0);
   store.prune(kAmpleBytes);

@@ -98,6 +98,17 @@ TEST(Environment, ReadsIntegers) {
     EXPECT_THROW(number(value), UsageError) << value;
 }
 
+TEST(Environment, ReadsSeconds) {
+  const auto seconds = [](const char* value) {
+    const ScopedVariable variable("KILN_TUNING_BUDGET", value);
+    return environment_seconds("KILN_TUNING_BUDGET");
+  };
+  EXPECT_EQ(seconds("2"), 2);
+  EXPECT_EQ(seconds("0.5"), 0.5);
+  for (const char* value : {"abc", "nan", "inf", "-5", "0", "2s", " 2", "1e999"})
+    EXPECT_THROW(seconds(value), UsageError) << value;
+}
+
 TEST(Environment, ReadsBooleans) {
   const auto flag = [](const char* value) {
     const ScopedVariable variable("KILN_NUM_THREADS", value);

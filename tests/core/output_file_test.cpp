@@ -1,13 +1,16 @@
 #include "core/output_file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "core/errors.hpp"
+#include "tests/child_process.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace kiln {
@@ -75,6 +78,45 @@ TEST_F(OutputFileTest, FollowsLinks) {
   EXPECT_THROW(OutputFile(directory_.file("broken")), SystemError);
   std::filesystem::create_symlink("circle", directory_.file("circle"));
   EXPECT_NO_THROW(check_output_path(directory_.file("circle")));  // replaced: it names nothing
+}
+
+TEST_F(OutputFileTest, AProcessThatIsKilledLeavesNothing) {
+  const std::string path = directory_.file("x");
+  std::ofstream(path) << "old";
+  // Of a limit on the size of files: the signal's action, where nobody ignores it, is the end of the process.
+  for (const int signal : {SIGKILL, SIGXFSZ}) {
+    test::ChildProcess child([&] {
+      OutputFile file(path);
+      write(file, "half");
+      const rlimit limit{4, 4};
+      REQUIRE_IN_CHILD(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+      const rlimit no_core{0, 0};
+      REQUIRE_IN_CHILD(setrlimit(RLIMIT_CORE, &no_core) == 0);
+      if (signal == SIGKILL) raise(SIGKILL);
+      write(file, "and the rest");
+      return 0;
+    });
+    EXPECT_EQ(child.wait(), -signal);
+    EXPECT_EQ(content(path), "old");
+    EXPECT_EQ(num_files(), 1u);
+  }
+}
+
+TEST_F(OutputFileTest, AFileThatGrowsTooLargeIsAnError) {
+  test::ChildProcess child([&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{4, 4};
+    REQUIRE_IN_CHILD(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    OutputFile file(directory_.file("x"));
+    try {
+      write(file, "too long");
+      return 2;
+    } catch (const SystemError& error) {
+      return std::string(error.what()).find("File too large") != std::string::npos ? 0 : 3;
+    }
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(num_files(), 0u);
 }
 
 TEST_F(OutputFileTest, RefusesBeforeItWrites) {

@@ -25,6 +25,9 @@ TEST(QuantityTest, BytesAndAges) {
   EXPECT_EQ(format_bytes(std::int64_t{3} << 30), "3.0 GiB");
   EXPECT_EQ(format_count(1, "artifact"), "1 artifact");
   EXPECT_EQ(format_count(0, "artifact"), "0 artifacts");
+  EXPECT_EQ(format_count(1, "tuning entry"), "1 tuning entry");
+  EXPECT_EQ(format_count(2, "tuning entry"), "2 tuning entries");
+  EXPECT_EQ(format_count(2, "array"), "2 arrays");
   EXPECT_EQ(format_age_s(-5), "0 s");
   EXPECT_EQ(format_age_s(3600), "60 min");
   EXPECT_EQ(format_age_s(86400 * 9), "9 days");

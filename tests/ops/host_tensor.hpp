@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ops/builtin_ops.hpp"
-#include "ops/elementwise/element.hpp"
+#include "ops/common/element.hpp"
 
 namespace kiln::testing {
 
@@ -23,7 +23,7 @@ class HostTensor {
   HostTensor(DType dtype, const Dims& shape, const std::vector<T>& values) : HostTensor(dtype, shape) {
     if (static_cast<std::int64_t>(values.size()) != num_elements(shape))
       throw std::logic_error("wrong number of values");
-    for (std::size_t i = 0; i < values.size(); ++i) elementwise::store_element<T>(address(i), dtype, values[i]);
+    for (std::size_t i = 0; i < values.size(); ++i) common::store_element<T>(address(i), dtype, values[i]);
   }
 
   TensorView view() { return dense_view(bytes_.data(), dtype_, shape_); }
@@ -31,7 +31,7 @@ class HostTensor {
   std::vector<T> values() {
     std::vector<T> result;
     for (std::size_t i = 0; i < static_cast<std::size_t>(num_elements(shape_)); ++i)
-      result.push_back(elementwise::load_element<T>(address(i), dtype_));
+      result.push_back(common::load_element<T>(address(i), dtype_));
     return result;
   }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
 #include "compiler/nvrtc_compiler.hpp"
 #include "ops/indexing/iteration_plan.hpp"
 #include "tests/ops/host_tensor.hpp"
@@ -127,7 +127,6 @@ TEST(IndexingVariants, ProgramsOfRowsReadAFewKilobytes) {
     }
 }
 
-#ifdef KILN_HAS_CUDA
 TEST(IndexingKernels, CompileWithoutSpilling) {
   if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
   const auto check = [](const Planned& planned) {
@@ -150,7 +149,6 @@ TEST(IndexingKernels, CompileWithoutSpilling) {
     }
   }
 }
-#endif
 
 }  // namespace
 }  // namespace kiln

@@ -37,7 +37,8 @@ std::optional<Sm90Call> linear_call(const std::vector<TensorView>& inputs, Sm90F
   const TensorMeta meta = spec.infer(inputs, attributes).at(0);
   const std::vector<TensorView> outputs{shaped(meta.dtype, meta.shape)};
   const OpCall call{inputs, outputs, attributes};
-  return matmul::sm90_call(matmul::make_call(linear::resolve_linear(inputs, attributes), call), call, kHopper, form);
+  const auto taken = matmul::sm90_call(matmul::make_call(linear::resolve_linear(inputs, attributes), call), call);
+  return taken && taken->form == form ? taken : std::nullopt;
 }
 
 /// Variant and default config of a call: "sm90 BLOCK_M=128 ...".

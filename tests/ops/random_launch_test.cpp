@@ -5,10 +5,8 @@
 #include <vector>
 
 #include "compiler/compiler.hpp"
-#include "tests/ops/host_tensor.hpp"
-#ifdef KILN_HAS_CUDA
 #include "compiler/nvrtc_compiler.hpp"
-#endif
+#include "tests/ops/host_tensor.hpp"
 
 namespace kiln {
 namespace {
@@ -71,7 +69,6 @@ TEST(RandomLaunchTest, LargeTensorsTakeWideIndices) {
 }
 
 TEST(RandomLaunchTest, EveryKernelCompilesForGpusWithoutSpilling) {
-#ifdef KILN_HAS_CUDA
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   const Target target = cuda_target();
   const Attributes wide{{"high", std::int64_t{1} << 40}};
@@ -105,9 +102,6 @@ TEST(RandomLaunchTest, EveryKernelCompilesForGpusWithoutSpilling) {
     EXPECT_EQ(report.stack_bytes, 0) << instance_name(request);
     EXPECT_LE(report.registers, 64) << instance_name(request);
   }
-#else
-  GTEST_SKIP() << "built with KILN_CUDA=OFF";
-#endif
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ TEST(ReductionCollapse, DenseTensorReducedToOneNumberIsOneRow) {
   const CollapsedReduction all = collapse_to(shaped(DType::f32, {4, 5, 6}), {0, 1, 2});
   ASSERT_EQ(all.reduced.size(), 1u);
   EXPECT_EQ(all.reduced[0].extent, 120);
-  EXPECT_EQ(all.reduced[0].stride, 1);
+  EXPECT_EQ(all.reduced[0].strides[reduction::kInput], 1);
   EXPECT_EQ(all.kept_total, 1);
   EXPECT_TRUE(all.reduces_rows());
   EXPECT_TRUE(all.has_dense_columns());
@@ -41,9 +41,9 @@ TEST(ReductionCollapse, OrderAndDirectionMatterOnlyForPlaces) {
   EXPECT_EQ(collapse_to(transposed, {0, 1}).reduced.size(), 1u);
   EXPECT_EQ(collapse_to(transposed, {0, 1}, true).reduced.size(), 2u);
   const TensorView backwards = strided({10}, {-2});
-  EXPECT_EQ(collapse_to(backwards, {0}).reduced[0].stride, 2);
+  EXPECT_EQ(collapse_to(backwards, {0}).reduced[0].strides[reduction::kInput], 2);
   EXPECT_EQ(collapse_to(backwards, {0}).input_offset, -18);
-  EXPECT_EQ(collapse_to(backwards, {0}, true).reduced[0].stride, -2);
+  EXPECT_EQ(collapse_to(backwards, {0}, true).reduced[0].strides[reduction::kInput], -2);
   EXPECT_EQ(collapse_to(backwards, {0}, true).input_offset, 0);
 }
 
@@ -61,8 +61,8 @@ TEST(ReductionCollapse, TilesFollowTheContiguousDimension) {
 TEST(ReductionCollapse, BroadcastDimensionsComeLast) {
   const CollapsedReduction collapsed = collapse_to(strided({8, 9}, {0, 1}), {0, 1});
   ASSERT_EQ(collapsed.reduced.size(), 2u);
-  EXPECT_EQ(collapsed.reduced[0].stride, 1);
-  EXPECT_EQ(collapsed.reduced[1].stride, 0);
+  EXPECT_EQ(collapsed.reduced[0].strides[reduction::kInput], 1);
+  EXPECT_EQ(collapsed.reduced[1].strides[reduction::kInput], 0);
 }
 
 /// The offsets that the dimensions reach, with those of the first output.
@@ -72,7 +72,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> walk(const std::vector<Collap
     std::vector<std::pair<std::int64_t, std::int64_t>> next;
     for (const auto& [in, out] : places)
       for (std::int64_t i = 0; i < dim->extent; ++i)
-        next.emplace_back(in + i * dim->stride, out + i * dim->output_strides[0]);
+        next.emplace_back(in + i * dim->strides[reduction::kInput], out + i * dim->strides[reduction::kFirstOutput]);
     places = std::move(next);
   }
   return places;

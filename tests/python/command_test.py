@@ -114,6 +114,11 @@ def test_files_that_cannot_be_loaded(tmp_path: pathlib.Path) -> None:
     absent = run("--load", str(tmp_path / "absent.py"), "ops")
     assert absent.returncode == 2
     assert re.search(r"kiln: error: --load is '.*absent.py', which is no file", absent.stderr)
+    odd = run("--load", "a\x1b[31m.py", "ops")
+    assert "--load is 'a\\x1b[31m.py', which is no file" in odd.stderr
+    as_json = run("--load", str(tmp_path / "absent.py"), "ops", "--json")
+    assert as_json.stdout == ""
+    assert "absent.py" in json.loads(as_json.stderr)["error"]
     assert run("--load").returncode == 2
     broken = tmp_path / "broken.py"
     broken.write_text("import kiln\nraise LookupError('not today')\n")
@@ -138,7 +143,8 @@ def test_several_commands_in_one_process(capfd: pytest.CaptureFixture[str]) -> N
         assert "kiln: error:" in capfd.readouterr().err
 
 
-def test_ctrl_c_ends_a_tuning_in_order() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_tuning_in_order(number: signal.Signals) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "kiln", "tune", "matmul", "--shape", "1024x1024", "--device", "cpu", "--budget", "300s"],
         stdout=subprocess.PIPE,
@@ -148,7 +154,7 @@ def test_ctrl_c_ends_a_tuning_in_order() -> None:
     assert process.stdout is not None
     assert process.stdout.readline().startswith("matmul f32")
     time.sleep(2)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     _, error = process.communicate(timeout=120)
-    assert process.returncode == 1
+    assert process.returncode == 128 + number
     assert "what was found is kept" in error

@@ -20,6 +20,10 @@ if "KILN_CACHE_DIR" not in os.environ:  # before kiln is imported; never the use
     atexit.register(shutil.rmtree, _cache, ignore_errors=True)
     os.environ["KILN_CACHE_DIR"] = _cache
 
+# How much of sweeps runs, as tests/support/sweep_amount.hpp says it for C++.
+SWEEP = os.environ.get("KILN_SWEEP", "part")
+if SWEEP not in ("part", "whole", "full"):
+    raise ValueError(f'KILN_SWEEP is "{SWEEP}"; expected part, whole or full')
 SEED = int(os.environ.get("KILN_TEST_SEED") or int.from_bytes(os.urandom(4), "little"))
 
 

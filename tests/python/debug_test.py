@@ -5,12 +5,9 @@ from __future__ import annotations
 import kiln
 import numpy
 import pytest
+from random_arrays import normal
 
 Random = numpy.random.Generator
-
-
-def normal(random: Random, *shape: int) -> numpy.ndarray:
-    return random.standard_normal(shape, dtype=numpy.float32)
 
 
 def test_what_a_report_says(random: Random) -> None:

@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pathlib
-import subprocess
-import sys
-import textwrap
 
 import kiln
 import numpy as np
 import pytest
-
-PATIENCE_S = 120
-
-
-def run_script(script: str, tmp_path: pathlib.Path) -> str:
-    """Runs it in a process of its own, whose past is known; a child that hangs fails the test."""
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(script))
-    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(kiln.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", str(path)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+from script_process import run_script
 
 
 def test_import_starts_nothing_that_a_child_could_miss(tmp_path: pathlib.Path) -> None:

@@ -13,13 +13,10 @@ from typing import Any
 import kiln
 import numpy
 import pytest
+from random_arrays import normal
 
 Array = numpy.ndarray
 Random = numpy.random.Generator
-
-
-def normal(random: Random, *shape: int) -> Array:
-    return random.standard_normal(shape, dtype=numpy.float32)
 
 
 def softmax(x: Array) -> Array:

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import runpy
-import subprocess
-import sys
 
 import kiln
 import numpy as np
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from script_process import ROOT, run_example
 
 
 def test_the_fused_kernel_is_right_and_gets_tuned() -> None:
-    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(kiln.__file__).parents[1])}
-    command = [sys.executable, str(ROOT / "examples/fused_kernel.py")]
-    ran = subprocess.run(
-        [*command, "--cpu", "--rows", "37", "--columns", "1001", "--budget", "2"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-    )
+    ran = run_example("fused_kernel.py", "--cpu", "--rows", "37", "--columns", "1001", "--budget", "2")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.search(r"against NumPy: largest error \S+, (9|10)\.\d% dropped: right", ran.stdout)
     assert "BLOCK_SIZE=256" in ran.stdout

@@ -263,13 +263,98 @@ def test_reads_files_and_the_headers_beside_them(tmp_path: pathlib.Path, monkeyp
         kiln.Kernel(3, **options)  # type: ignore[arg-type]
 
 
-def test_strided_tensors_pass_their_address() -> None:
+def test_tensors_that_are_not_contiguous_are_refused() -> None:
     x = np.arange(20, dtype=np.float32)
     out = np.zeros(10, np.float32)
     make_scale()(x[5:15], out, 10, 1.0)
     np.testing.assert_array_equal(out, x[5:15])
-    make_scale()(x[::2], out, 10, 1.0)  # strides are not the kernel's business unless it is told
+    for strided in (x[::2], x[::-1][:10], np.broadcast_to(x[:1], 10), x.reshape(2, 10).T):
+        with pytest.raises(ValueError, match=r"'x' is not contiguous.*contiguous\(\).*strided=\['x'\]"):
+            make_scale()(strided, out, 10, 1.0)
+    with pytest.raises(ValueError, match="'out' is not contiguous"):
+        make_scale()(out, x[::2], 10, 1.0)
+    np.testing.assert_array_equal(out, x[5:15])
+    make_scale()(x[:10].reshape(1, 10, 1)[:, :, ::-1], out, 10, 1.0)  # the stride of one element is never used
+    make_scale()(x[:0:2], out, 0, 1.0)
     np.testing.assert_array_equal(out, x[:10])
+
+
+def test_a_kernel_that_takes_strides_says_so() -> None:
+    text = """
+    #include <kiln/tl.hpp>
+    template <typename T, int BLOCK_SIZE>
+    KILN_KERNEL void gather(const T* x, T* out, tl::int64_t n, tl::int64_t stride) {
+      auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
+      auto mask = offsets < n;
+      tl::store(out + offsets, tl::load(x + offsets * stride, mask), mask);
+    }
+    """
+    options: dict[str, Any] = {"grid": lambda meta: kiln.cdiv(meta["n"], 64), "defaults": {}, "tunables": {}}
+    x = np.arange(20, dtype=np.float32)
+    for strided in (["x"], ("x",), True):
+        out = np.zeros(10, np.float32)
+        gather = kiln.Kernel(text, strided=strided, **options)
+        gather(x[::2], out, 10, 2, BLOCK_SIZE=64)
+        np.testing.assert_array_equal(out, x[::2])
+    dense = kiln.Kernel(text, **options)
+    assert dense.op_name != gather.op_name
+    with pytest.raises(ValueError, match="'x' is not contiguous"):
+        dense(x[::2], out, 10, 2, BLOCK_SIZE=64)
+    with pytest.raises(ValueError, match=r"strided names 'y'.*\(x, out\)"):
+        kiln.Kernel(text, strided=["y"], **options)
+    for wrong in ("x", 1, [3]):
+        with pytest.raises(TypeError, match="strided is"):
+            kiln.Kernel(text, strided=wrong, **options)  # type: ignore[arg-type]
+    for name, is_strided in (("gathered", True), ("gathered_dense", False)):
+        op = kiln.register_op(
+            name,
+            kernel=gather if is_strided else dense,
+            inputs=["x"],
+            outputs=["out"],
+            tunables={"BLOCK_SIZE": [64]},
+            launch=lambda call, config: kiln.Launch(
+                kiln.cdiv(call.outputs[0].numel, 64),
+                arguments={"n": call.outputs[0].numel, "stride": call.inputs[0].strides[0]},
+            ),
+        )
+        if is_strided:
+            np.testing.assert_array_equal(op(x[::2]), x[::2])
+        else:
+            with pytest.raises(ValueError, match="'x' is not contiguous"):
+                op(x[::2])
+
+
+def test_numbers_of_all_64_bits() -> None:
+    """An unsigned parameter, and what a u64 tensor is compared with or filled with."""
+    fill = kiln.Kernel(
+        """
+        #include <kiln/tl.hpp>
+        template <int BLOCK_SIZE>
+        KILN_KERNEL void fill(tl::uint64_t* out, tl::uint64_t value) {
+          auto offsets = tl::arange<BLOCK_SIZE>();
+          tl::store(out + offsets, tl::full<tl::uint64_t, BLOCK_SIZE>(value), offsets < 1);
+        }
+        """,
+        grid=1,
+    )
+    out = np.zeros(1, np.uint64)
+    x = np.array([0, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1], np.uint64)
+    for number in (0, 2**63 - 1, 2**63, 2**64 - 1, np.uint64(2**64 - 1)):
+        fill(out, number, BLOCK_SIZE=32)
+        assert out[0] == number
+        np.testing.assert_array_equal(kiln.ops.lt(x, other=number), x < np.uint64(number))
+        np.testing.assert_array_equal(kiln.ops.eq(x, other=number), x == np.uint64(number))
+        np.testing.assert_array_equal(kiln.ops.clamp(x, min=number), np.maximum(x, np.uint64(number)))
+        np.testing.assert_array_equal(kiln.ops.fill(x, value=number), np.full_like(x, number))
+    for number in (2**64, -1):
+        with pytest.raises(ValueError, match="fit"):
+            fill(out, number, BLOCK_SIZE=32)
+    with pytest.raises(ValueError, match="does not fit 64 bits with a sign"):
+        kiln.ops.softmax(np.ones((2, 2), np.float32), dim=2**63)
+    with pytest.raises(ValueError, match="cannot hold"):
+        kiln.ops.lt(np.ones(2, np.int64), other=2**63)
+    first = kiln.ops.normal(size=[8], seed=2**64 - 1)
+    assert not np.array_equal(first, kiln.ops.normal(size=[8], seed=2**63 - 1))
 
 
 def test_is_tuned_and_found_again(tmp_path: pathlib.Path) -> None:

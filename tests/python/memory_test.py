@@ -1,11 +1,10 @@
 """A million calls of each kind leave the process no larger than it was.
 
-Without KILN_TEST_FULL=1 a kind stops after a few seconds, with as many calls as fit.
+Without KILN_SWEEP=full a kind stops after a few seconds, with as many calls as fit.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +12,11 @@ from typing import Any
 import kiln
 import numpy
 import pytest
+from conftest import SWEEP
 from process_memory import resident_bytes
 
-FULL = os.environ.get("KILN_TEST_FULL") == "1"
 CALLS = 1_000_000
-MOST_SECONDS = 1e9 if FULL else 2.0
+MOST_SECONDS = 1e9 if SWEEP == "full" else 2.0
 BATCH = 5_000
 ALLOWED_BYTES = 3 << 20  # of allocators and the interpreter; a leak of 8 bytes a call is more
 

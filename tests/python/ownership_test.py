@@ -9,10 +9,8 @@ import weakref
 import kiln
 import numpy
 import pytest
-
-
-def normal(random: numpy.random.Generator, *shape: int) -> numpy.ndarray:
-    return random.standard_normal(shape, dtype=numpy.float32)
+from op_case import Call, Case, op_names
+from random_arrays import normal
 
 
 def churn() -> None:
@@ -181,8 +179,6 @@ def test_an_exception_leaves_the_output_alone(random: numpy.random.Generator) ->
 
 def test_changed_inputs_are_the_objects_given(random: numpy.random.Generator) -> None:
     """Every op of the registry that changes inputs."""
-    from op_case import Call, Case, op_names
-
     changing = [name for name in op_names() if any(tensor.mutated for tensor in kiln.op(name).spec.inputs)]
     assert changing
     for name in changing:

@@ -79,6 +79,18 @@ def numpy_results(op: Any, inputs: list[Any], attributes: dict[str, Any], result
     return None
 
 
+def numpy_rounding(name: str, inputs: list[Any]) -> float:
+    """How far from zero NumPy's results may lie by rounding where they ought to be zero.
+
+    Its var and std take distances from a mean that is rounded, so that they are not zero for equal numbers.
+    """
+    if name not in ("var", "std"):
+        return 0.0
+    numbers = numpy.abs(inputs[0].astype(numpy.float64))
+    of_mean = 8 * numpy.finfo(numpy.float64).eps * float(numbers.max(initial=0.0, where=numpy.isfinite(numbers)))
+    return of_mean if name == "std" else of_mean**2
+
+
 @functools.cache
 def torch_function(name: str) -> Callable[..., Any] | None:
     import torch

@@ -9,12 +9,9 @@ from typing import Any
 import kiln
 import numpy
 import pytest
+from random_arrays import normal
 
 Random = numpy.random.Generator
-
-
-def normal(random: Random, *shape: int) -> numpy.ndarray:
-    return random.standard_normal(shape, dtype=numpy.float32)
 
 
 @pytest.fixture(params=["cpu", "cuda"])

@@ -19,6 +19,7 @@ from peer_result import torch_tensor  # noqa: E402
 
 BACKENDS = ["eager", "aot_eager", "inductor"]
 FP8 = {torch.float8_e4m3fn, torch.float8_e5m2}
+ADDRESSED: list[Any] = []  # what lies at addresses stays as long as the tests
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
@@ -31,7 +32,7 @@ def small_call(name: str, device: str, seed: int = 7) -> tuple[list[Any], dict[s
     spec = kiln.op(name).spec
     example = min(spec.examples(), key=lambda e: elements_of(e.inputs) or 1 << 40)
     arrays = [None if meta.absent else numpy.empty(meta.shape, numpy_dtype(meta.dtype)) for meta in example.inputs]
-    spec.fill_inputs(arrays, example.attributes, seed=seed, ranges=example.ranges)
+    ADDRESSED.extend(spec.fill_inputs(arrays, example.attributes, seed=seed, ranges=example.ranges, device=device))
     tensors: list[Any] = [array if array is None else torch_tensor(array, device) for array in arrays]
     if spec.inputs and spec.inputs[-1].repeated:
         fixed = len(spec.inputs) - 1

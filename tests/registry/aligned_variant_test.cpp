@@ -6,9 +6,10 @@
 
 #include <cstring>
 
+#include "compiler/compilers.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {
@@ -112,7 +113,6 @@ TEST_F(AlignedVariantTest, TensorMapsAreAnInternalErrorOnTheCpu) {
   EXPECT_THROW(dispatch_gpu_op("map_on_the_cpu", {x}), InternalError);
 }
 
-#ifdef KILN_HAS_CUDA
 // Thread t copies word t of both maps: of the input and of scratch memory. The second kernel says where that memory is.
 constexpr const char* kMapCopy = R"(#include <kiln/tl.hpp>
 struct alignas(64) Map { unsigned words[32]; };
@@ -227,7 +227,6 @@ TEST_F(TensorMapDispatchTest, ResolvedOpsTakeAlignedDataOnly) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("input 'x' is 4 bytes past a multiple of 16"), HasSubstr("resolve")));
   }
 }
-#endif
 
 }  // namespace
 }  // namespace kiln

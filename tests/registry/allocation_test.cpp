@@ -6,7 +6,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "registry/dispatch.hpp"
+#include "compiler/compilers.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "runtime/tensor_map.hpp"
 #include "tests/registry/device_tensors.hpp"
 
@@ -45,6 +46,9 @@ void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
 void* operator new[](std::size_t size, const std::nothrow_t& nothrow) noexcept {
   return operator new(size, nothrow);
 }
+// GCC, where it inlines only one of a pair, takes the two for strangers.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }
@@ -69,6 +73,7 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
+#pragma GCC diagnostic pop
 
 namespace kiln {
 namespace {

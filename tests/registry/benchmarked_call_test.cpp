@@ -1,15 +1,20 @@
-#include "registry/benchmarked_call.hpp"
+#include "registry/inspection/benchmarked_call.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "core/errors.hpp"
 #include "tests/registry/device_tensors.hpp"
+#include "tests/registry/kv_tensors.hpp"
 
 namespace kiln {
 namespace {
 
 using testing::make_f32;
+using testing::make_integers;
 using testing::read_f32;
 using BenchmarkedCallTest = testing::DevicesTest;
 
@@ -47,13 +52,25 @@ TEST_F(BenchmarkedCallTest, ReferencesRunOnTheCpu) {
   EXPECT_EQ(BenchmarkedReference("neg", inputs, {}).samples_us(3).size(), 3U);
   const std::vector<TensorView> none;
   EXPECT_THROW(BenchmarkedReference("neg", none, {}), UsageError);
-  const std::vector<TensorView> on_gpu{dense_view(nullptr, DType::f32, {1, 1, 1, 1}, Device::cuda())};
-  try {
-    BenchmarkedReference("kv_append_layers", on_gpu, {});
-    FAIL() << "it would follow addresses of a GPU";
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), UsageError::Kind::not_implemented);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("hold addresses"));
+}
+
+TEST_F(BenchmarkedCallTest, LeavesAloneWhatLiesAtAddresses) {
+  for (const Device device : devices_) {
+    const Tensor key = make_f32({1, 1, 1, 2}, {10, 20}, device);
+    const Tensor cache = make_f32({1, 2, 1, 2}, {1, 2, 3, 4}, device);
+    const std::int64_t address = reinterpret_cast<std::intptr_t>(cache.data());
+    const auto table = [&] { return make_integers(DType::i64, {1}, {address}, device); };
+    const Tensor keys = table(), values = table();
+    const Tensor slots = make_integers(DType::i64, {1}, {1}, device);
+    const std::vector<TensorView> inputs{key, key, keys, values, slots};
+    const Attributes attributes{{"num_blocks", std::int64_t{1}}, {"page", std::int64_t{2}}};
+    const BenchmarkedCall call("kv_append_layers", inputs, attributes, {}, default_measuring_policy(device));
+    call.samples_us(3);
+    EXPECT_EQ(call.skipped().value().share(), 0);
+    BenchmarkedReference("kv_append_layers", inputs, attributes).samples_us(2);
+    EXPECT_THAT(read_f32(cache), ::testing::ElementsAre(1, 2, 3, 4));
+    dispatch_gpu_op("kv_append_layers", {key, key, keys, values, slots}, attributes);
+    EXPECT_THAT(read_f32(cache), ::testing::ElementsAre(1, 2, 10, 20));
   }
 }
 

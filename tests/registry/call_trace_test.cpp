@@ -1,4 +1,4 @@
-#include "registry/call_trace.hpp"
+#include "registry/tuning/call_trace.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/errors.hpp"
-#include "registry/registry.hpp"
+#include "registry/plan/registry.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace kiln {
@@ -67,7 +67,6 @@ TEST(CallTrace, DistinctCallsOnceInOrder) {
   ASSERT_EQ(calls.size(), 2u);
   EXPECT_EQ(calls[0].inputs[1].shape, (Dims{7, 1}));
   EXPECT_EQ(calls[1].attributes, (Attributes{{"alpha", 2.0}}));
-  EXPECT_EQ(trace_problem(), "");
 }
 
 TEST(CallTrace, ANewSeedIsNotAnotherCall) {
@@ -85,12 +84,34 @@ TEST(CallTrace, ANewSeedIsNotAnotherCall) {
   for (const TracedCall& call : calls) EXPECT_EQ(call.attributes.get_int("seed"), 1);
 }
 
-TEST(CallTrace, AFileThatCannotBeWrittenIsNoError) {
-  ASSERT_EQ(setenv("KILN_TRACE", "/dev/full", 1), 0);
+TEST(CallTrace, AFileThatCannotBeWrittenIsAnError) {
   const TensorView x = dense_view(nullptr, DType::f32, {11});
-  trace_call(Registry::process().get("abs"), std::vector<TensorView>{x}, {}, Device::cpu());
+  const auto trace = [&] { trace_call(Registry::process().get("abs"), std::vector<TensorView>{x}, {}, Device::cpu()); };
+  for (const auto& [path, reason] : std::vector<std::pair<std::string, std::string>>{
+           {"/dev/full", "No space"}, {"/no/such/folder/x", "No such file"}})
+    for (int repeat = 0; repeat < 2; ++repeat) {  // and not only the first time
+      ASSERT_EQ(setenv("KILN_TRACE", path.c_str(), 1), 0);
+      try {
+        trace();
+        ADD_FAILURE() << "no error for " << path;
+      } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("KILN_TRACE"), HasSubstr(path), HasSubstr(reason)));
+      }
+      unsetenv("KILN_TRACE");
+    }
+  const test::TemporaryDirectory directory;
+  ASSERT_EQ(setenv("KILN_TRACE", directory.file("trace").c_str(), 1), 0);
+  trace();  // what could not be written is not taken for written
   unsetenv("KILN_TRACE");
-  EXPECT_THAT(trace_problem(), AllOf(HasSubstr("/dev/full"), HasSubstr("No space")));
+  EXPECT_EQ(read_trace(directory.file("trace")).size(), 1u);
+}
+
+TEST(CallTrace, HoldsIntegersOfAll64Bits) {
+  TracedCall call{"normal", DeviceType::cpu, {}, {}};
+  for (const std::uint64_t seed : {std::uint64_t{7}, std::numeric_limits<std::uint64_t>::max()}) {
+    call.attributes.set("seed", seed);
+    EXPECT_EQ(parse_call(format_call(call)).attributes, call.attributes);
+  }
 }
 
 TEST(CallTrace, DamagedLinesAreNamed) {

@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compiler/compilers.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

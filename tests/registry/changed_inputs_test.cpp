@@ -8,8 +8,8 @@
 #include <string>
 
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
 #include "tests/registry/guarded_tensor.hpp"

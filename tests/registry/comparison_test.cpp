@@ -1,4 +1,4 @@
-#include "registry/comparison.hpp"
+#include "registry/inspection/comparison.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <vector>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/pinned_pool.hpp"
 #include "runtime/stream.hpp"
+#include "runtime/transfer/pinned_pool.hpp"
 
 namespace kiln::testing {
 

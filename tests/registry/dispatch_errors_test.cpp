@@ -7,9 +7,10 @@
 #include <functional>
 #include <limits>
 
+#include "compiler/compilers.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "core/errors.hpp"
-#include "registry/registry.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

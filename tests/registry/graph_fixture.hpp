@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/user_ops/user_op.hpp"
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "registry/dispatch.hpp"
-#include "registry/tuning.hpp"
-#include "registry/warm_up.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/dispatch/warm_up.hpp"
+#include "registry/tuning/tuning.hpp"
 #include "runtime/event.hpp"
 #include "runtime/graph.hpp"
 #include "tests/ops/usage_message.hpp"

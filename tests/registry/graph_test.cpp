@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "runtime/event.hpp"
 #include "runtime/graph.hpp"
 #include "tests/ops/usage_message.hpp"

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "runtime/graph.hpp"
 #include "tests/ops/usage_message.hpp"
 #include "tests/registry/graph_fixture.hpp"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "registry/memory_overlap.hpp"
+#include "registry/plan/memory_overlap.hpp"
 #include "runtime/memory.hpp"
 #include "tests/registry/device_tensors.hpp"
 #include "tests/registry/elements.hpp"

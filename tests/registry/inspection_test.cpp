@@ -1,11 +1,12 @@
 // What a call would run, without running it.
 
-#include "registry/inspection.hpp"
+#include "registry/inspection/inspection.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
+#include "compiler/host_cpu.hpp"
 #include "core/errors.hpp"
 
 namespace kiln {

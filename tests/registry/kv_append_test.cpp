@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "runtime/graph.hpp"
 #include "tests/ops/usage_message.hpp"
 #include "tests/registry/device_tensors.hpp"
 #include "tests/registry/kv_tensors.hpp"
@@ -206,6 +207,61 @@ TEST_F(KvAppend, LayersWithCheckedSlots) {
                 AllOf(HasSubstr("kv_append_layers"), HasSubstr("'slot_mapping'[2] is 16")));
     run({15, 1, -1});
     EXPECT_EQ(read_bits(caches.caches[1]).at(15 * 8), 3 + 24);
+  }
+}
+
+/// What refuses a call of two layers, of `num_blocks` blocks of 4 tokens, whose second cache of keys lies at `address`.
+std::string problem_at(std::intptr_t address, bool check_bounds, Device device, std::int64_t num_blocks = 4) {
+  const Tensor key = make_patterns({2, 3, 1, 8}, 3, device), cache = make_patterns({4, 4, 1, 8}, 0, device);
+  const auto there = reinterpret_cast<std::intptr_t>(cache.data());
+  const auto table = [&](std::int64_t second) { return make_integers(DType::i64, {2}, {there, second}, device); };
+  return message_of(UsageError::Kind::value, [&] {
+    dispatch_gpu_op("kv_append_layers",
+                    {key, key, table(address), table(there), make_integers(DType::i64, {3}, {0, 1, 2}, device)},
+                    {{"num_blocks", num_blocks}, {"page", std::int64_t{4}}, {"check_bounds", check_bounds}});
+    synchronize(Stream::default_of(device));
+  });
+}
+
+TEST_F(KvAppend, ANullAddressIsRefused) {
+  for (const Device device : devices_)
+    for (const bool check_bounds : {false, true}) {
+      if (device.is_cuda() && !check_bounds) continue;  // a look at the table would wait for the stream
+      EXPECT_THAT(
+          problem_at(0, check_bounds, device),
+          AllOf(HasSubstr("kv_append_layers"), HasSubstr("'key_caches'[1] is a null address"), HasSubstr("(4, 32)")));
+    }
+}
+
+TEST_F(KvAppend, AReplayLooksAtAddressesToo) {
+  const Device cpu = Device::cpu();
+  const Tensor key = make_patterns({1, 1, 1, 8}, 3, cpu), cache = make_patterns({4, 4, 1, 8}, 0, cpu);
+  const auto table = [&] {
+    return make_integers(DType::i64, {1}, {reinterpret_cast<std::intptr_t>(cache.data())}, cpu);
+  };
+  const Tensor keys = table(), values = table();
+  const Tensor slots = make_integers(DType::i64, {1}, {0}, cpu);
+  const auto call = [&] {
+    dispatch_gpu_op("kv_append_layers", {key, key, keys, values, slots},
+                    {{"num_blocks", std::int64_t{4}}, {"page", std::int64_t{4}}});
+  };
+  call();
+  const Graph graph = capture(Stream::default_of(cpu), call);
+  graph.launch(Stream::default_of(cpu));
+  keys.data_as<std::int64_t>()[0] = 0;
+  EXPECT_THROW(graph.launch(Stream::default_of(cpu)), UsageError);
+}
+
+TEST_F(KvAppend, WithACheckAddressesMustBeOfMemoryThatIsLargeEnough) {
+  for (const Device device : devices_) {
+    if (!device.is_cuda()) continue;
+    const std::vector<std::int64_t> on_host(256);
+    EXPECT_THAT(problem_at(reinterpret_cast<std::intptr_t>(on_host.data()), true, device),
+                AllOf(HasSubstr("'key_caches'[1]"), HasSubstr("no memory")));
+    constexpr std::int64_t kTebibyteOfBlocks = std::int64_t{1} << 34;
+    const Tensor there = make_patterns({4, 4, 1, 8}, 0, device);
+    EXPECT_THAT(problem_at(reinterpret_cast<std::intptr_t>(there.data()), true, device, kTebibyteOfBlocks),
+                AllOf(HasSubstr("'key_caches'[0]"), HasSubstr("1.0 TiB in all")));
   }
 }
 

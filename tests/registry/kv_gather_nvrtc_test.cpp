@@ -6,11 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#ifdef KILN_HAS_CUDA
 #include "compiler/nvrtc_compiler.hpp"
-#endif
+#include "core/errors.hpp"
+#include "registry/dispatch/dispatch.hpp"
 
 namespace kiln {
 namespace {
@@ -29,7 +27,6 @@ void PrintTo(const NamedCall& call, std::ostream* out) {
 class KvGatherOnNvrtc : public ::testing::TestWithParam<NamedCall> {};
 
 TEST_P(KvGatherOnNvrtc, CompilesWithoutSpilling) {
-#ifdef KILN_HAS_CUDA
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   constexpr std::int64_t kPairs = 65'536;
   const NamedCall& call = GetParam();
@@ -50,9 +47,6 @@ TEST_P(KvGatherOnNvrtc, CompilesWithoutSpilling) {
       EXPECT_EQ(report.spill_load_bytes, 0);
       EXPECT_GT(report.registers, 0);
     }
-#else
-  GTEST_SKIP() << "built with KILN_CUDA=OFF";
-#endif
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, KvGatherOnNvrtc,

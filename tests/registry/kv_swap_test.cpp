@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "tests/ops/usage_message.hpp"
 #include "tests/registry/device_tensors.hpp"
 #include "tests/registry/kv_tensors.hpp"

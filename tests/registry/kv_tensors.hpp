@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "ops/elementwise/element.hpp"
+#include "ops/common/element.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/stream.hpp"
 
@@ -15,8 +15,8 @@ namespace kiln::testing {
 inline Tensor make_integers(DType dtype, const Dims& shape, const std::vector<std::int64_t>& values, Device device) {
   const Tensor host = empty(shape, dtype, Device::cpu());
   for (std::size_t i = 0; i < values.size(); ++i)
-    elementwise::store_element<std::int64_t>(
-        host.data_as<std::byte>() + i * static_cast<std::size_t>(itemsize_bytes(dtype)), dtype, values[i]);
+    common::store_element<std::int64_t>(host.data_as<std::byte>() + i * static_cast<std::size_t>(itemsize_bytes(dtype)),
+                                        dtype, values[i]);
   return device.is_cuda() ? to_device(host, device) : host;
 }
 
@@ -38,7 +38,7 @@ inline std::vector<std::int64_t> read_bits(const Tensor& tensor) {
   const Tensor host = to_device(view, Device::cpu());
   std::vector<std::int64_t> values(static_cast<std::size_t>(host.numel()));
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = elementwise::load_element<std::int64_t>(
+    values[i] = common::load_element<std::int64_t>(
         host.data_as<std::byte>() + i * static_cast<std::size_t>(itemsize_bytes(view.dtype)), view.dtype);
   return values;
 }

@@ -1,31 +1,23 @@
 // Compiles configs of matmul's spaces for the architectures that matter, with no GPU, and refuses spills. One of each
-// space, another one every time; KILN_SWEEP=full compiles all of them, which takes twenty minutes of one core.
+// space, another one every time, and in the everyday run for one architecture; KILN_SWEEP=full compiles all of them,
+// which takes twenty minutes of one core.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "core/errors.hpp"
-#include "registry/plan.hpp"
-#include "registry/registry.hpp"
-#ifdef KILN_HAS_CUDA
 #include "compiler/nvrtc_compiler.hpp"
-#endif
+#include "core/errors.hpp"
+#include "registry/plan/registry.hpp"
+#include "tests/support/sweep_amount.hpp"
 
 namespace kiln {
 namespace {
 
 class MatmulConfigs : public ::testing::TestWithParam<std::string> {};
-
-#ifdef KILN_HAS_CUDA
-bool full_sweep() {
-  const char* value = std::getenv("KILN_SWEEP");
-  return value != nullptr && std::string(value) == "full";
-}
 
 /// Those that ask for a kernel of their own: how k is split changes nothing in it.
 std::vector<Config> distinct_configs(const ConfigSpace& space) {
@@ -54,10 +46,8 @@ void check_no_spills(const OpSpec& spec, const Variant& variant, const OpCall& c
   EXPECT_EQ(report.spill_load_bytes, 0);
   EXPECT_GT(report.registers, 0);
 }
-#endif
 
 TEST_P(MatmulConfigs, CompileWithoutSpilling) {
-#ifdef KILN_HAS_CUDA
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   const bool tf32 = GetParam() == "tf32";
   const DType dtype = tf32 ? DType::f32 : parse_dtype(GetParam());
@@ -66,10 +56,9 @@ TEST_P(MatmulConfigs, CompileWithoutSpilling) {
                                  {"num_sms", std::int64_t{0}},
                                  {"out_dtype", dtype == DType::f64 ? DType::f64 : DType::f32},
                                  {"precision", std::string(tf32 ? "tf32" : "ieee")}};
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
-  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"})
+  SCOPED_TRACE("KILN_TEST_SEED=" + std::to_string(testing::sweep_seed()));
+  std::mt19937_64 random(testing::sweep_seed());
+  for (const std::string& arch : testing::swept_architectures(random))
     for (const std::int64_t rows : {4, 1000}) {
       std::vector<TensorView> inputs = {dense_view(nullptr, dtype, {rows, 1024}, Device::cuda(0)),
                                         dense_view(nullptr, dtype, {1024, 1024}, Device::cuda(0))};
@@ -82,13 +71,11 @@ TEST_P(MatmulConfigs, CompileWithoutSpilling) {
         if (!variant.name.starts_with(rows == 4 ? "rows" : "tile") || !variant.serves(call, target)) continue;
         std::vector<Config> configs = distinct_configs(variant.space(target));
         std::shuffle(configs.begin(), configs.end(), random);
-        if (!full_sweep()) configs.resize(std::min<std::size_t>(configs.size(), 1));
+        if (testing::sweep_amount() != testing::SweepAmount::full)
+          configs.resize(std::min<std::size_t>(configs.size(), 1));
         for (const Config& config : configs) check_no_spills(spec, variant, call, config, target);
       }
     }
-#else
-  GTEST_SKIP() << "built with KILN_CUDA=OFF";
-#endif
 }
 
 INSTANTIATE_TEST_SUITE_P(Operands, MatmulConfigs, ::testing::Values("f64", "f32", "tf32", "bf16", "fp8e4m3", "i8"),

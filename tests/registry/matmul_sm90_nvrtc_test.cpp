@@ -4,16 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "registry/plan.hpp"
-#include "registry/registry.hpp"
-#ifdef KILN_HAS_CUDA
 #include "compiler/nvrtc_compiler.hpp"
-#endif
+#include "registry/plan/registry.hpp"
+#include "tests/support/sweep_amount.hpp"
 
 namespace kiln {
 namespace {
@@ -28,13 +25,11 @@ struct Case {
   bool row_addend = false;
 };
 
-#ifdef KILN_HAS_CUDA
 TensorView stored(const Dims& shape, DType dtype, bool transposed) {
   TensorView view = dense_view(nullptr, dtype, shape, Device::cuda(0));
   if (transposed) view.strides = {1, shape[0]};
   return view;
 }
-#endif
 
 std::vector<Case> cases() {
   std::vector<Case> all;
@@ -80,7 +75,6 @@ std::vector<Case> cases() {
 class MatmulSm90Configs : public ::testing::TestWithParam<Case> {};
 
 TEST_P(MatmulSm90Configs, CompileWithoutSpilling) {
-#ifdef KILN_HAS_CUDA
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   const Case& c = GetParam();
   const OpSpec& spec = Registry::process().get("matmul");
@@ -112,12 +106,11 @@ TEST_P(MatmulSm90Configs, CompileWithoutSpilling) {
     });
     if (!seen) distinct.push_back(config);
   }
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  SCOPED_TRACE("KILN_TEST_SEED=" + std::to_string(testing::sweep_seed()));
+  std::mt19937_64 random(testing::sweep_seed());
   std::shuffle(distinct.begin(), distinct.end(), random);
-  const char* sweep = std::getenv("KILN_SWEEP");
-  if (sweep == nullptr || std::string(sweep) != "full") distinct.resize(std::min<std::size_t>(distinct.size(), 2));
+  const std::size_t few = testing::sweep_amount() == testing::SweepAmount::part ? 1 : 2;
+  if (testing::sweep_amount() != testing::SweepAmount::full) distinct.resize(std::min(distinct.size(), few));
   for (const Config& config : distinct) {
     const LaunchPlan plan = serving->plan(call, config, target);
     ASSERT_EQ(plan.launches.size(), 1u);
@@ -135,9 +128,6 @@ TEST_P(MatmulSm90Configs, CompileWithoutSpilling) {
     EXPECT_EQ(report.spill_load_bytes, 0);
     EXPECT_GT(report.registers, 0);
   }
-#else
-  GTEST_SKIP() << "built with KILN_CUDA=OFF";
-#endif
 }
 
 INSTANTIATE_TEST_SUITE_P(Forms, MatmulSm90Configs, ::testing::ValuesIn(cases()),

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/plan.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/choice.hpp"
+#include "registry/plan/device_target.hpp"
+#include "registry/plan/registry.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

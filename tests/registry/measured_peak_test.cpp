@@ -1,4 +1,4 @@
-#include "registry/measured_peak.hpp"
+#include "registry/inspection/measured_peak.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

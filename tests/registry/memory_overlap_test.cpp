@@ -1,4 +1,4 @@
-#include "registry/memory_overlap.hpp"
+#include "registry/plan/memory_overlap.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,9 +5,10 @@
 
 #include <cmath>
 
+#include "compiler/compilers.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

@@ -1,16 +1,17 @@
 // What is timed, and how often; how long it takes is the machine's.
 
-#include "registry/op_timing.hpp"
+#include "registry/tuning/op_timing.hpp"
+#include "registry/plan/build_plan.hpp"
+#include "registry/plan/device_target.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
 #include "core/tensor.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/plan.hpp"
-#include "registry/registry.hpp"
-#include "registry/validation.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/validation.hpp"
 #include "runtime/memory.hpp"
 #include "tests/registry/device_tensors.hpp"
 

@@ -16,18 +16,19 @@
 #include <vector>
 
 #include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
+#include "compiler/nvrtc_compiler.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/plan.hpp"
-#include "registry/plan_cache.hpp"
-#include "registry/registry.hpp"
-#include "registry/validation.hpp"
-#include "registry/warm_up.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/dispatch/warm_up.hpp"
+#include "registry/plan/choice.hpp"
+#include "registry/plan/device_target.hpp"
+#include "registry/plan/plan_cache.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/validation.hpp"
+#include "registry/user_ops/user_op.hpp"
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
-#ifdef KILN_HAS_CUDA
-#include "compiler/nvrtc_compiler.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -97,7 +98,6 @@ TEST(OverlapPrevious, ChangesNothingOnTheCpu) {
   EXPECT_FALSE(resolve("add", {x, x}, {}, {.overlap_previous = true}).report().kernels.at(0).overlaps_previous);
 }
 
-#ifdef KILN_HAS_CUDA
 /// Up to the first of `parts`, or all of it.
 std::string_view text_before(std::string_view text, std::span<const std::string_view> parts) {
   std::size_t end = text.size();
@@ -213,7 +213,6 @@ TEST(OverlapPreviousOnNvrtc, WithoutTheOptionThereIsNothingOfIt) {
       EXPECT_EQ(compiler->emit(request, EmitKind::ptx).find("griddepcontrol"), std::string::npos)
           << instance_name(request);
 }
-#endif
 
 class OverlapOnGpu : public ::testing::Test {
  protected:

@@ -1,4 +1,4 @@
-#include "registry/pack_weight.hpp"
+#include "registry/dispatch/pack_weight.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "registry/plan_cache.hpp"
+#include "registry/plan/plan_cache.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "registry/plan.hpp"
+#include "registry/plan/plan.hpp"
 
 namespace kiln {
 namespace {

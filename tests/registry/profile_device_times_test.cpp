@@ -1,6 +1,6 @@
 // The bookkeeping of events, on events of the CPU, whose marks are reached as they are recorded.
 
-#include "registry/profile_device_times.hpp"
+#include "registry/profiling/profile_device_times.hpp"
 
 #include <gtest/gtest.h>
 

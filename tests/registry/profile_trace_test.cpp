@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/profiler.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/profiling/profiler.hpp"
 #include "tests/registry/device_tensors.hpp"
 #include "tests/temporary_directory.hpp"
 

@@ -1,6 +1,8 @@
-// What a profiler records is what was run: counts, times, regions, phases, threads; and what it refuses.
+// What a profiler records is what was run: counts, times, phases, threads; and what it refuses.
 
-#include "registry/profiler.hpp"
+#include "registry/profiling/profiler.hpp"
+#include "registry/profiling/known_peak.hpp"
+#include "registry/user_ops/user_op.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,11 +20,10 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/measured_peak.hpp"
-#include "registry/random_input.hpp"
-#include "registry/registry.hpp"
-#include "registry/tuning.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/inspection/measured_peak.hpp"
+#include "registry/inspection/random_input.hpp"
+#include "registry/tuning/tuning.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/graph.hpp"
 #include "tests/registry/device_tensors.hpp"
@@ -274,78 +275,6 @@ TEST_F(ProfilerTest, ATuningIsOnePhase) {
   EXPECT_EQ(total_of(report, "mul")->tune_us, report.tune_us);
   ASSERT_EQ(report.rows.size(), 1u) << to_string(report);  // what was measured is no call of the program's
   EXPECT_EQ(report.rows[0].count, 1u);
-}
-
-TEST_F(ProfilerTest, RegionsNestAndAddUpTheirCalls) {
-  const Tensor a = random_f32({50, 50}, Device::cpu());
-  dispatch_gpu_op("add", {a, a});
-  {
-    const ProfilerRegion nobody_listens("outside");
-  }
-  Profiler profiler;
-  for (int step = 0; step < 4; ++step) {
-    const ProfilerRegion decode("decode");
-    dispatch_gpu_op("add", {a, a});
-    for (int layer = 0; layer < 3; ++layer) {
-      const ProfilerRegion attention("attention");
-      dispatch_gpu_op("add", {a, a});
-      dispatch_gpu_op("mul", {a, a});
-    }
-  }
-  {
-    const ProfilerRegion attention("attention");  // another one: not in decode
-  }
-  const ProfileReport report = profiler.report();
-  ASSERT_EQ(report.regions.size(), 3u) << to_string(report);
-  const ProfileRegionRow &decode = report.regions[0], &inner = report.regions[1], &outer = report.regions[2];
-  EXPECT_EQ(decode.path, "decode");
-  EXPECT_EQ(inner.path, "decode/attention");
-  EXPECT_EQ(outer.path, "attention");
-  EXPECT_EQ(decode.time.count, 4u);
-  EXPECT_EQ(inner.time.count, 12u);
-  EXPECT_EQ(outer.time.count, 1u);
-  EXPECT_EQ(decode.calls, 28u);
-  EXPECT_EQ(inner.calls, 24u);
-  EXPECT_EQ(outer.calls, 0u);
-  EXPECT_GE(decode.time.total_us, inner.time.total_us);
-  EXPECT_GE(decode.device_us, inner.device_us);
-  EXPECT_NEAR(decode.device_us, total_of(report, "add")->device_us + total_of(report, "mul")->device_us, 1e-6);
-}
-
-TEST_F(ProfilerTest, RegionsNamedAtRunTimeHaveALimit) {
-  Profiler profiler({.max_records = 101});
-  const ProfilerRegion all("all");
-  for (int i = 0; i < 1000; ++i) {
-    const ProfilerRegion step("step " + std::to_string(i));
-  }
-  const ProfileReport report = profiler.report();
-  ASSERT_EQ(report.regions.size(), 51u);  // each step is a name and a time
-  EXPECT_EQ(report.dropped, 950u);
-  EXPECT_EQ(report.regions.at(50).path, "all/step 49");
-}
-
-TEST_F(ProfilerTest, RegionsOfManyNamesTakeNoTimeToFind) {
-  Profiler profiler;
-  for (int i = 0; i < 100'000; ++i) {
-    const ProfilerRegion step("step " + std::to_string(i));
-  }
-  EXPECT_EQ(profiler.report().regions.size(), 100'000u);
-}
-
-TEST_F(ProfilerTest, ARegionThatOutlivesItsProfilerHarmsNothing) {
-  const Tensor a = random_f32({5}, Device::cpu());
-  std::optional<Profiler> first(std::in_place);
-  {
-    const ProfilerRegion region("left open");
-    first.reset();
-    Profiler second;
-    dispatch_gpu_op("neg", {a});
-    const ProfileReport report = second.report();
-    EXPECT_TRUE(report.regions.empty());
-  }
-  Profiler third;
-  dispatch_gpu_op("neg", {a});
-  EXPECT_TRUE(third.report().regions.empty());
 }
 
 TEST_F(ProfilerTest, EveryThreadIsRecordedAndMayEndBefore) {

@@ -1,15 +1,17 @@
-#include "registry/random_call_inputs.hpp"
+#include "registry/inspection/random_call_inputs.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/errors.hpp"
-#include "registry/random_input.hpp"
-#include "registry/registry.hpp"
+#include "registry/inspection/random_input.hpp"
+#include "registry/plan/registry.hpp"
 #include "runtime/memory.hpp"
 
 namespace kiln {
@@ -57,10 +59,20 @@ TEST(RandomCallInputsTest, GivenRangesComeFirst) {
   const Tensor x = empty({1000}, DType::f64, Device::cpu());
   const std::array<TensorView, 1> views{x.view()};
   const std::array<InputRange, 1> ranges{InputRange{10, 11}};
-  fill_random_inputs(add_spec(), views, {{"other", 2.0}}, 1, ranges);
+  fill_random_inputs(add_spec(), views, {{"other", 2.0}}, 1, {.ranges = ranges});
   for (int i = 0; i < 1000; ++i) {
     EXPECT_GE(x.data_as<double>()[i], 10);
     EXPECT_LT(x.data_as<double>()[i], 11);
+  }
+}
+
+// What an integer kernel does for these is no division and no power.
+TEST(RandomCallInputsTest, IntegersLeaveNoWorkOut) {
+  for (const auto& [op, least] : {std::pair("floor_div", 1), std::pair("remainder", 1), std::pair("pow", 0)}) {
+    const Tensor x = empty({1000}, DType::i32, Device::cpu()), y = empty({1000}, DType::i32, Device::cpu());
+    fill_random_inputs(Registry::process().get(op), std::array<TensorView, 2>{x.view(), y.view()}, {}, 1);
+    EXPECT_EQ(*std::min_element(y.data_as<std::int32_t>(), y.data_as<std::int32_t>() + 1000), least) << op;
+    EXPECT_LT(*std::min_element(x.data_as<std::int32_t>(), x.data_as<std::int32_t>() + 1000), -5) << op;
   }
 }
 

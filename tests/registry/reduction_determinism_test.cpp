@@ -9,7 +9,7 @@
 #include <random>
 
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

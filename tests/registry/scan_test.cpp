@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

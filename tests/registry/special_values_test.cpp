@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

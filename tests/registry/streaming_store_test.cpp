@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compiler.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/plan.hpp"
+#include "compiler/compilers.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/device_target.hpp"
 #include "runtime/device_info.hpp"
 #include "tests/registry/guarded_tensor.hpp"
 

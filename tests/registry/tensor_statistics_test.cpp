@@ -1,4 +1,4 @@
-#include "registry/tensor_statistics.hpp"
+#include "registry/inspection/tensor_statistics.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

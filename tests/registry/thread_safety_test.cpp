@@ -11,10 +11,13 @@
 #include <thread>
 #include <vector>
 
+#include "compiler/compilers.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
-#include "registry/validation.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/inspection/random_call_inputs.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/validation.hpp"
+#include "registry/user_ops/user_op.hpp"
 #include "tests/registry/device_tensors.hpp"
 #include "tests/registry/guarded_tensor.hpp"
 
@@ -72,7 +75,7 @@ std::vector<Job> make_jobs(Device device, std::mt19937_64& random) {
       views.push_back(inputs.back().host_view());
     }
     const Attributes complete = complete_attributes(spec, example.attributes);
-    if (spec.fill_inputs) spec.fill_inputs({views, {}, complete}, random);
+    fill_selecting_inputs(spec, views, complete, random(), {.spoiled = true});
     std::vector<Tensor> expected_outputs;
     std::vector<TensorView> outputs;
     for (const TensorMeta& meta : spec.infer(views, complete)) {

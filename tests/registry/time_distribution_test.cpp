@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "registry/profile_report.hpp"
+#include "registry/profiling/profile_report.hpp"
 
 namespace kiln {
 namespace {

@@ -1,20 +1,28 @@
 // Tuning of real calls: what is chosen, what is recorded, and what later calls make of it.
 
-#include "registry/tuning.hpp"
+#include "registry/tuning/tuning.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "autotune/database.hpp"
 #include "compiler/artifact_cache.hpp"
+#include "core/content_hash.hpp"
 #include "core/errors.hpp"
-#include "registry/registry.hpp"
-#include "registry/tuned_config.hpp"
-#include "registry/warm_up.hpp"
+#include "registry/dispatch/warm_up.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/tuned_config.hpp"
+#include "registry/tuning/tuning_report.hpp"
 #include "runtime/graph.hpp"
+#include "runtime/memory.hpp"
 #include "tests/registry/device_tensors.hpp"
+#include "tests/registry/kv_tensors.hpp"
 
 namespace kiln {
 namespace {
@@ -169,6 +177,74 @@ TEST_F(TuningTest, InputsThatTheOpChangesStayAsTheyWere) {
   }
 }
 
+// What KIND 1 writes to the address is wrong.
+constexpr const char* kThrough = R"(#include <kiln/tl.hpp>
+namespace tl = kiln::tl;
+template <int KIND, int BLOCK>
+KILN_KERNEL void through(const tl::int64_t* table, const float* x, tl::int64_t n) {
+  float* const to = reinterpret_cast<float*>(table[0]);
+  const auto offsets = tl::program_id(0) * BLOCK + tl::arange<BLOCK>();
+  const auto mask = offsets < n;
+  tl::store(to + offsets, tl::load(x + offsets, mask) + tl::load(to + offsets, mask) + (KIND == 1 ? 1.0f : 0.0f), mask);
+}
+)";
+
+/// Adds x to what lies at the address.
+OpSpec through() {
+  OpSpec spec = scaled("scaled_through", false);
+  spec.inputs = {{.name = "table", .doc = "", .mutated = true}, {"x", ""}};
+  spec.inputs[0].dtypes = {DType::i64};
+  spec.inputs[0].points_to = [](const OpCall& call) {
+    return dense_view(nullptr, DType::f32, call.inputs[1].shape, call.inputs[1].device);
+  };
+  spec.outputs.clear();
+  spec.infer = [](std::span<const TensorView>, const Attributes&) { return std::vector<TensorMeta>{}; };
+  Variant& variant = spec.variants.front();
+  variant.source = {"through.hpp", kThrough, {}};
+  variant.kernel = "through";
+  variant.space = [](const Target&) { return ConfigSpace{{{"KIND", {0, 1}}, {"BLOCK", {64, 128}}}, {}}; };
+  variant.default_config = [](const OpCall&, const Target&) { return Config{{"KIND", 0}, {"BLOCK", 128}}; };
+  variant.plan = [](const OpCall& call, const Config& config, const Target&) {
+    const std::int64_t n = call.inputs[1].numel();
+    LaunchPlan plan;
+    KernelLaunch& launch = plan.launches.emplace_back();
+    launch.template_arguments = {config.at("KIND"), config.at("BLOCK")};
+    launch.geometry.grid[0] = (n + config.at("BLOCK") - 1) / config.at("BLOCK");
+    for (const int tensor : {0, 1}) launch.arguments.add_tensor(tensor);
+    launch.arguments.add_value(n);
+    return plan;
+  };
+  return spec;
+}
+
+TEST_F(TuningTest, WhatLiesAtAddressesStaysAsItWasAndIsCompared) {
+  Registry::process().register_op(through());
+  for (const Device device : devices_) {
+    const Tensor x = ramp(20'000, device), there = make_f32(std::vector<float>(20'000, 7), device);
+    const Tensor table =
+        testing::make_integers(DType::i64, {1}, {reinterpret_cast<std::intptr_t>(there.data())}, device);
+    const TuneReport report = tune_op("scaled_through", std::vector<TensorView>{table, x}, {}, quick());
+    EXPECT_EQ(read_f32(there), std::vector<float>(20'000, 7));
+    for (const CandidateEvidence& evidence : report.result.candidates)
+      EXPECT_EQ(evidence.outcome == Outcome::mismatched, evidence.config.at("KIND") == 1) << to_string(evidence.config);
+
+    const Tensor key = testing::make_patterns({2, 3, 1, 8}, 3, device);
+    const Tensor cache = testing::make_patterns({4, 4, 1, 8}, 50, device);
+    const auto address = reinterpret_cast<std::intptr_t>(cache.data());
+    const Tensor caches = testing::make_integers(DType::i64, {2}, {address, address}, device);
+    const Tensor slots = testing::make_integers(DType::i64, {3}, {0, 5, -1}, device);
+    const std::vector<std::int64_t> before = testing::read_bits(cache);
+    TuneOptions options = quick();
+    options.record = false;
+    const TuneReport append = tune_op("kv_append_layers", std::vector<TensorView>{key, key, caches, caches, slots},
+                                      {{"num_blocks", std::int64_t{4}}, {"page", std::int64_t{4}}}, options);
+    EXPECT_EQ(testing::read_bits(cache), before);
+    EXPECT_EQ(append.skipped.value().skipped, 1);
+    EXPECT_THAT(tuning_text(append), HasSubstr("33.3% of the work: 1 of 3 entries of 'slot_mapping'"));
+    EXPECT_THAT(tuning_json(append), HasSubstr("\"skipped_share\":0.33"));
+  }
+}
+
 TEST_F(TuningTest, FirstUseTunesOnceForAllThreads) {
   for (const Device device : devices_) {
     std::vector<std::string> lines;
@@ -287,6 +363,39 @@ TEST_F(TuningTest, ATunedConfigOfOtherSourcesIsNotUsed) {
   detail::forget_tuned_plans();
   EXPECT_EQ(report_of(x).config_source, "default");
   EXPECT_EQ(report_of(x, TuningPolicy::nearest).config_source, "default");
+}
+
+/// As keys had it before what an input selects was drawn from its range: of the kernel's source alone.
+std::string hash_of_sources(const Variant& variant) {
+  ContentHasher hasher;
+  for (const KernelSource& file : transitive_sources(variant.source)) hasher.field(file.path).field(file.text);
+  return hasher.field(variant.kernel).digest().hex();
+}
+
+TEST_F(TuningTest, WhatWasMeasuredWithOtherEntriesIsNotUsed) {
+  const Device device = devices_[0];
+  const Tensor rows = empty({500, 64}, DType::f32, device);
+  const auto source_of = [&](const std::string& op, const std::vector<TensorView>& inputs, const Attributes& attributes,
+                             bool as_before) {
+    const OpSpec& spec = Registry::process().get(op);
+    TuneOptions options = quick();
+    options.budget_s = 0.5;
+    options.record = false;
+    TuningEntry entry = tune_op(op, inputs, attributes, options).entry;
+    const auto variant = std::ranges::find(spec.variants, entry.key.variant, &Variant::name);
+    if (as_before) entry.key.kernel_hash = hash_of_sources(*variant);
+    TuningDatabase::process().record({entry}, EntrySet::Conflict::offered_wins);
+    detail::forget_tuned_plans();
+    const std::string source = resolve(op, inputs, attributes).report().config_source;
+    TuningDatabase::process().remove_if([&](const TuningEntry& other) { return other.key.op == op; });
+    detail::forget_tuned_plans();
+    return source;
+  };
+  const Tensor index = testing::make_integers(DType::i64, {3}, {1, 2, 499}, device);
+  const std::vector<TensorView> selected{rows, index};
+  EXPECT_EQ(source_of("index_select", selected, {{"dim", std::int64_t{0}}}, true), "default");
+  EXPECT_EQ(source_of("index_select", selected, {{"dim", std::int64_t{0}}}, false), "tuned");
+  EXPECT_EQ(source_of("transpose", {rows}, {}, true), "tuned") << "numbers were drawn as they are today";
 }
 
 TEST_F(TuningTest, ATunedConfigThatFailsGivesWayToTheDefault) {

@@ -1,4 +1,4 @@
-#include "registry/user_kernel.hpp"
+#include "registry/user_ops/user_kernel.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <filesystem>
 
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
-#include "registry/tuning.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/tuning/tuning.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {
@@ -169,6 +169,133 @@ TEST_F(UserKernelTest, RefusesCallsThatDoNotFitBeforeAnythingRuns) {
               AllOf(HasSubstr("value: "), HasSubstr("'grid'")));
 }
 
+OpSpec outer_spec(const std::string& name) {
+  OpSpec spec;
+  spec.name = name;
+  spec.inputs = {{"x", ""}};
+  spec.outputs = {{"out", ""}};
+  spec.attributes = {{"alpha", 1.0, false, ""}};
+  spec.dtypes = {DType::f32};
+  spec.infer = [](std::span<const TensorView> inputs, const Attributes&) {
+    return std::vector<TensorMeta>{{inputs[0].dtype, inputs[0].shape}};
+  };
+  return spec;
+}
+
+constexpr const char* kStridedCopy = R"(#include <kiln/tl.hpp>
+template <typename T, int BLOCK_SIZE>
+KILN_KERNEL void strided_copy(const T* x, T* out, tl::int64_t n, tl::int64_t stride = 1) {
+  auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
+  auto mask = offsets < n;
+  tl::store(out + offsets, tl::load(x + offsets * stride, mask), mask);
+}
+)";
+
+UserKernel strided_copy(const std::string& name, const std::vector<std::string>& strided) {
+  UserKernel kernel;
+  kernel.name = name;
+  kernel.source = {"strided_copy.hpp", kStridedCopy, {}};
+  kernel.tunables = {{"BLOCK_SIZE", {64}}};
+  kernel.grid = [](const OpCall& call, const Config&) {
+    return std::array<std::int64_t, 3>{blocks(call.attributes.get_int("n"), 64), 1, 1};
+  };
+  kernel.strided = strided;
+  return kernel;
+}
+
+TEST_F(UserKernelTest, RefusesStridesThatTheKernelDoesNotTake) {
+  Registry::process().register_op(kernel_op(strided_copy("user_dense", {})));
+  Registry::process().register_op(kernel_op(strided_copy("user_strided", {"x"})));
+  for (const Device device : devices_) {
+    const Tensor memory = make_f32({0, 1, 2, 3, 4, 5}, device), out = make_f32({-1, -1, -1}, device);
+    const Attributes three{{"n", 3}};
+    struct Case {
+      const char* name;
+      Tensor x;
+    };
+    for (const auto& [name, x] : {Case{"every other", testing::view_of(memory, {3}, {2})},
+                                  Case{"transposed", testing::view_of(memory, {3, 2}, {1, 3})},
+                                  Case{"broadcast", testing::view_of(memory, {3, 2}, {1, 0})},
+                                  Case{"backwards", testing::view_of(memory, {3}, {-1}, 2)},
+                                  Case{"rows apart", testing::view_of(memory, {2, 2}, {3, 1})}}) {
+      SCOPED_TRACE(name);
+      EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_dense", {x, out}, three); }),
+                  AllOf(HasSubstr("value: "), HasSubstr("'x' is not contiguous"), HasSubstr("contiguous()"),
+                        HasSubstr("strided=['x']")));
+      if (std::string(name) == "broadcast") continue;  // what overlaps itself is not written by any op
+      // What is written is not in the declaration of the one that takes the input's.
+      for (const char* op : {"user_dense", "user_strided"})
+        EXPECT_THAT(usage_message([&] { dispatch_gpu_op(op, {out, x}, three); }),
+                    AllOf(HasSubstr("'out' is not contiguous"), HasSubstr("strided=['out']")));
+    }
+    EXPECT_EQ(read_f32(out), (std::vector<float>{-1, -1, -1}));
+
+    // Strides that are never used: of extents of 1, and of no elements.
+    dispatch_gpu_op("user_dense", {testing::view_of(memory, {1, 3, 1}, {77, 1, -5}), out}, three);
+    EXPECT_EQ(read_f32(out), (std::vector<float>{0, 1, 2}));
+    dispatch_gpu_op("user_dense", {testing::view_of(memory, {0, 3}, {9, 2}), out}, {{"n", 0}});
+    dispatch_gpu_op("user_strided", {testing::view_of(memory, {3}, {2}), out}, {{"n", 3}, {"stride", 2}});
+    EXPECT_EQ(read_f32(out), (std::vector<float>{0, 2, 4}));
+  }
+  EXPECT_THAT(usage_message([] { kernel_op(strided_copy("k", {"y"})); }),
+              AllOf(HasSubstr("value: "), HasSubstr("'y'"), HasSubstr("(x, out)")));
+}
+
+TEST_F(UserKernelTest, StridesOfAnOpWithOutputsAreRefusedToo) {
+  for (const bool is_declared : {false, true}) {
+    const std::string name = is_declared ? "user_outer_strided" : "user_outer_dense";
+    OpSpec spec = outer_spec(name);
+    spec.inputs[0].name = "input";
+    spec.attributes.clear();
+    const UserKernel kernel =
+        strided_copy(name, is_declared ? std::vector<std::string>{"x"} : std::vector<std::string>{});
+    spec.variants.push_back(kernel_variant(spec, kernel, [](const OpCall& call, const Config&, const Target&) {
+      LaunchValues launch{.grid = {blocks(call.outputs[0].numel(), 64), 1, 1}};
+      launch.values = {{"stride", call.inputs[0].strides[0]}};
+      launch.tensors = {{"x", "input"}};
+      return launch;
+    }));
+    Registry::process().register_op(std::move(spec));
+  }
+  for (const Device device : devices_) {
+    const Tensor memory = make_f32({0, 1, 2, 3, 4, 5}, device), x = testing::view_of(memory, {3}, {2});
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_outer_dense", {x}); }),
+                AllOf(HasSubstr("'input' is not contiguous"), HasSubstr("strided=['x']")));
+    EXPECT_EQ(read_f32(dispatch_gpu_op("user_outer_strided", {x})), (std::vector<float>{0, 2, 4}));
+    const Tensor out = testing::view_of(make_f32({7, 7, 7, 7, 7, 7}, device), {3}, {2});
+    const Tensor outputs[] = {out};
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_outer_strided", {x}, {}, {.outputs = outputs}); }),
+                HasSubstr("'out' is not contiguous"));
+  }
+}
+
+TEST_F(UserKernelTest, PassesIntegersOfAll64Bits) {
+  UserKernel kernel = scale("user_unsigned");
+  kernel.source.text =
+      "#include <kiln/tl.hpp>\ntemplate <int BLOCK_SIZE> KILN_KERNEL void k(tl::uint64_t* out, tl::uint64_t value, "
+      "tl::uint64_t more = 0xFFFFFFFFFFFFFFFFu) {\n  auto i = tl::arange<BLOCK_SIZE>();\n  tl::store(out + i, "
+      "tl::full<tl::uint64_t, BLOCK_SIZE>(value), i < 1);\n  tl::store(out + i, tl::full<tl::uint64_t, "
+      "BLOCK_SIZE>(more), (i >= 1) & (i < 2));\n}\n";
+  kernel.tunables = {{"BLOCK_SIZE", {64}}};
+  kernel.constraints.clear();
+  kernel.grid = [](const OpCall&, const Config&) { return std::array<std::int64_t, 3>{1, 1, 1}; };
+  Registry::process().register_op(kernel_op(kernel));
+  for (const Device device : devices_)
+    for (const std::uint64_t value : {std::uint64_t{1} << 63, ~std::uint64_t{0}, std::uint64_t{5}}) {
+      const Tensor out = empty({2}, DType::u64, device);
+      dispatch_gpu_op("user_unsigned", {out}, {{"value", value}});
+      synchronize(Stream::default_of(device));
+      const Tensor host = to_device(out, Device::cpu());
+      EXPECT_EQ(host.data_as<std::uint64_t>()[0], value);
+      EXPECT_EQ(host.data_as<std::uint64_t>()[1], ~std::uint64_t{0});
+    }
+  Registry::process().register_op(kernel_op(scale("user_signed")));
+  const Tensor x = make_f32({1, 2}), out = make_f32({0, 0});
+  EXPECT_THAT(
+      usage_message([&] { dispatch_gpu_op("user_signed", {x, out}, {{"n", ~std::uint64_t{0}}, {"alpha", 1.0}}); }),
+      AllOf(HasSubstr("value: "), HasSubstr("'n' = 18446744073709551615 does not fit")));
+}
+
 TEST(UserKernelSpec, RefusesKernelsThatNoCallFits) {
   const auto refusal = [](const UserKernel& kernel) { return usage_message([&] { kernel_op(kernel); }); };
   EXPECT_THAT(refusal(with_text("k", "template <int N> KILN_KERNEL void k(const float* x)")),
@@ -234,19 +361,6 @@ TEST_F(UserKernelTest, IsTuned) {
       EXPECT_FALSE(is_failure(candidate.outcome)) << to_string(candidate.config) << ": " << candidate.reason;
     EXPECT_EQ(read_f32(out), std::vector<float>(1000, -1.0f)) << "tuning works on copies";
   }
-}
-
-OpSpec outer_spec(const std::string& name) {
-  OpSpec spec;
-  spec.name = name;
-  spec.inputs = {{"x", ""}};
-  spec.outputs = {{"out", ""}};
-  spec.attributes = {{"alpha", 1.0, false, ""}};
-  spec.dtypes = {DType::f32};
-  spec.infer = [](std::span<const TensorView> inputs, const Attributes&) {
-    return std::vector<TensorMeta>{{inputs[0].dtype, inputs[0].shape}};
-  };
-  return spec;
 }
 
 TEST_F(UserKernelTest, ServesAnOpWithOutputsByName) {

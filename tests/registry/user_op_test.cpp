@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "compiler/compilers.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch.hpp"
-#include "registry/registry.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/user_ops/user_op.hpp"
 #include "tests/registry/device_tensors.hpp"
 
 namespace kiln {

@@ -13,11 +13,9 @@
 #include "runtime/device_info.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/pinned_pool.hpp"
+#include "runtime/transfer/pinned_pool.hpp"
 
-#if KILN_HAS_CUDA
 #include "tests/runtime/stream_gate.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -83,7 +81,6 @@ TEST(CopyAsync, IsDoneAtOnceOnTheCpu) {
   EXPECT_EQ(std::memcmp(destination.data(), source.data(), 16), 0);
 }
 
-#if KILN_HAS_CUDA
 class CudaEvent : public testing::Test {
  protected:
   void SetUp() override {
@@ -189,7 +186,6 @@ TEST_F(CudaEvent, TimesOnlyWhatWasReached) {
   EXPECT_GT(elapsed_us(start, stop), 0.0);
   EXPECT_THROW(elapsed_us(start, Event(kDevice)), UsageError);
 }
-#endif
 
 }  // namespace
 }  // namespace kiln

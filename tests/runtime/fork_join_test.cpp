@@ -13,9 +13,7 @@
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
 
-#if KILN_HAS_CUDA
 #include "tests/runtime/stream_gate.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -52,7 +50,6 @@ TEST(ForkJoin, RefusesWhatCannotRun) {
   EXPECT_EQ(calls, 0);
 }
 
-#if KILN_HAS_CUDA
 class CudaForkJoin : public testing::Test {
  protected:
   void SetUp() override {
@@ -198,7 +195,6 @@ TEST_F(CudaForkJoin, ABranchThatThrowsLeavesTheCaptureWhole) {
   graph.launch(stream);
   EXPECT_EQ(read(tensor, stream).front(), 8);
 }
-#endif
 
 }  // namespace
 }  // namespace kiln

@@ -16,7 +16,7 @@
 #include "runtime/device_info.hpp"
 #include "runtime/event.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/pinned_pool.hpp"
+#include "runtime/transfer/pinned_pool.hpp"
 
 namespace kiln {
 namespace {

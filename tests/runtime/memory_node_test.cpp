@@ -1,4 +1,4 @@
-#include "runtime/memory_node.hpp"
+#include "runtime/transfer/memory_node.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

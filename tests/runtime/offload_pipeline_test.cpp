@@ -1,4 +1,4 @@
-#include "runtime/offload_pipeline.hpp"
+#include "runtime/transfer/offload_pipeline.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,12 +14,10 @@
 #include "core/errors.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/pinned_pool.hpp"
+#include "runtime/transfer/pinned_pool.hpp"
 
-#if KILN_HAS_CUDA
 #include "runtime/graph.hpp"
 #include "tests/runtime/stream_gate.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -173,7 +171,6 @@ TEST(OffloadPipeline, OnAnAbsentDeviceIsADeviceError) {
   EXPECT_THROW(OffloadPipeline(Device::cuda(99)), DeviceError);
 }
 
-#if KILN_HAS_CUDA
 /// Races, each provoked with the wait that rules it out and without: the twin shows that the test sees the race, and
 /// that the wait is what rules it out.
 class CudaOffloadRace : public testing::TestWithParam<bool> {
@@ -407,7 +404,6 @@ TEST_P(OffloadPipelineOn, AStreamThatIsCapturedIsRefused) {
                  UsageError);
   });
 }
-#endif
 
 }  // namespace
 }  // namespace kiln

@@ -1,4 +1,4 @@
-#include "runtime/offload_schedule.hpp"
+#include "runtime/transfer/offload_schedule.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/pinned_pool.hpp"
+#include "runtime/transfer/pinned_pool.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,12 +21,10 @@
 #include "runtime/device_info.hpp"
 #include "runtime/host_memory.hpp"
 #include "runtime/memory.hpp"
-#include "runtime/pinned_source.hpp"
+#include "runtime/transfer/pinned_source.hpp"
 
-#if KILN_HAS_CUDA
 #include "runtime/graph.hpp"
 #include "tests/runtime/stream_gate.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -351,7 +349,6 @@ TEST(PinnedPool, ThreadsNeverShareABlock) {
   EXPECT_LE(pool.statistics().cached_bytes, 8 * kPageBytes);
 }
 
-#if KILN_HAS_CUDA
 class CudaPinnedPool : public testing::Test {
  protected:
   void SetUp() override {
@@ -428,7 +425,6 @@ TEST_F(CudaPinnedPool, MemoryGoesBackToTheSystem) {
   EXPECT_EQ(pool.statistics().peak_bytes, std::int64_t{64} << 20);
   EXPECT_EQ(pool.statistics().cached_bytes, 0);
 }
-#endif
 
 }  // namespace
 }  // namespace kiln

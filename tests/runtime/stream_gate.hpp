@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "runtime/cuda_context.hpp"
+#include "runtime/backend.hpp"
 #include "runtime/stream.hpp"
 
 namespace kiln {
@@ -22,7 +22,7 @@ class StreamGate {
     using LaunchHostFunction = int (*)(void* stream, void (*function)(void*), void* data);
     void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     const auto launch = reinterpret_cast<LaunchHostFunction>(dlsym(library, "cuLaunchHostFunc"));
-    const cuda::CurrentContext current(cuda::primary_context(stream.device.index), stream.device.index);
+    const CurrentDevice current(stream.device);
     if (launch == nullptr || launch(stream.handle, &wait, this) != 0) throw std::runtime_error("no gate was enqueued");
   }
   ~StreamGate() {

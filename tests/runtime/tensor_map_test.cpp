@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
 #include "core/errors.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/kernel.hpp"
@@ -51,7 +51,6 @@ TEST(TensorMapSet, IsRefusedOnTheCpu) {
   EXPECT_THROW(TensorMapSet(arguments.tensor_maps(), data, Device::cpu()), InternalError);
 }
 
-#ifdef KILN_HAS_CUDA
 // Copies the map it is given to memory, where the host can look at it.
 constexpr const char* kMapCopy = R"(
 namespace test {
@@ -217,7 +216,6 @@ TEST_F(CudaTensorMap, TheDriverTakesWhatHasNoProblem) {
     EXPECT_NO_THROW(TensorMapSet(arguments.tensor_maps(), unknown, device_)) << name(map.dtype) << " " << map.rank;
   }
 }
-#endif
 
 }  // namespace
 }  // namespace kiln

@@ -3,6 +3,7 @@
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 
 import include_direction
 
@@ -31,7 +32,7 @@ class IncludeDirection(unittest.TestCase):
                     "compiler/compile_request.hpp": '#include "core/shape.hpp"\n',
                     "ops/op_spec.hpp": '#include "compiler/compile_request.hpp"\n',
                     "registry/dispatch.cpp": '#include "ops/op_spec.hpp"\n',
-                    "runtime/cuda_driver.cpp": "#include <cuda.h>\n",
+                    "runtime/cuda/driver.cpp": "#include <cuda.h>\n",
                     "tests/ops/op_test.cpp": '#include "registry/dispatch.cpp"\nauto kernel = R"(\n#include <cuda.h>\n)";\n',
                     "core/environment.cpp": 'auto* home = std::getenv("HOME");\n',
                     "core/comment.cpp": '// #include "ops/op_spec.hpp"\n/*\n#include <cuda.h>\n*/\n',
@@ -67,11 +68,74 @@ class IncludeDirection(unittest.TestCase):
         )
 
     def test_third_party_headers(self):
-        self.assert_problem({"compiler/a.cpp": "#include <cuda.h>\n"}, "cuda.h", "runtime/cuda_")
+        self.assert_problem({"compiler/a.cpp": "#include <cuda.h>\n"}, "cuda.h", "runtime/cuda")
         self.assert_problem({"compiler/a.hpp": "#include <llvm/IR/Module.h>\n"}, "llvm/IR/Module.h")
 
     def test_relative_include(self):
         self.assert_problem({"core/a.hpp": '#include "b.hpp"\n', "core/b.hpp": ""}, '"b.hpp"', "relative to the root")
+
+    FLOORS = {"registry": {"plan": set(), "dispatch": {"plan"}, "tuning": {"plan", "dispatch"}, ".": {"tuning"}}}
+
+    @unittest.mock.patch.object(include_direction, "FLOORS", FLOORS)
+    def test_floors(self):
+        below = {"registry/plan/plan.hpp": '#include "core/a.hpp"\n', "core/a.hpp": "", "core/part/b.hpp": ""}
+        above = {"registry/tuning/tuning.hpp": '#include "registry/plan/plan.hpp"\n', **below}
+        top = {"registry/wiring.cpp": '#include "registry/tuning/tuning.hpp"\n', **above}
+        self.assertEqual(self.problems(top), [])
+        for includes, words in (
+            ("registry/tuning/tuning.hpp", "registry/dispatch must not include registry/tuning"),
+            ("registry/wiring.hpp", "registry/dispatch must not include registry/."),
+        ):
+            user = {"registry/dispatch/dispatch.cpp": f'#include "{includes}"\n', "registry/wiring.hpp": ""}
+            self.assert_problem(above | user, "registry/dispatch/dispatch.cpp", words, f'"{includes}"')
+        self.assert_problem({"registry/attic/a.hpp": ""}, "registry/attic/a.hpp", "plan, dispatch, tuning, .")
+
+    def test_cycles(self):
+        for name, files, way in (
+            (
+                "headers",
+                {"core/a.hpp": '#include "core/b.hpp"\n', "core/b.hpp": '#include "core/a.hpp"\n'},
+                "core/a -> core/b -> core/a",
+            ),
+            (
+                "through a source, the shorter way",
+                {
+                    "core/a.hpp": "",
+                    "core/a.cpp": '#include "core/a.hpp"\n#include "core/c.hpp"\n',
+                    "core/b.hpp": '#include "core/a.hpp"\n',
+                    "core/c.hpp": '#include "core/b.hpp"\n#include "core/a.hpp"\n',
+                },
+                "core/a -> core/c -> core/a",
+            ),
+            (
+                "through a part of a component",
+                {
+                    "core/a.hpp": "",
+                    "core/a_text.cpp": '#include "core/a.hpp"\n#include "core/b.hpp"\n',
+                    "core/b.hpp": '#include "core/a.hpp"\n',
+                },
+                "core/a -> core/b -> core/a",
+            ),
+            (
+                "of tests",
+                {"tests/a/a.hpp": '#include "tests/b.hpp"\n', "tests/b.hpp": '#include "tests/a/a.hpp"\n'},
+                "tests/a/a -> tests/b -> tests/a/a",
+            ),
+        ):
+            with self.subTest(name):
+                self.assert_problem(files, f"cycle of includes: {way}\n")
+        self.assert_problem(
+            {"core/a.cpp": '#include "core/b.hpp"\n', "core/a.hpp": "", "core/b.hpp": '#include "core/a.hpp"\n'},
+            '\n    core/a.cpp: "core/b.hpp"\n    core/b.hpp: "core/a.hpp"',
+        )
+
+    def test_no_cycles(self):
+        diamond = {f"core/{name}.hpp": '#include "core/a.hpp"\n' for name in ("b", "c", "a_text")}
+        top = {"core/d.cpp": '#include "core/b.hpp"\n#include "core/c.hpp"\n', "core/d.hpp": "", "core/a.hpp": ""}
+        self.assertEqual(self.problems(diamond | top), [])
+        # A header of the same stem elsewhere is another component, and so is a source that continues a stem whose header it does not include.
+        alike = {"core/part/d.hpp": '#include "core/d.hpp"\n', "core/d_text.cpp": '#include "core/part/d.hpp"\n'}
+        self.assertEqual(self.problems(diamond | top | alike), [])
 
     def test_environment(self):
         self.assert_problem({"registry/a.cpp": 'auto* home = std::getenv("HOME");\n'}, "getenv")

@@ -6,11 +6,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "runtime/device_info.hpp"
-#if KILN_HAS_CUDA
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_driver.hpp"
-#endif
+#include "runtime/memory_usage.hpp"
 
 namespace kiln::testing {
 namespace {
@@ -25,14 +21,8 @@ double resident_mib() {
 }
 
 /// Of all processes on the GPU: the driver tells no other number.
-double used_mib([[maybe_unused]] Device device) {
-#if KILN_HAS_CUDA
-  if (device.is_cuda()) {
-    const cuda::CurrentContext current(cuda::primary_context(device.index), device.index);
-    return static_cast<double>(device_info(device).memory_bytes - cuda::free_memory_bytes()) / kMib;
-  }
-#endif
-  return 0;
+double used_mib(Device device) {
+  return device.is_cuda() ? static_cast<double>(memory_usage(device).used_bytes) / kMib : 0;
 }
 
 }  // namespace

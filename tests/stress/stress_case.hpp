@@ -7,7 +7,7 @@
 #include "core/attributes.hpp"
 #include "core/tensor.hpp"
 #include "ops/op_spec.hpp"
-#include "registry/dispatch.hpp"
+#include "registry/dispatch/dispatch.hpp"
 #include "runtime/stream.hpp"
 
 namespace kiln::testing {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compilers.hpp"
 #include "compiler/nvrtc_compiler.hpp"
 #include "core/dtype.hpp"
 #include "core/float_formats.hpp"
@@ -377,7 +378,6 @@ INSTANTIATE_TEST_SUITE_P(Devices, Atomic, ::testing::ValuesIn(kiln::testing::dev
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Atomic);
 
-#ifdef KILN_HAS_CUDA
 TEST(AtomicCompile, EveryTypeOnEveryArchitecture) {
   if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
   for (const char* arch : {"sm_80", "sm_90a", "sm_100a"})
@@ -392,7 +392,6 @@ TEST(AtomicCompile, EveryTypeOnEveryArchitecture) {
       EXPECT_EQ(report.spill_store_bytes, 0);
     }
 }
-#endif
 
 }  // namespace
 }  // namespace kiln

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "compiler/compilers.hpp"
+#include "compiler/host_cpu.hpp"
 #include "compiler/nvrtc_compiler.hpp"
 #include "core/errors.hpp"
 #include "tests/tl/text_kernel.hpp"

@@ -7,12 +7,10 @@
 #include <random>
 #include <vector>
 
+#include "compiler/nvrtc_compiler.hpp"
 #include "compiler/tl/cuda/pipeline_places.hpp"
 #include "core/float_formats.hpp"
 #include "tests/tl/tile_test.hpp"
-#ifdef KILN_HAS_CUDA
-#include "compiler/nvrtc_compiler.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -87,24 +85,6 @@ KILN_KERNEL void epilogue(const T* a, const T* b, const float* bias, const T* ro
   const auto chosen = tl::cast<TO>(tl::where(even, tl::maximum(result, 0), -1));
   tl::store(out + (i * out_stride + j + out_offset), chosen, mask);
   tl::store(transposed + (i + j * m), chosen, mask);
-}
-
-// All patterns of a fp8 type as f16, four to a program.
-template <typename T, bool BY_BITS>
-KILN_KERNEL void widen(uint16_t* out) {
-#if defined(KILN_TARGET_CUDA)
-  const uint32_t first = 4 * static_cast<uint32_t>(tl::program_id(0));
-  uint32_t low, high;
-  const uint32_t bytes = first | (first + 1) << 8 | (first + 2) << 16 | (first + 3) << 24;
-  if constexpr (BY_BITS)
-    tl::widen_fp8_by_bits<T>(bytes, low, high);
-  else
-    tl::widen_fp8<T>(bytes, low, high);
-  tl::store(out + first, static_cast<uint16_t>(low));
-  tl::store(out + first + 1, static_cast<uint16_t>(low >> 16));
-  tl::store(out + first + 2, static_cast<uint16_t>(high));
-  tl::store(out + first + 3, static_cast<uint16_t>(high >> 16));
-#endif
 }
 
 }  // namespace dot_kernels
@@ -451,31 +431,11 @@ TEST_P(Dot, ErrorsAreThoseOfThePrecision) {
   }
 }
 
-TEST_P(Dot, Fp8WidensExactly) {
-  if (!GetParam().is_cuda()) return;  // the CPU widens with tl::cast
-  for (const DType dtype : {DType::fp8e4m3, DType::fp8e5m2})
-    for (const bool by_bits : {false, true}) {
-      std::vector<Tensor> tensors{testing::bits_tensor(std::vector<std::uint16_t>(256, 77))};
-      kernel("widen", {dtype, by_bits}, 1).run(GetParam(), {64, 1, 1}, tensors);
-      for (int bits = 0; bits < 256; ++bits) {
-        const float expected = dtype == DType::fp8e4m3 ? formats::fp8e4m3_to_f32(static_cast<std::uint8_t>(bits))
-                                                       : formats::fp8e5m2_to_f32(static_cast<std::uint8_t>(bits));
-        const float widened = formats::f16_to_f32(tensors[0].data_as<std::uint16_t>()[bits]);
-        if (std::isnan(expected))
-          EXPECT_TRUE(std::isnan(widened)) << name(dtype) << (by_bits ? " by bits: " : ": ") << bits;
-        else
-          EXPECT_EQ(__builtin_bit_cast(std::uint32_t, widened), __builtin_bit_cast(std::uint32_t, expected))
-              << name(dtype) << (by_bits ? " by bits: " : ": ") << bits;
-      }
-    }
-}
-
 INSTANTIATE_TEST_SUITE_P(Devices, Dot, ::testing::ValuesIn(testing::devices_with_compilers()),
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Dot);
 
 TEST(DotOnGpus, CompilesWithoutLocalMemory) {
-#ifdef KILN_HAS_CUDA
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   struct Case {
     const char* arch;
@@ -502,9 +462,6 @@ TEST(DotOnGpus, CompilesWithoutLocalMemory) {
     EXPECT_EQ(report.stack_bytes, 0);
     EXPECT_EQ(report.spill_store_bytes, 0);
   }
-#else
-  GTEST_SKIP() << "built with KILN_CUDA=OFF";
-#endif
 }
 
 }  // namespace

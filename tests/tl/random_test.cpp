@@ -11,10 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/tl/text_kernel.hpp"
-#ifdef KILN_HAS_CUDA
 #include "compiler/nvrtc_compiler.hpp"
-#endif
+#include "tests/tl/text_kernel.hpp"
 
 namespace kiln {
 namespace {
@@ -329,7 +327,6 @@ TEST_P(TileRandom, SquareRootsAreIeee) {
 }
 
 TEST(TileRandomCode, StaysInRegisters) {
-#ifdef KILN_HAS_CUDA
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   for (const TextKernel& text :
        {kernel("philox_kernel", {std::int64_t{512}}), kernel("rows_kernel", {DType::i32}),
@@ -340,9 +337,6 @@ TEST(TileRandomCode, StaysInRegisters) {
       const PtxasReport report = ptxas_report(text.request(parse_cuda_target(arch)));
       EXPECT_EQ(report.stack_bytes + report.spill_store_bytes + report.spill_load_bytes, 0) << text.name << " " << arch;
     }
-#else
-  GTEST_SKIP() << "built with KILN_CUDA=OFF";
-#endif
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, TileRandom, ::testing::ValuesIn(kiln::testing::devices_with_compilers()),

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compilers.hpp"
+#include "compiler/host_cpu.hpp"
 #include "tests/tl/text_kernel.hpp"
 
 namespace kiln {

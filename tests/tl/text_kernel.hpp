@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
+#include "compiler/host_cpu.hpp"
 #include "core/launch.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/kernel.hpp"

@@ -8,7 +8,8 @@
 #include <sstream>
 #include <vector>
 
-#include "compiler/compiler.hpp"
+#include "compiler/compilers.hpp"
+#include "compiler/host_cpu.hpp"
 #include "core/errors.hpp"
 #include "core/float_formats.hpp"
 #include "runtime/device_info.hpp"

@@ -6,11 +6,9 @@
 #include <set>
 #include <vector>
 
+#include "compiler/nvrtc_compiler.hpp"
 #include "compiler/tl/cuda/transpose_places.hpp"
 #include "tests/tl/tile_test.hpp"
-#ifdef KILN_HAS_CUDA
-#include "compiler/nvrtc_compiler.hpp"
-#endif
 
 namespace kiln {
 namespace {
@@ -142,7 +140,6 @@ TEST(Trans, SymbolicTilesAndValuesInOtherLayouts) {
 }
 
 TEST(Trans, CompilesForGpusWithoutLocalMemory) {
-#ifdef KILN_HAS_CUDA
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   const auto expect_registers = [](const TextKernel& kernel) {
     const PtxasReport report = ptxas_report(kernel.request(parse_cuda_target("sm_90a")));
@@ -158,9 +155,6 @@ TEST(Trans, CompilesForGpusWithoutLocalMemory) {
       expect_registers(
           {"copy.hpp", kKernels, "copy_kernel", {dtype, std::int64_t{64}, columns, narrow, seam_bytes}, 8});
   }
-#else
-  GTEST_SKIP() << "built with KILN_CUDA=OFF";
-#endif
 }
 
 /// Passes over the banks that 16-byte accesses of a quarter of a warp take: they are served together, and each bank

@@ -1,6 +1,9 @@
 // A program outside the tree: dispatches a built-in op and one it registers itself, and checks both results.
 #include <cstdio>
 #include <kiln/kiln.hpp>
+// Paths of earlier versions, one of them for what is in two headers today.
+#include <kiln/registry/dispatch.hpp>
+#include <kiln/registry/registry.hpp>
 
 #include "core/tensor.hpp"
 

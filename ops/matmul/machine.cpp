@@ -1,0 +1,23 @@
+#include "ops/matmul/machine.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace kiln::matmul {
+
+Machine machine_of(const Target& target) {
+  const std::string_view arch = target.arch;
+  if (arch.starts_with("sm_80") || arch.starts_with("sm_87")) return {108, 163 * 1024};
+  if (arch.starts_with("sm_86")) return {84, 99 * 1024};
+  if (arch.starts_with("sm_89")) return {142, 99 * 1024};
+  if (arch.starts_with("sm_12")) return {188, 99 * 1024};
+  if (arch.starts_with("sm_10")) return {148, 227 * 1024};
+  return {132, kSm90SharedBytes};
+}
+
+std::int64_t usable_processors(const MatmulCall& call, const Target& target) {
+  const std::int64_t all = call.processors > 0 ? call.processors : machine_of(target).processors;
+  return call.num_sms > 0 ? std::min(call.num_sms, all) : all;
+}
+
+}  // namespace kiln::matmul

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "ops/op_spec.hpp"
+#include "registry/plan/tuning_policy.hpp"
+#include "runtime/stream.hpp"
+
+namespace kiln {
+
+/// A validated call that no plan was made for yet.
+struct FirstUse {
+  const OpSpec& spec;
+  const OpCall& call;
+  const Attributes& given;  ///< as the caller gave them; those of `call` are complete
+  Stream stream;
+  const Target& target;
+  TuningPolicy tuning;
+  bool is_config_given;
+};
+
+/// What the floors above do with a call before its plan is made: they tune it and add it to the trace, where that is
+/// asked for. The dispatcher knows only this of them; registry/wiring.cpp has the body. UsageError(value) for
+/// environment variables that say nothing that can be done.
+void prepare_first_use(const FirstUse& use);
+
+}  // namespace kiln

@@ -1,0 +1,95 @@
+#include "registry/dispatch/warm_up.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "core/errors.hpp"
+#include "core/interruption.hpp"
+
+namespace kiln {
+namespace {
+
+constexpr std::size_t kMostThreads = 16;
+
+void warm_up(const WarmUpCall& call) {
+  std::vector<Tensor> outputs;
+  for (const TensorView& view : call.outputs) outputs.emplace_back(view, nullptr);
+  DispatchOptions options{.outputs = outputs,
+                          .config = call.config.has_value() ? &*call.config : nullptr,
+                          .tuning = call.tuning,
+                          .overlap_previous = call.overlap_previous};
+  if (call.device.has_value()) options.stream = Stream::default_of(*call.device);
+  resolve(call.op, call.inputs, call.attributes, options);
+}
+
+/// Rethrows what a call failed of, with its place in the list.
+[[noreturn]] void rethrow(const std::exception_ptr& failure, std::size_t index, const WarmUpCall& call) {
+  const std::string place = "warm_up, call " + std::to_string(index) + " (op '" + call.op + "')";
+  try {
+    std::rethrow_exception(failure);
+  } catch (const UsageError& error) {
+    throw UsageError(error.kind(), place + ": " + error.what());
+  } catch (const DeviceError& error) {
+    throw DeviceError(place + ": " + error.call(), error.code(), error.meaning());
+  } catch (const CompileError& error) {
+    throw CompileError(error.op(), place + "; " + error.configuration(), error.log());
+  }
+}
+
+}  // namespace
+
+void warm_up(std::span<const WarmUpCall> calls, int num_threads) {
+  if (num_threads < 0)
+    throw_value_error("warm_up with num_threads=" + std::to_string(num_threads) +
+                      "; expected 1 or more, or 0 for one thread for each core");
+  std::size_t threads = num_threads > 0 ? static_cast<std::size_t>(num_threads)
+                                        : std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kMostThreads);
+  threads = std::min(threads, calls.size());
+  std::vector<std::exception_ptr> failures(calls.size());
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t running = threads;
+  std::stop_source stop;
+  std::exception_ptr interrupt;  ///< guarded by the mutex; what ends the whole list, whichever call it met
+  const auto work = [&] {
+    const InterruptibleScope scope(stop.get_token());
+    for (std::size_t i = next++; i < calls.size() && !stop.stop_requested(); i = next++) {
+      try {
+        warm_up(calls[i]);
+      } catch (const Error&) {
+        failures[i] = std::current_exception();
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        interrupt = std::current_exception();
+        stop.request_stop();
+      }
+    }
+    const std::lock_guard lock(mutex);
+    --running;
+    changed.notify_all();
+  };
+  {
+    // Compiling scales with threads and blocks in between; oneTBB's pool is for kernels.
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+    if (threads > 0) work();
+    try {
+      std::unique_lock lock(mutex);
+      wait_interruptibly(changed, lock, [&] { return running == 0; });
+    } catch (...) {
+      stop.request_stop();
+      throw;
+    }
+  }
+  if (interrupt) std::rethrow_exception(interrupt);
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (failures[i] != nullptr) rethrow(failures[i], i, calls[i]);
+}
+
+}  // namespace kiln

@@ -1,0 +1,103 @@
+#include "registry/inspection/inspection.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "compiler/artifact_cache.hpp"
+#include "compiler/compilers.hpp"
+#include "compiler/disassembler.hpp"
+#include "compiler/nvrtc_compiler.hpp"
+#include "compiler/stub.hpp"
+#include "core/errors.hpp"
+#include "registry/plan/choice.hpp"
+#include "registry/plan/registry.hpp"
+#include "registry/plan/tuned_config.hpp"
+#include "registry/plan/validation.hpp"
+
+namespace kiln {
+namespace {
+
+std::string source_text(const CompileRequest& request) {
+  const std::string& body = request.source.text;
+  return fmt::format("// The generated translation unit\n{}\n// {}\n{}{}", stub(request), request.source.path, body,
+                     body.empty() || body.back() != '\n' ? "\n" : "");
+}
+
+TensorView placed_on(TensorView view, Device device) {
+  if (!is_absent(view)) view.device = device;
+  return view;
+}
+
+}  // namespace
+
+InspectedCall inspect_call(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
+                           const Target& target, const Config* config, std::optional<Device> device,
+                           TuningPolicy tuning) {
+  const OpSpec& spec = Registry::process().get(name);
+  const Device place = device.value_or(Device{target.type, 0});
+  std::vector<TensorView> placed;
+  for (const TensorView& input : inputs) placed.push_back(placed_on(input, place));
+  std::vector<const TensorView*> pointers;
+  for (const TensorView& input : placed) pointers.push_back(&input);
+  check_inputs(spec, pointers);
+  const Attributes complete = complete_attributes(spec, attributes);
+  std::vector<TensorView> outputs;
+  for (const TensorMeta& meta : spec.infer(placed, complete))
+    outputs.push_back(dense_view(nullptr, meta.dtype, meta.shape, place));
+  const OpCall call{placed, outputs, complete, device ? processors_of(*device) : 0};
+
+  const TunedLookup tuned = device && config == nullptr && tuning != TuningPolicy::off
+                                ? tuned_lookup(spec, call, place, target, tuning)
+                                : TunedLookup();
+  Choice choice = choose(spec, call, target, config, tuned);
+  InspectedCall inspected;
+  inspected.variant = choice.variant->name;
+  inspected.config = choice.config;
+  inspected.config_source = choice.config_source;
+  inspected.workspace_bytes = choice.plan.workspace_bytes;
+  if (spec.cost) inspected.cost = spec.cost(call);
+  for (std::size_t i = 0; i < choice.requests.size(); ++i)
+    inspected.kernels.push_back({std::move(choice.requests[i]), choice.plan.launches[i].geometry});
+  return inspected;
+}
+
+void check_kernel_form(std::string_view form, const Target& target) {
+  const bool for_cuda = form == "ptx" || form == "sass" || form == "resources";
+  const bool for_cpu = form == "llvm-ir" || form == "asm";
+  if (!for_cuda && !for_cpu && form != "source")
+    throw_value_error(
+        fmt::format("a kernel cannot be shown as '{}'; expected source, ptx, sass, llvm-ir, asm or resources", form));
+  if (for_cuda && target.type != DeviceType::cuda)
+    throw_value_error(
+        fmt::format("{} is for GPUs, and this is {}; name a target like sm_90a, or ask for llvm-ir or asm", form,
+                    to_string(target)));
+  if (for_cpu && target.type != DeviceType::cpu)
+    throw_value_error(fmt::format("{} is for the CPU, and this is {}; name the device cpu, or ask for ptx or sass",
+                                  form, to_string(target)));
+}
+
+std::string kernel_text(const CompileRequest& request, std::string_view form) {
+  check_kernel_form(form, request.target);
+  if (form == "source") return source_text(request);
+  if (form == "resources") throw_value_error("resources are numbers, which have no text: kernel_usage has them");
+  Compiler& compiler = compiler_for(request.target.type);
+  if (form == "sass") return disassemble(*ArtifactCache::process().get(request, compiler).artifact);
+  const EmitKind kind = form == "ptx" ? EmitKind::ptx : form == "asm" ? EmitKind::assembly : EmitKind::llvm_ir;
+  return compiler.emit(request, kind);
+}
+
+KernelUsage kernel_usage([[maybe_unused]] const CompileRequest& request,
+                         [[maybe_unused]] std::optional<Device> device) {
+  check_kernel_form("resources", request.target);
+  const PtxasReport report = ptxas_report(request);
+  KernelUsage usage{report.registers,        report.static_shared_bytes, report.stack_bytes, report.spill_store_bytes,
+                    report.spill_load_bytes, 32 * request.num_warps,     std::nullopt};
+  if (device) {
+    const auto found = ArtifactCache::process().get(request, compiler_for(DeviceType::cuda));
+    usage.loaded = load_kernel(*found.artifact, *device)->resources();
+  }
+  return usage;
+}
+
+}  // namespace kiln

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/launch.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "runtime/kernel.hpp"
+
+namespace kiln {
+
+/// One kernel of a call, as it would be compiled and launched.
+struct InspectedKernel {
+  CompileRequest request;
+  LaunchGeometry geometry;
+};
+
+/// What a call would run.
+struct InspectedCall {
+  std::string variant;
+  Config config;
+  std::string config_source;             ///< see PlanReport
+  std::vector<InspectedKernel> kernels;  ///< in launch order
+  std::vector<std::int64_t> workspace_bytes;
+  Cost cost;
+};
+
+/// What a call with these inputs would run on `target`, wherever the inputs are: no data is read and nothing compiled,
+/// so no device is needed. With a `device`, which is then the target's, and no config the one that a call there would
+/// take under `tuning`. UsageError as dispatch_gpu_op.
+InspectedCall inspect_call(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
+                           const Target& target, const Config* config = nullptr, std::optional<Device> device = {},
+                           TuningPolicy tuning = TuningPolicy::off);
+
+/// Refuses a form that kernels for `target` do not have: "ptx", "sass" and "resources" are for GPUs, "llvm-ir" and
+/// "asm" for the CPU, "source" for both. UsageError(value), which for another name lists these.
+void check_kernel_form(std::string_view form, const Target& target);
+/// A kernel in one of these forms, "resources" aside; "source" is what is given to the compiler. CompileError;
+/// DeviceError for a compiler or disassembler that is absent.
+std::string kernel_text(const CompileRequest& request, std::string_view form);
+
+/// What a kernel for a GPU takes of it. ptxas's own account needs no GPU and tells spills from arrays; the driver's is
+/// there where a device was named, for it may have compiled PTX anew.
+struct KernelUsage {
+  std::int32_t registers = 0;
+  std::int32_t static_shared_bytes = 0;
+  std::int32_t stack_bytes = 0;  ///< per thread: local arrays and spills
+  std::int32_t spill_store_bytes = 0;
+  std::int32_t spill_load_bytes = 0;
+  std::int32_t threads_per_block = 0;
+  std::optional<KernelResources> loaded;
+};
+/// Compiles the kernel. CompileError; DeviceError where there is no NVRTC.
+KernelUsage kernel_usage(const CompileRequest& request, std::optional<Device> device);
+
+}  // namespace kiln

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/tensor.hpp"
+#include "ops/op_spec.hpp"
+
+namespace kiln {
+
+struct RandomContents {
+  std::span<const InputRange> ranges = {};  ///< of numbers, by input; else the spec's
+  bool spoiled = false;                     ///< what the op skips stands here and there (OpSpec::spoil_inputs)
+  Device addressed = Device::cpu();         ///< where the memory lies that addresses are drawn for
+};
+
+/// Fills a call's inputs on the CPU, of any strides, with random contents that the op can take; Tensor{} is one left
+/// out. Numbers are drawn from their range, and what selects memory or work from the whole of what the call has
+/// (InputSpec::selects): no work is skipped but what cannot be done (more tokens than slots), and what counts say.
+/// Every caller that needs a call without having one draws it here: the command, the tuner's calls, tests.
+/// Addresses are of new memory, zeros, which is there as long as what is returned. UsageError for a call that the op
+/// refuses.
+std::vector<Tensor> fill_random_inputs(const OpSpec& spec, std::span<const TensorView> inputs,
+                                       const Attributes& attributes, std::uint64_t seed,
+                                       const RandomContents& contents = {});
+
+/// The part of it for inputs that hold other than numbers. `attributes` are complete, and the call is one that the op
+/// takes.
+std::vector<Tensor> fill_selecting_inputs(const OpSpec& spec, std::span<const TensorView> inputs,
+                                          const Attributes& attributes, std::uint64_t seed,
+                                          const RandomContents& contents = {});
+
+}  // namespace kiln

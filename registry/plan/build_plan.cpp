@@ -1,0 +1,179 @@
+#include "registry/plan/build_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "compiler/compilers.hpp"
+#include "core/errors.hpp"
+#include "registry/plan/call_observer.hpp"
+#include "registry/plan/choice.hpp"
+#include "registry/plan/kernel_cache.hpp"
+#include "registry/plan/numbered_tensors.hpp"
+
+namespace kiln {
+namespace {
+
+constexpr std::int64_t kWorkspaceAlignmentBytes = 256;
+
+/// Which loaded kernel a request needs. A registered variant never changes, so its address stands for its source.
+ContentHash kernel_key(const Variant& variant, const CompileRequest& request, const std::string& instance,
+                       Device device) {
+  return ContentHasher()
+      .field(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&variant)))
+      .field(instance)
+      .field(request.num_warps)
+      .field(request.vector_width)
+      .field(std::int64_t{request.overlaps_previous})
+      .field(to_string(device))
+      .digest();
+}
+
+void check_limits(const OpSpec& spec, const Choice& choice) {
+  const std::string variant = "variant '" + choice.variant->name + "' of op '" + spec.name + "' ";
+  if (choice.plan.workspace_bytes.size() > kMaxWorkspaces)
+    throw InternalError(variant + "needs " + std::to_string(choice.plan.workspace_bytes.size()) +
+                        " workspaces; at most " + std::to_string(kMaxWorkspaces) + " are supported");
+  if (choice.plan.launches.empty()) throw InternalError(variant + "launches nothing");
+  if (const auto& check = choice.plan.check;
+      check.has_value() && (check->after_launches >= choice.plan.launches.size() || check->workspace < 0 ||
+                            static_cast<std::size_t>(check->workspace) >= choice.plan.workspace_bytes.size()))
+    throw InternalError(variant + "checks a workspace that it does not have, or after its last launch");
+}
+
+bool writes_nothing(const Plan& plan) {
+  const auto outputs = static_cast<std::size_t>(plan.num_outputs());
+  for (std::size_t i = 0; i < plan.extents.size(); ++i)
+    if ((i < outputs || input_spec(*plan.spec, i - outputs).mutated) && !plan.extents[i].empty()) return false;
+  return true;
+}
+
+[[noreturn]] void refuse_loading(const std::string& op) {
+  throw_value_error("op '" + op +
+                    "' is not compiled and loaded yet for this call, and that cannot happen while the stream is being "
+                    "captured: give the call to kiln::warm_up, or make it once, before the capture");
+}
+
+/// Compiles and loads one kernel, or finds it loaded. `data` are the pointers of the call the plan is made for.
+Plan::Step make_step(const Choice& choice, std::size_t index, Device device, const CallPointers& data,
+                     PlanReport::Kernel& report, Loading loading) {
+  const CompileRequest& request = choice.requests[index];
+  const KernelLaunch& launch = choice.plan.launches[index];
+  report.name = instance_name(request);
+  // Whoever waits for another thread's compile waits in here, and loads what comes of it.
+  std::unique_ptr<PhaseObserver> loading_phase = observe_phase(ProfilePhase::load, request.op, report.name);
+  const auto load = [&] {
+    if (loading == Loading::refused) refuse_loading(request.op);
+    std::unique_ptr<PhaseObserver> phase = observe_phase(ProfilePhase::compile, request.op, report.name);
+    const ArtifactCache::Found found = ArtifactCache::process().get(request, compiler_for(device.type));
+    if (phase != nullptr && found.origin != ArtifactCache::Origin::compiled) phase->turned_out(ProfilePhase::load);
+    report.artifact_origin = found.origin;
+    report.artifact_us = found.elapsed_us;
+    phase.reset();
+    const auto start = std::chrono::steady_clock::now();
+    LoadedKernel kernel{load_kernel(*found.artifact, device), found.key.hex(), found.artifact->takes_dynamic_shared};
+    report.load_us =
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+    return kernel;
+  };
+  auto loaded = loading == Loading::anew
+                    ? std::make_shared<const LoadedKernel>(load())
+                    : KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), load);
+  loading_phase.reset();
+  check_shared_memory(request, loaded->takes_dynamic_shared, launch.geometry);
+  report.artifact_key = loaded->artifact_key;
+  report.overlaps_previous = request.overlaps_previous;
+  LaunchGeometry geometry = launch.geometry;
+  geometry.overlaps_previous = request.overlaps_previous;
+  return {std::move(loaded), geometry, launch.arguments,
+          TensorMapSet(launch.arguments.tensor_maps(), data.data(), device)};
+}
+
+/// Compiles and loads what `choice` launches, and adds it to a plan that has no steps yet.
+void add_steps(Plan& plan, const Choice& choice, const OpCall& call, Loading loading) {
+  check_limits(*plan.spec, choice);
+  plan.report.variant = choice.variant->name;
+  plan.report.config = choice.config;
+  plan.report.config_source = choice.config_source;
+  CallPointers data{};
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) data[i] = call.outputs[i].data;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) data[call.outputs.size() + i] = call.inputs[i].data;
+  for (std::size_t i = 0; i < choice.plan.launches.size(); ++i) {
+    plan.steps.push_back(make_step(choice, i, plan.device, data, plan.report.kernels.emplace_back(), loading));
+    for (const auto& slot : choice.plan.launches[i].arguments.tensor_maps())
+      if (slot.pointer_index < kMaxTensors)
+        plan.extents.at(static_cast<std::size_t>(slot.pointer_index)).alignment_bytes = kTensorMapAlignmentBytes;
+  }
+  for (const std::int64_t bytes : choice.plan.workspace_bytes) {
+    plan.workspace_offsets_bytes.push_back(plan.workspace_bytes);
+    plan.workspace_bytes +=
+        (bytes + kWorkspaceAlignmentBytes - 1) / kWorkspaceAlignmentBytes * kWorkspaceAlignmentBytes;
+  }
+  plan.check = choice.plan.check;
+}
+
+}  // namespace
+
+void check_shared_memory(const CompileRequest& request, bool takes_dynamic_shared, const LaunchGeometry& geometry) {
+  if (!takes_dynamic_shared || geometry.shared_bytes > 0) return;
+  throw_value_error(fmt::format(
+      "op '{}': kernel {} keeps data in dynamic shared memory (tl::pipeline does, and `extern __shared__`), and its "
+      "launch gives it none: state how much in the op's launch function (kiln.Launch(..., shared_bytes=...) of "
+      "kiln.register_op, LaunchValues::shared_bytes in C++); pipeline_shared_bytes computes it for tl::pipeline",
+      request.op, instance_name(request)));
+}
+
+std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
+                                       const Target& target, Device device, const Config* given,
+                                       const TunedLookup& tuned, Loading loading, bool overlap_previous) {
+  auto plan = std::make_shared<Plan>();
+  plan->spec = &spec;
+  plan->device = device;
+  plan->outputs.assign(outputs.begin(), outputs.end());
+  const auto add_tensor = [&](const TensorView& view) {
+    const bool absent = plan->tensors.size() >= call.outputs.size() && is_absent(view) &&
+                        input_spec(spec, plan->tensors.size() - call.outputs.size()).optional;
+    if (device.is_cuda() && !view.device.is_cuda() && !absent) plan->host_tensors.push_back(plan->tensors.size());
+    plan->tensors.push_back({view.dtype, view.device, view.shape, view.strides, absent});
+    plan->extents.push_back(absent ? MemoryExtent{} : memory_extent(view));
+  };
+  std::for_each(call.outputs.begin(), call.outputs.end(), add_tensor);
+  std::for_each(call.inputs.begin(), call.inputs.end(), add_tensor);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (const InputSpec& input = input_spec(spec, i); input.points_to)
+      plan->tables.push_back({call.outputs.size() + i, input.points_to(call)});
+  if (spec.cost) plan->report.cost = spec.cost(call);
+  if (writes_nothing(*plan)) {
+    plan->report.config_source = "none: every output is empty";
+    return plan;
+  }
+
+  if (given != nullptr || !tuned) {
+    add_steps(*plan, choose(spec, call, target, given, {}, overlap_previous), call, loading);
+    return plan;
+  }
+  if (loading == Loading::refused) {  // the default would not be what the call gets at other times
+    add_steps(*plan, choose(spec, call, target, nullptr, tuned, overlap_previous), call, loading);
+    return plan;
+  }
+  const Plan without_steps = *plan;
+  try {
+    add_steps(*plan, choose(spec, call, target, nullptr, tuned, overlap_previous), call, loading);
+    const PlanReport& report = plan->report;
+    if (report.config_source.starts_with("tuned for "))  // other shapes
+      detail::log_tuning(fmt::format("op '{}': {}, {}", spec.name, to_string(report.config), report.config_source));
+  } catch (const Error& error) {
+    // A file of tuned choices must never be what a call fails of. Where the default fails too, that error is the news.
+    const std::string reason = error.what();
+    *plan = without_steps;
+    add_steps(*plan, choose(spec, call, target, nullptr, {}, overlap_previous), call, loading);
+    detail::log_tuning("op '" + spec.name + "': the tuned config is not used, it failed: " + reason);
+  }
+  return plan;
+}
+
+}  // namespace kiln

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/compile_request.hpp"
+#include "ops/op_spec.hpp"
+#include "registry/plan/tuned_config.hpp"
+
+namespace kiln {
+
+/// The variant, config and launch of one call on one target.
+struct Choice {
+  const Variant* variant = nullptr;
+  Config config;
+  std::string config_source;  ///< see PlanReport
+  LaunchPlan plan;
+  std::vector<CompileRequest> requests;  ///< of plan.launches
+};
+/// Needs no device. UsageError: not_implemented when no variant serves the call, value for a `given` config outside the
+/// variant's space. `overlap_previous`: see DispatchOptions; without effect where target or variant cannot.
+Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
+              const TunedLookup& tuned = {}, bool overlap_previous = false);
+
+}  // namespace kiln

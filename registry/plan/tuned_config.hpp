@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "autotune/tuning_entry.hpp"
+#include "ops/op_spec.hpp"
+#include "registry/plan/tuning_policy.hpp"
+
+namespace kiln {
+
+/// A config that the tuning database knows for a call.
+struct TunedConfig {
+  Config config;
+  std::string source;  ///< "tuned", "tuned for 4096x4096, 4096x1024"
+};
+/// What a variant's config is asked of; empty: the default is taken.
+using TunedLookup = std::function<std::optional<TunedConfig>(const Variant&)>;
+
+/// Those of a call's attributes that its best config depends on (AttributeSpec::decides_speed).
+Attributes deciding_attributes(const OpSpec& spec, const Attributes& attributes);
+
+/// What a call is tuned under. Layouts that are not row-major are part of it: a transposed operand is another kernel in
+/// all but name. `device` is asked for its model and processors.
+TuningKey tuning_key(const OpSpec& spec, const Variant& variant, const OpCall& call, Device device,
+                     const Target& target);
+
+/// Looks a call up in the process's database, as `policy` says. Answers are checked against the variant's space; they
+/// are of the same sources and the same space, which the key covers.
+TunedLookup tuned_lookup(const OpSpec& spec, const OpCall& call, Device device, const Target& target,
+                         TuningPolicy policy);
+
+}  // namespace kiln

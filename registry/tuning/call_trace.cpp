@@ -1,0 +1,181 @@
+#include "registry/tuning/call_trace.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <type_traits>
+
+#include <nlohmann/json.hpp>
+
+#include "core/environment.hpp"
+#include "core/errors.hpp"
+#include "core/file_lock.hpp"
+#include "core/input_file.hpp"
+#include "registry/plan/tuned_config.hpp"
+
+namespace kiln {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* number_text(double value) {
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+Json value_json(const AttributeValue& value) {
+  return std::visit(
+      [](const auto& held) -> Json {
+        using T = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<T, std::monostate>)
+          return nullptr;
+        else if constexpr (std::is_same_v<T, DType>)
+          return Json{{"dtype", name(held)}};
+        else if constexpr (std::is_same_v<T, double>)
+          return std::isfinite(held) ? Json(held) : Json{{"number", number_text(held)}};  // JSON has no such numbers
+        else
+          return held;
+      },
+      value);
+}
+
+AttributeValue parse_value(const Json& json) {
+  if (json.is_null()) return std::monostate{};
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_unsigned()) return integer_value(json.get<std::uint64_t>());
+  if (json.is_number_integer()) return json.get<std::int64_t>();
+  if (json.is_number()) return json.get<double>();
+  if (json.is_string()) return json.get<std::string>();
+  if (json.is_array()) return json.get<std::vector<std::int64_t>>();
+  if (json.contains("number")) return std::strtod(json.at("number").get<std::string>().c_str(), nullptr);
+  return parse_dtype(json.at("dtype").get<std::string>());
+}
+
+std::vector<std::int64_t> list_of(const Dims& dims) {
+  return {dims.begin(), dims.end()};
+}
+
+Dims dims_of(const Json& json) {
+  Dims dims;
+  for (const Json& extent : json) {
+    if (dims.size() == kMaxRank) throw_value_error("more than " + std::to_string(kMaxRank) + " dimensions");
+    dims.push_back(extent.get<std::int64_t>());
+  }
+  return dims;
+}
+
+Json tensor_json(const TensorView& view, DeviceType device) {
+  if (is_absent(view)) return nullptr;
+  Json json = {{"dtype", name(view.dtype)}, {"shape", list_of(view.shape)}};
+  if (!view.is_contiguous()) json["strides"] = list_of(view.strides);
+  if (view.device.type != device) json["pinned"] = true;
+  return json;
+}
+
+TensorView parse_tensor(const Json& json, DeviceType device) {
+  if (json.is_null()) return {};
+  const bool is_pinned = json.value("pinned", false);
+  // An address that nothing may be read from: without one a scalar of the CPU would pass for an input left out.
+  TensorView view =
+      dense_view(reinterpret_cast<void*>(std::uintptr_t{1} << 20), parse_dtype(json.at("dtype").get<std::string>()),
+                 dims_of(json.at("shape")), {is_pinned ? DeviceType::cpu : device, 0});
+  if (json.contains("strides")) view.strides = dims_of(json.at("strides"));
+  if (view.strides.size() != view.shape.size()) throw_value_error("there must be one stride for each dimension");
+  return view;
+}
+
+struct Writer {
+  std::mutex mutex;
+  std::set<std::string> written;
+};
+
+Writer& writer() {
+  static auto* const writer = new Writer;  // never destroyed: threads may still dispatch while the process exits
+  return *writer;
+}
+
+/// UsageError(value): whoever set the variable wants the calls, and would find out that there are none when it is too
+/// late.
+void append_line(const std::string& path, const std::string& line) {
+  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  if (file && write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
+  throw_value_error("environment variable KILN_TRACE is '" + path + "': expected a file that can be appended to (" +
+                    std::strerror(errno) + ")");
+}
+
+std::string trace_text(const std::string& path) {
+  constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // a million calls
+  try {
+    return read_input_file(path, kMostBytes);
+  } catch (const SystemError& error) {
+    throw_value_error(std::string("the trace ") + error.what());
+  }
+}
+
+}  // namespace
+
+std::string format_call(const TracedCall& call) {
+  Json inputs = Json::array(), attributes = Json::object();
+  for (const TensorView& input : call.inputs) inputs.push_back(tensor_json(input, call.device));
+  for (const auto& [name, value] : call.attributes.entries()) attributes[name] = value_json(value);
+  return Json{{"op", call.op},
+              {"device", call.device == DeviceType::cuda ? "cuda" : "cpu"},
+              {"inputs", inputs},
+              {"attributes", attributes}}
+      .dump();
+}
+
+TracedCall parse_call(std::string_view line) {
+  try {
+    const Json json = Json::parse(line);
+    TracedCall call;
+    call.op = json.at("op").get<std::string>();
+    call.device = parse_device(json.at("device").get<std::string>()).type;
+    for (const Json& input : json.at("inputs")) call.inputs.push_back(parse_tensor(input, call.device));
+    for (const auto& [name, value] : json.at("attributes").items()) call.attributes.set(name, parse_value(value));
+    return call;
+  } catch (const Json::exception& error) {
+    const std::string text = error.what();  // "[json.exception.parse_error.101] parse error at ..."
+    const std::size_t code_end = text.find("] ");
+    throw_value_error("no call of a trace: " + (code_end == std::string::npos ? text : text.substr(code_end + 2)));
+  }
+}
+
+std::vector<TracedCall> read_trace(const std::string& path) {
+  std::istringstream file(trace_text(path));
+  std::vector<TracedCall> calls;
+  std::set<std::string> seen;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (line.empty() || !seen.insert(line).second) continue;
+    try {
+      calls.push_back(parse_call(line));
+    } catch (const UsageError& error) {
+      throw_value_error("line " + std::to_string(number) + " of the trace '" + path + "': " + error.what());
+    }
+  }
+  return calls;
+}
+
+void trace_call(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes, Device device) {
+  const auto path = environment("KILN_TRACE");
+  if (!path.has_value()) return;
+  const TracedCall call{spec.name, device.type, {inputs.begin(), inputs.end()}, attributes};
+  TracedCall kind = call;  // a new seed is not another call to tune
+  kind.attributes = deciding_attributes(spec, attributes);
+  Writer& trace = writer();
+  const std::lock_guard lock(trace.mutex);
+  const std::string text = format_call(kind);
+  if (trace.written.contains(text)) return;
+  append_line(*path, format_call(call) + "\n");
+  trace.written.insert(text);
+}
+
+}  // namespace kiln

@@ -1,0 +1,41 @@
+#include "registry/tuning/launch_twins.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+/// Kernels, template arguments and geometry of a plan.
+std::string signature(const LaunchPlan& plan) {
+  std::string text;
+  for (const KernelLaunch& launch : plan.launches) {
+    text += launch.kernel;
+    for (const TemplateArgument& argument : launch.template_arguments) text += fmt::format(",{}", spell(argument));
+    const auto& [grid, num_warps, shared_bytes, overlaps] = launch.geometry;
+    text += fmt::format(";{}x{}x{} {} {} {} {};", grid[0], grid[1], grid[2], num_warps, shared_bytes, overlaps,
+                        launch.vector_width);
+  }
+  return text;
+}
+
+bool same_arguments(const LaunchPlan& a, const LaunchPlan& b) {
+  return a.workspace_bytes == b.workspace_bytes &&
+         std::equal(a.launches.begin(), a.launches.end(), b.launches.begin(), b.launches.end(),
+                    [](const KernelLaunch& x, const KernelLaunch& y) { return x.arguments == y.arguments; });
+}
+
+}  // namespace
+
+const Config* LaunchTwins::find_or_add(const Config& config, LaunchPlan plan) {
+  const std::string key = signature(plan);
+  const auto [first, last] = launched_.equal_range(key);
+  const auto twin = std::find_if(first, last, [&](const auto& item) { return same_arguments(item.second.plan, plan); });
+  if (twin != last) return &twin->second.config;
+  launched_.emplace(key, Launched{config, std::move(plan)});
+  return nullptr;
+}
+
+}  // namespace kiln

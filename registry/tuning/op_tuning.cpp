@@ -1,0 +1,379 @@
+#include "registry/tuning/op_tuning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "autotune/database.hpp"
+#include "compiler/compilers.hpp"
+#include "core/errors.hpp"
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/dispatch/enqueue.hpp"
+#include "registry/dispatch/matching_tensors.hpp"
+#include "registry/plan/build_plan.hpp"
+#include "registry/plan/call_observer.hpp"
+#include "registry/plan/choice.hpp"
+#include "registry/plan/device_target.hpp"
+#include "registry/plan/tuned_config.hpp"
+#include "registry/plan/tuning_policy.hpp"
+#include "registry/plan/tuning_scope.hpp"
+#include "registry/tuning/launch_twins.hpp"
+#include "registry/tuning/op_timing.hpp"
+#include "registry/tuning/output_difference.hpp"
+#include "registry/tuning/scratch_call.hpp"
+#include "registry/tuning/selected_entries.hpp"
+#include "runtime/device_info.hpp"
+#include "runtime/memory.hpp"
+
+namespace kiln {
+namespace {
+
+constexpr int kMostCompileThreads = 8;
+constexpr std::size_t kMostForExhaustiveOnCpu = 128;
+constexpr std::int64_t kResumeWithinSeconds = 24 * 60 * 60;
+/// Calls shorter than this are warmed up by one that does not count.
+constexpr double kWarmUpBelowUs = 10'000;
+/// About how long one visit to a candidate with longer calls may take.
+constexpr double kVisitUs = 200'000;
+/// Two copies of one kernel differ by parts of a microsecond where caches are cold, and in some processes that had
+/// loaded hundreds of kernels the first one, the default, took a tenth less of 6 us than any other. In a playoff calls
+/// shorter than this go through as many copies of their kernels.
+constexpr double kCopiedBelowUs = 100;
+constexpr std::size_t kCopies = 30;
+
+/// In the order the space names its tunables, as its candidates are.
+Config in_order_of(const ConfigSpace& space, const Config& config) {
+  Config ordered;
+  for (const Tunable& tunable : space.tunables()) ordered.set(tunable.name, config.at(tunable.name));
+  return ordered;
+}
+
+/// Whether the device still takes work after a failure: a fault of a GPU costs the process its context.
+bool is_alive(Stream stream) noexcept {
+  try {
+    synchronize(stream);
+    synchronize(Stream::default_of(stream.device));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+/// Runs `body`; a failure that the device does not survive ends the tuning.
+template <typename Body>
+auto guarded(Stream stream, const Body& body) {
+  try {
+    return body();
+  } catch (const DeviceError& error) {
+    if (is_alive(stream)) throw;
+    throw CandidateFailure(Outcome::unlaunched, error.what(), CandidateFailure::After::stop);
+  }
+}
+
+class OpTuning {
+ public:
+  OpTuning(const OpSpec& spec, std::span<const TensorView> inputs, Attributes complete, Stream stream,
+           const Target& target, const TuneOptions& options)
+      : spec_(spec),
+        attributes_(std::move(complete)),
+        stream_(stream),
+        target_(target),
+        options_(options),
+        metas_(spec.infer(inputs, attributes_)),
+        scratch_(spec, inputs, attributes_, metas_, stream),
+        skipped_(skipped_work(spec, inputs, attributes_)),
+        choice_(choose(spec, call(), target, nullptr)),
+        policy_(options.measuring.value_or(default_measuring_policy(stream.device))) {
+    if (spec.cost) cost_ = spec.cost(call());
+    const ConfigSpace space = choice_.variant->space(target);
+    const Config default_config = in_order_of(space, choice_.config);
+    launches_.find_or_add(default_config, choice_.plan);
+    candidates_ =
+        candidates_of(space, {.over_resources =
+                                  [&](const Config& config) {
+                                    return config == default_config ? std::string() : reason_to_pass_over(config);
+                                  },
+                              .lower_bound_us = [this](const Config&) { return roofline_us(); }});
+    default_index_ = index_of(candidates_, default_config);
+    key_ = tuning_key(spec, *choice_.variant, call(), stream.device, target);
+    ops_.resize(candidates_.size());
+  }
+
+  const TuningKey& key() const noexcept { return key_; }
+  const Cost& cost() const noexcept { return cost_; }
+  const std::optional<SkippedWork>& skipped() const noexcept { return skipped_; }
+
+  TuningResult run() {
+    TunerOptions tuner;
+    const bool on_gpu = stream_.device.is_cuda();
+    tuner.search.strategy.kind = options_.strategy;
+    // On a CPU compiling takes turns with measuring and is most of the time: large spaces are sampled.
+    if (options_.strategy == StrategyKind::automatic && !on_gpu && num_eligible() > kMostForExhaustiveOnCpu)
+      tuner.search.strategy.kind = StrategyKind::evolutionary;
+    tuner.search.strategy.seed = options_.seed;
+    if (may_take_copies()) tuner.search.strategy.finalists = kFinalistsByCopies;
+    if (options_.resume) tuner.search.earlier = earlier();
+    tuner.budget_s = options_.budget_s;
+    tuner.least_time_limit_s = options_.least_time_limit_s;
+    const int processors = device_info(Device::cpu()).processors;
+    tuner.compile_threads = std::clamp(on_gpu ? processors / 2 : processors, 1, kMostCompileThreads);
+    tuner.compiles_while_measuring = on_gpu;
+    const TuningCallbacks callbacks{
+        .compile = [this](std::size_t candidate) { compile(candidate); },
+        .check = [this](std::size_t candidate) { return guarded(stream_, [&] { return check(candidate); }); },
+        .measure = [this](const MeasureRequest& request) { return guarded(stream_, [&] { return measure(request); }); },
+        .progress = options_.progress,
+        .hung = [this](const TuningResult& result) { report_hung(result); },
+        .now_s = {}};
+    return tune(candidates_, default_index_, callbacks, tuner, options_.stop);
+  }
+
+  TuningEntry entry_of(const TuningResult& result) const {
+    TuningEntry entry = make_entry(key_, result);
+    entry.policy = policy_;
+    entry.strategy = to_string(options_.strategy);
+    entry.driver = driver();
+    entry.compiler = compiler_for(stream_.device.type).identity();
+    entry.date_unix_s = std::time(nullptr);
+    return entry;
+  }
+
+ private:
+  OpCall call() const { return {scratch_.inputs(), scratch_.outputs(), attributes_, processors_of(stream_.device)}; }
+
+  std::string driver() const {
+    const std::int32_t version = device_info(stream_.device).driver_version;
+    return version == 0 ? std::string() : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  }
+
+  double roofline_us() const {
+    const double peak_gb_s = device_info(stream_.device).peak_bandwidth_gb_s;
+    // Bytes that were just written may still be in a cache, which no bandwidth bounds: only what is larger counts.
+    const bool is_large = cost_.bytes > 4.0 * static_cast<double>(device_info(stream_.device).l2_bytes);
+    return peak_gb_s > 0 && is_large ? cost_.bytes / peak_gb_s * 1e-3 : 0;
+  }
+
+  /// Why a config need not be measured, as far as that is clear without.
+  std::string reason_to_pass_over(const Config& config) {
+    const Variant& variant = *choice_.variant;
+    if (variant.worth_trying && !variant.worth_trying(call(), config, target_))
+      return "its tiles are larger than the call";
+    LaunchPlan plan;
+    try {
+      plan = variant.plan(call(), config, target_);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    const std::int32_t limit_bytes = device_info(stream_.device).shared_bytes_per_block;
+    for (const KernelLaunch& launch : plan.launches)
+      if (stream_.device.is_cuda() && launch.geometry.shared_bytes > limit_bytes)
+        return fmt::format("needs {} bytes of shared memory, the device has {}", launch.geometry.shared_bytes,
+                           limit_bytes);
+    if (const Config* twin = launches_.find_or_add(config, std::move(plan)))
+      return fmt::format("launches the same as {}", to_string(*twin));
+    return {};
+  }
+
+  std::size_t num_eligible() const {
+    return static_cast<std::size_t>(
+        std::count_if(candidates_.begin(), candidates_.end(), [](const auto& c) { return c.ruled_out.empty(); }));
+  }
+
+  std::vector<CandidateEvidence> earlier() const {
+    const auto entry = TuningDatabase::process().find(key_);
+    if (entry == nullptr || entry->driver != driver() || entry->complete ||
+        entry->strategy != to_string(options_.strategy) ||
+        entry->compiler != compiler_for(stream_.device.type).identity() ||
+        std::time(nullptr) - entry->date_unix_s > kResumeWithinSeconds)
+      return {};
+    return entry->tried;
+  }
+
+  /// Several at a time, each for another candidate.
+  void compile(std::size_t candidate) {
+    const TuningScope scope;
+    DispatchOptions options;
+    options.stream = stream_;
+    options.config = &candidates_[candidate].config;
+    ops_[candidate] = std::make_unique<ResolvedOp>(resolve(spec_.name, scratch_.inputs(), attributes_, options));
+  }
+
+  std::string check(std::size_t candidate) {
+    scratch_.restore();
+    scratch_.poison_outputs();
+    (*ops_[candidate])(scratch_.inputs(), scratch_.outputs(), stream_);
+    synchronize(stream_);
+    if (candidate == default_index_) {
+      wanted_.clear();
+      for (const Tensor& result : scratch_.results()) wanted_.push_back(dense_copy(result, stream_));
+      synchronize(stream_);
+      return {};
+    }
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const Tolerance tolerance = spec_.tolerance ? spec_.tolerance(wanted_[i].dtype()) : Tolerance{};
+      if (std::string difference = output_difference(wanted_[i], scratch_.results()[i], tolerance, stream_);
+          !difference.empty())
+        return difference;
+    }
+    return {};
+  }
+
+  std::vector<double> measure(const MeasureRequest& request) {
+    std::vector<double> samples_us = take_samples(request);
+    if (request.candidate == default_index_) default_us_.add(samples_us);
+    return samples_us;
+  }
+
+  std::vector<double> take_samples(const MeasureRequest& request) {
+    scratch_.restore();
+    if (request.round && takes_copies()) {
+      try {
+        return samples_of_copies(request);
+      } catch (const DeviceError&) {
+        // There may be no room for copies: all go on by the kernels they have. A device that is gone fails there too.
+        takes_copies_ = false;
+        copies_.clear();
+      }
+    }
+    auto& timing = timings_[request.candidate];
+    if (timing == nullptr)
+      timing =
+          std::make_unique<OpTiming>(*ops_[request.candidate], scratch_.inputs(), scratch_.outputs(), stream_, policy_);
+    const double first_us = timing->samples_us(1).front();
+    if (first_us < kWarmUpBelowUs) return timing->samples_us(request.samples);
+    // A call as long as that warms up within itself, and one that must not be waited for is found out by few.
+    std::vector<double> samples_us{first_us};
+    const int more = std::min(request.samples, std::max(3, static_cast<int>(kVisitUs / first_us))) - 1;
+    if (more > 0) {
+      const std::vector<double> rest = timing->samples_us(more);
+      samples_us.insert(samples_us.end(), rest.begin(), rest.end());
+    }
+    return samples_us;
+  }
+
+  /// Not for graphs, each of which holds a workspace of its own.
+  bool may_take_copies() const {
+    return stream_.device.is_cuda() && policy_.l2 == MeasuringPolicy::L2::flushed &&
+           policy_.launch == MeasuringPolicy::Launch::eager;
+  }
+
+  bool takes_copies() {
+    if (!takes_copies_) takes_copies_ = may_take_copies() && default_us_.median() < kCopiedBelowUs;
+    return *takes_copies_;
+  }
+
+  /// As many copies more as samples are asked for, until there are all: the first rounds of a playoff do not wait.
+  std::vector<double> samples_of_copies(const MeasureRequest& request) {
+    auto& timing = copies_[request.candidate];
+    for (int more = request.samples; more > 0 && (timing == nullptr || timing->num_calls() < kCopies); --more) {
+      auto copy = copy_of_kernels(request.candidate);
+      copy(stream_);  // the first call of a kernel does more
+      if (timing == nullptr)
+        timing = std::make_unique<CallTiming>(std::move(copy), stream_, policy_);
+      else
+        timing->add_call(std::move(copy));
+    }
+    return timing->samples_us(request.samples);
+  }
+
+  std::function<void(Stream)> copy_of_kernels(std::size_t candidate) {
+    return [this, plan = build_plan(spec_, call(), metas_, target_, stream_.device, &candidates_[candidate].config, {},
+                                    Loading::anew)](Stream stream) {
+      PlanTensors storage;
+      enqueue(*plan, matching_tensors(*plan, scratch_.inputs(), scratch_.outputs(), "tuned", storage), stream);
+    };
+  }
+
+  /// On the watchdog's thread, while this object's own is inside a callback.
+  void report_hung(TuningResult result) {
+    const TuningScope scope;
+    CandidateEvidence& of_default = result.candidates[result.default_index];
+    if (of_default.samples == 0) {  // no block of the search is complete yet, but an entry is nothing without a time
+      of_default.outcome = Outcome::measured;
+      of_default.samples = static_cast<int>(default_us_.size());
+      of_default.median_us = default_us_.median();
+      of_default.interval_us = default_us_.median_interval();
+    }
+    const TuningEntry entry = entry_of(result);
+    if (options_.record) TuningDatabase::process().record({entry}, EntrySet::Conflict::offered_wins);
+    if (options_.hung) options_.hung(entry);
+  }
+
+  const OpSpec& spec_;
+  const Attributes attributes_;
+  const Stream stream_;
+  const Target target_;
+  const TuneOptions& options_;
+  const std::vector<TensorMeta> metas_;
+  const ScratchCall scratch_;
+  const std::optional<SkippedWork> skipped_;
+  const Choice choice_;
+  LaunchTwins launches_;
+  const MeasuringPolicy policy_;
+  Cost cost_;
+  std::vector<Candidate> candidates_;
+  std::size_t default_index_ = 0;
+  TuningKey key_;
+  std::vector<std::unique_ptr<ResolvedOp>> ops_;
+  std::map<std::size_t, std::unique_ptr<OpTiming>> timings_;
+  std::map<std::size_t, std::unique_ptr<CallTiming>> copies_;
+  std::optional<bool> takes_copies_;  ///< from the playoff's first request on
+  std::vector<Tensor> wanted_;
+  SampleSet default_us_;
+};
+
+[[noreturn]] void throw_default_failed(const OpSpec& spec, const CandidateEvidence& evidence) {
+  const std::string message = fmt::format("op '{}' cannot be tuned: its default config {} {}: {}", spec.name,
+                                          to_string(evidence.config), to_string(evidence.outcome), evidence.reason);
+  if (evidence.outcome == Outcome::uncompiled)
+    throw CompileError(spec.name, to_string(evidence.config), evidence.reason);
+  throw DeviceError("tuning", 0, message);
+}
+
+}  // namespace
+
+namespace detail {
+
+std::mutex& tuning_mutex() {
+  static auto* const mutex = new std::mutex;
+  return *mutex;
+}
+
+void refuse_tuning_in_capture(const OpSpec& spec, Stream stream) {
+  if (is_capturing(stream))
+    throw_value_error(fmt::format(
+        "op '{}' cannot be tuned while the stream is being captured, which would lose its measurements: tune the call "
+        "before the capture, and kiln::warm_up then loads what it found",
+        spec.name));
+}
+
+TuneReport tune_call(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& complete, Stream stream,
+                     const Target& target, const TuneOptions& options) {
+  const auto phase = observe_phase(ProfilePhase::tune, spec.name);
+  const auto start = std::chrono::steady_clock::now();
+  OpTuning tuning(spec, inputs, complete, stream, target, options);
+  TuningResult result = tuning.run();
+  const CandidateEvidence& of_default = result.candidates[result.default_index];
+  if (is_failure(of_default.outcome)) throw_default_failed(spec, of_default);
+  TuneReport report{tuning.entry_of(result), std::move(result), tuning.cost(), tuning.skipped(), std::nullopt, 0};
+  if (options.record && of_default.samples > 0) {
+    // A search that was stopped must not take the place of one that was not.
+    const auto conflict =
+        report.result.complete ? EntrySet::Conflict::offered_wins : EntrySet::Conflict::better_evidence;
+    report.recorded = TuningDatabase::process().record({report.entry}, conflict).front();
+    forget_tuned_plans();
+  }
+  report.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
+}
+
+}  // namespace detail
+
+}  // namespace kiln

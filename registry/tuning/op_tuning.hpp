@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+
+#include "autotune/entry_set.hpp"
+#include "autotune/tuner.hpp"
+#include "autotune/tuning_entry.hpp"
+#include "ops/op_spec.hpp"
+#include "runtime/stream.hpp"
+
+namespace kiln {
+
+struct TuneOptions {
+  std::optional<Stream> stream = {};  ///< unset: the device's default stream
+  StrategyKind strategy = StrategyKind::automatic;
+  std::uint64_t seed = 0;  ///< of strategies that sample the space
+  double budget_s = 30;
+  /// A candidate that takes this long, beyond twenty times what the default would take, counts as hung.
+  double least_time_limit_s = 5;
+  std::optional<MeasuringPolicy> measuring = {};  ///< unset: default_measuring_policy
+  /// Keep the result: in the database on disk, and in this process at once.
+  bool record = true;
+  /// Go on from what the database knows of a search that was stopped less than a day ago, with the same compiler and
+  /// driver: failures are not tried again.
+  bool resume = true;
+  std::function<void(const TuningProgress&)> progress = {};  ///< ten times a second at most
+  /// A candidate does not return. Called on another thread, after what is known was recorded; a GPU kernel that never
+  /// ends can only be left by ending the process.
+  std::function<void(const TuningEntry&)> hung = {};
+  std::stop_token stop = {};
+};
+
+struct TuneReport {
+  TuningEntry entry;
+  TuningResult result;
+  Cost cost;
+  std::optional<SkippedWork> skipped;    ///< of `cost`; nullopt where no input selects work
+  std::optional<MergeOutcome> recorded;  ///< unless `record` was off
+  double elapsed_s = 0;
+};
+
+namespace detail {
+
+/// The measurements of one process take turns: whoever tunes holds this.
+std::mutex& tuning_mutex();
+/// UsageError(value) while the stream is being captured.
+void refuse_tuning_in_capture(const OpSpec& spec, Stream stream);
+/// Tunes a validated call, under the mutex and inside a TuningScope. `complete`: its attributes. As tune_op otherwise.
+TuneReport tune_call(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& complete, Stream stream,
+                     const Target& target, const TuneOptions& options);
+
+}  // namespace detail
+
+}  // namespace kiln

@@ -1,0 +1,167 @@
+#include <tbb/blocked_range.h>
+#include <tbb/info.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#include <x86intrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/artifact.hpp"
+#include "core/environment.hpp"
+#include "core/errors.hpp"
+#include "core/host_cpu.hpp"
+#include "runtime/backend.hpp"
+#include "runtime/cpu/orc_library.hpp"
+#include "runtime/kernel.hpp"
+#include "runtime/process_fork.hpp"
+
+namespace kiln {
+namespace {
+
+/// Work below this stays on the calling thread: waking TBB's workers and waiting for them costs about as much. In ticks
+/// of the time-stamp counter, which runs at 2 to 4 GHz: 12 to 25 us. A clock in nanoseconds would cost more to read
+/// than a small kernel takes to run.
+constexpr std::uint64_t kInlineTicks = 50'000;
+/// Programs of the second, better measurement; see launch.
+constexpr std::int64_t kProbePrograms = 8;
+/// Pieces that threads take at a time are at least this long, so that taking them costs nothing by comparison.
+constexpr std::uint64_t kPieceTicks = 20'000;
+
+int thread_count() {
+  static const int count = [] {
+    const auto wanted = environment_int("KILN_NUM_THREADS");
+    if (!wanted) return tbb::info::default_concurrency();
+    if (*wanted < 1 || *wanted > 4096)
+      throw_value_error("KILN_NUM_THREADS is " + std::to_string(*wanted) + "; expected 1 to 4096");
+    return static_cast<int>(*wanted);
+  }();
+  return count;
+}
+
+/// Never destroyed: in a forked child its workers, which the destructor would take leave of, do not exist.
+tbb::task_arena& arena() {
+  static auto* const shared = [] {
+    note_lost_in_fork(ForkLoss::workers);
+    return new tbb::task_arena(thread_count());
+  }();
+  return *shared;
+}
+
+class CpuKernel final : public Kernel {
+ public:
+  CpuKernel(std::string name, std::unique_ptr<LinkedObject> object)
+      : name_(std::move(name)),
+        object_(std::move(object)),
+        entry_(object_->entry()),
+        has_assertions_(object_->has_assertions()) {
+    thread_count();  // refuses a malformed KILN_NUM_THREADS before anything runs, and not with the first large call
+  }
+
+  void launch(const LaunchGeometry& geometry, void* const* parameters, Stream /*stream*/) const override {
+    const std::int64_t* grid = geometry.grid.data();
+    const std::int64_t programs = grid[0] * grid[1] * grid[2];
+    if (programs <= 0) return;
+    if (programs == 1 || thread_count() == 1 || is_lost_in_fork(ForkLoss::workers)) {
+      run(parameters, grid, 0, programs);
+      return;
+    }
+    // How long a program takes is not known, so the first ones are timed. The very first pays for cold caches; where it
+    // decides nothing, a few more are asked. Where programs of the last launch were long, nothing is: one of eight that
+    // runs alone would cost an eighth of the time. Should these be short after all, the next launch knows.
+    std::int64_t done = 0;
+    std::uint64_t ticks = program_ticks_.load(std::memory_order_relaxed);
+    if (ticks <= kInlineTicks) {
+      done = 1;
+      ticks = timed(parameters, grid, 0, 1);
+      bool is_small = fits(ticks, programs - done);
+      if (!is_small && ticks < kInlineTicks / kProbePrograms && programs > 2 * kProbePrograms) {
+        ticks = timed(parameters, grid, done, done + kProbePrograms) / kProbePrograms;
+        done += kProbePrograms;
+        is_small = fits(ticks, programs - done);
+      }
+      if (is_small) {
+        run(parameters, grid, done, programs);
+        return;
+      }
+    }
+    const auto piece = static_cast<std::int64_t>(kPieceTicks / std::max<std::uint64_t>(ticks, 1)) + 1;
+    arena().execute([&] {
+      tbb::parallel_for(tbb::blocked_range<std::int64_t>(done, programs, static_cast<std::size_t>(piece)),
+                        [&](const tbb::blocked_range<std::int64_t>& range) {
+                          const std::uint64_t taken = timed(parameters, grid, range.begin(), range.end());
+                          program_ticks_.store(taken / range.size(), std::memory_order_relaxed);
+                        });
+    });
+  }
+
+  KernelResources resources() const override { return {}; }
+
+ private:
+  static bool fits(std::uint64_t ticks_each, std::int64_t programs) noexcept {
+    return ticks_each <= kInlineTicks && static_cast<std::uint64_t>(programs) <= kInlineTicks / (ticks_each + 1);
+  }
+
+  /// TBB hands the first exception of its threads to the caller and starts no further pieces.
+  void run(void* const* parameters, const std::int64_t* grid, std::int64_t begin, std::int64_t end) const {
+    if (!has_assertions_) [[likely]] {
+      entry_(parameters, grid, begin, end);
+      return;
+    }
+    const std::string failure = object_->run_until_failure(parameters, grid, begin, end);
+    if (!failure.empty()) throw DeviceError("kernel " + name_, 0, failure);
+  }
+
+  std::uint64_t timed(void* const* parameters, const std::int64_t* grid, std::int64_t begin, std::int64_t end) const {
+    const std::uint64_t start = __rdtsc();
+    run(parameters, grid, begin, end);
+    return __rdtsc() - start;
+  }
+
+  std::string name_;
+  std::unique_ptr<LinkedObject> object_;
+  LinkedObject::Entry entry_;
+  bool has_assertions_;
+  /// Of a program in the last launch that was spread over threads; 0: there was none.
+  mutable std::atomic<std::uint64_t> program_ticks_{0};
+};
+
+/// The features in `wanted` that this machine lacks, joined by commas.
+std::string missing_features(std::string_view wanted, std::string_view offered) {
+  std::string offered_list = ",";
+  offered_list.append(offered).append(",");
+  std::string missing;
+  for (std::size_t start = 0; start < wanted.size();) {
+    const std::size_t end = std::min(wanted.find(',', start), wanted.size());
+    std::string item = ",";
+    item.append(wanted.substr(start, end - start)).append(",");
+    if (offered_list.find(item) == std::string::npos)
+      missing.append(missing.empty() ? "" : ", ").append(wanted.substr(start, end - start));
+    start = end + 1;
+  }
+  return missing;
+}
+
+}  // namespace
+
+/// UsageError(value) for an artifact of another kind or of another CPU's features; DeviceError when libkiln-orc.so is
+/// missing or the object does not link, naming the symbols that the process does not have.
+std::shared_ptr<const Kernel> CpuBackend::load_kernel(const Artifact& artifact, Device /*device*/) {
+  if (artifact.kind != ArtifactKind::object || artifact.target.type != DeviceType::cpu)
+    throw_value_error("artifact '" + artifact.name + "' for " + to_string(artifact.target) +
+                      " does not run on the CPU");
+  const std::string missing = missing_features(artifact.target.features, host_cpu_features());
+  if (!missing.empty())
+    throw_value_error("artifact '" + artifact.name +
+                      "' was compiled for a CPU with features that this one lacks: " + missing);
+  LinkResult result;
+  orc_link_function()(artifact.code, artifact.name, artifact.entry, result);
+  if (result.object == nullptr) throw DeviceError("linking '" + artifact.name + "'", 0, result.problem);
+  return std::make_shared<const CpuKernel>(artifact.name, std::move(result.object));
+}
+
+}  // namespace kiln
