@@ -17,8 +17,9 @@ namespace kiln {
 namespace {
 
 /// Address space, of which a compile uses less than a megabyte where nothing is nested. kMostStatementTokens of
-/// compiler/statement_length.cpp nest as deep as this holds, in either compiler.
-constexpr std::size_t kStackBytes = std::size_t{512} << 20;
+/// compiler/statement_length.cpp nest as deep as a quarter of this holds, in either compiler. More would cost
+/// AddressSanitizer, which marks a thread's whole stack, half a second for each compile.
+constexpr std::size_t kStackBytes = std::size_t{128} << 20;
 /// What is left to a process whose address space is limited.
 constexpr std::size_t kSmallStackBytes = std::size_t{16} << 20;
 constexpr std::int64_t kDefaultTimeoutSeconds = 600;

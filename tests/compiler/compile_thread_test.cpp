@@ -21,9 +21,9 @@ namespace {
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
-/// Uses 16 KiB of stack for each level.
+/// Uses 8 KiB of stack for each level.
 int deep(int levels) {
-  volatile char frame[16384];
+  volatile char frame[8192];
   frame[0] = static_cast<char>(levels);
   return levels == 0 ? frame[0] : deep(levels - 1) + (frame[0] == static_cast<char>(levels) ? 1 : 0);
 }
