@@ -72,7 +72,7 @@ std::int32_t resolved_vector_width(const CompileRequest& request) {
 
 ContentHash content_key(const CompileRequest& request, std::string_view compiler_identity) {
   ContentHasher hasher;
-  hasher.field("stub 2").field(compiler_identity);
+  hasher.field("stub 3").field(compiler_identity);
   hasher.field(static_cast<std::int64_t>(request.target.type))
       .field(request.target.arch)
       .field(request.target.features);

@@ -1,49 +1,65 @@
 #include "compiler/stub.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/errors.hpp"
 
 namespace kiln {
 namespace {
 
+// The checks below leave nothing in a kernel that passes them. NVRTC keeps each constant of a template that is
+// instantiated, used or not, in the machine code, so those that have constants are instantiated only to say what is
+// wrong.
+
+std::string count_message(const CompileRequest& request) {
+  return fmt::format("\"the op launches this kernel with {} {}, and the kernel declares another number of them\"",
+                     request.num_parameters, request.num_parameters == 1 ? "parameter" : "parameters");
+}
+
 /// A launch passes pointers to parameters with no types, so a kernel that declares more of them than the op passes
 /// would read past their end, and one that declares fewer would take them for others.
 std::string parameter_check(const CompileRequest& request) {
-  const std::string count = std::to_string(request.num_parameters);
-  return "template <typename Kernel>\nstruct kiln_signature;\n"
-         "template <typename... Parameters>\n"
-         "struct kiln_signature<void (*)(Parameters...)> {\n"
-         "  static constexpr int num_parameters = sizeof...(Parameters);\n};\n"
-         "static_assert(kiln_signature<decltype(&" +
-         instance_name(request) + ")>::num_parameters == " + count +
-         ",\n              \"the op launches this kernel with " + count +
-         (request.num_parameters == 1 ? " parameter" : " parameters") +
-         ", and the kernel declares another number of them\");\n";
+  return fmt::format(
+      "template <typename Kernel>\nstruct kiln_signature;\n"
+      "template <typename... Declared>\nstruct kiln_signature<void (*)(Declared...)> {{\n"
+      "  static_assert(sizeof...(Declared) == {}, {});\n}};\n"
+      "static_assert(sizeof(kiln_signature<decltype(&{})>) > 0);\n",
+      request.num_parameters, count_message(request), instance_name(request));
 }
 
-/// The types a kernel declares against those that the call passes. Each parameter has a template of its own, so that
-/// the errors of both compilers hold the declared type: Clang spells out the comparison, NVRTC the instance.
+/// The types a kernel declares against those that the call passes: the same two types of function, or else each
+/// parameter by itself. Each has a template of its own, so that the errors of both compilers hold the declared type:
+/// Clang spells out the comparison, NVRTC the instance.
 std::string type_check(const CompileRequest& request) {
   std::string text =
-      "template <typename A, typename B>\ninline constexpr bool kiln_is_same = false;\n"
-      "template <typename A>\ninline constexpr bool kiln_is_same<A, A> = true;\n"
+      "template <typename A, typename B>\nstruct kiln_same {\n  static constexpr bool value = false;\n};\n"
+      "template <typename A>\nstruct kiln_same<A, A> {\n  static constexpr bool value = true;\n};\n"
       "template <int kIndex, typename... Types>\nstruct kiln_nth {\n  using type = void;\n};\n"
       "template <typename First, typename... Rest>\nstruct kiln_nth<0, First, Rest...> {\n  using type = First;\n};\n"
       "template <int kIndex, typename First, typename... Rest>\n  requires(kIndex > 0)\n"
-      "struct kiln_nth<kIndex, First, Rest...> : kiln_nth<kIndex - 1, Rest...> {};\n"
-      "template <typename Kernel>\nstruct kiln_types;\n"
-      "template <typename... Types>\nstruct kiln_types<void (*)(Types...)> {\n"
-      "  template <int kIndex>\n  using at = typename kiln_nth<kIndex, Types...>::type;\n};\n";
-  for (std::size_t i = 0; i < request.parameter_types.size(); ++i)
+      "struct kiln_nth<kIndex, First, Rest...> : kiln_nth<kIndex - 1, Rest...> {};\n";
+  std::string sizes;
+  for (std::size_t i = 0; i < request.parameter_types.size(); ++i) {
     text += fmt::format(
         "template <typename Declared>\nstruct kiln_parameter_{0} {{\n"
-        "  static_assert(kiln_is_same<Declared, {1}>,\n                \"parameter {0} of the kernel is passed as {1}, "
-        "and declared as another type: kiln_parameter_{0}<the declared one>\");\n"
-        "  static constexpr bool is_right = true;\n}};\n"
-        "static_assert(kiln_parameter_{0}<kiln_types<decltype(&{2})>::at<{3}>>::is_right);\n",
-        i + 1, request.parameter_types[i], instance_name(request), i);
-  return text;
+        "  static_assert(kiln_same<Declared, {1}>::value,\n                \"parameter {0} of the kernel is passed as "
+        "{1}, and declared as another type: kiln_parameter_{0}<the declared one>\");\n}};\n",
+        i + 1, request.parameter_types[i]);
+    sizes += fmt::format("  kiln_parameter_{0}<typename kiln_nth<{1}, Declared...>::type> parameter_{0};\n", i + 1, i);
+  }
+  text += fmt::format(
+      "template <typename Kernel>\nstruct kiln_difference;\n"
+      "template <typename... Declared>\nstruct kiln_difference<void (*)(Declared...)> {{\n{}{}}};\n",
+      request.num_parameters < 0 ? ""
+                                 : fmt::format("  static_assert(sizeof...(Declared) == {}, {});\n",
+                                               request.num_parameters, count_message(request)),
+      sizes);
+  return text + fmt::format(
+                    "template <typename Declared, typename Passed>\nstruct kiln_signature : kiln_difference<Declared> "
+                    "{{}};\ntemplate <typename Same>\nstruct kiln_signature<Same, Same> {{}};\n"
+                    "static_assert(sizeof(kiln_signature<decltype(&{}), void (*)({})>) > 0);\n",
+                    instance_name(request), fmt::join(request.parameter_types, ", "));
 }
 
 }  // namespace
@@ -55,8 +71,10 @@ std::string stub(const CompileRequest& request) {
                       "' cannot be included: it must not be empty or hold quotes, backslashes or line breaks");
   std::string text = request.debug ? "#define KILN_DEBUG 1\n" : "";
   text += "#include \"" + path + "\"\n";
-  if (request.num_parameters >= 0) text += parameter_check(request);
-  if (!request.parameter_types.empty()) text += type_check(request);
+  if (!request.parameter_types.empty())
+    text += type_check(request);
+  else if (request.num_parameters >= 0)
+    text += parameter_check(request);
   if (request.target.type == DeviceType::cpu)
     text += std::string("extern \"C\" void ") + kCpuEntry +
             "(void* const* parameters, const kiln::tl::int64_t* grid, kiln::tl::int64_t begin,\n"

@@ -65,7 +65,7 @@ TEST(Stub, ChecksTheNumberOfParametersWhereItIsKnown) {
     EXPECT_EQ(unchecked.find("static_assert"), std::string::npos);
     const ContentHash unchecked_key = content_key(counted, "compiler");
     counted.num_parameters = 3;
-    EXPECT_NE(stub(counted).find("::num_parameters == 3"), std::string::npos);
+    EXPECT_NE(stub(counted).find("sizeof...(Declared) == 3"), std::string::npos);
     EXPECT_NE(content_key(counted, "compiler"), unchecked_key);
   }
 }
