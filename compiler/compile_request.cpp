@@ -24,6 +24,14 @@ std::string checked_name(const std::string& name, const char* what) {
   return name;
 }
 
+std::string checked_field_name(const std::string& name, const std::string& type) {
+  const auto is_allowed = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  if (name.empty() || !std::all_of(name.begin(), name.end(), is_allowed))
+    throw InternalError("field name '" + name + "' of " + type +
+                        " may hold letters, digits and '_' only, and not be empty");
+  return name;
+}
+
 struct Speller {
   std::string operator()(DType dtype) const { return std::string(info(dtype).tl_name); }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
@@ -32,6 +40,15 @@ struct Speller {
     // C++ has no literal for the smallest value: it would be the negation of one too large.
     if (value == std::numeric_limits<std::int64_t>::min()) return "(-9223372036854775807 - 1)";
     return std::to_string(value);
+  }
+  std::string operator()(const StructValue& value) const {
+    const std::string type = checked_name(value.type, "type name");
+    if (value.fields.empty()) throw InternalError("a value of " + type + " has no fields");
+    std::string text = type + "{";
+    for (const StructValue::Field& field : value.fields)
+      text += (text.back() == '{' ? "." : ", .") + checked_field_name(field.name, type) + " = " +
+              std::visit(*this, field.value);
+    return text + "}";
   }
 };
 

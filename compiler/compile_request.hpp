@@ -18,10 +18,23 @@ struct TypeName {
   std::string name;
 };
 
-/// One typed template argument.
-using TemplateArgument = std::variant<DType, std::int64_t, bool, TypeName>;
+/// Numbers and flags that go together, for a template parameter that is a struct of them (C++20's structural types).
+/// Each field of it is to be given, in the order in which they are declared; a kernel whose struct has a field more, or
+/// one less, does not compile.
+struct StructValue {
+  struct Field {
+    std::string name;  ///< letters, digits and '_' only
+    std::variant<std::int64_t, bool> value;
+  };
+  std::string type;  ///< qualified, of a TypeName's characters
+  std::vector<Field> fields;
+};
 
-/// As C++ spells it: "float", "1024", "true", "kiln::ops::Add". InternalError for a TypeName with other characters.
+/// One typed template argument.
+using TemplateArgument = std::variant<DType, std::int64_t, bool, TypeName, StructValue>;
+
+/// As C++ spells it: "float", "1024", "true", "kiln::ops::Add", "kiln::ops::Tiling{.rows = 64, .split = false}".
+/// InternalError for names with other characters and a StructValue without fields.
 std::string spell(const TemplateArgument& argument);
 
 /// What KILN_DEBUG says; false when it is unset. UsageError(value) when it is no boolean.

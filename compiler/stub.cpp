@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <variant>
+
 #include "core/errors.hpp"
 
 namespace kiln {
@@ -62,6 +64,30 @@ std::string type_check(const CompileRequest& request) {
                     instance_name(request), fmt::join(request.parameter_types, ", "));
 }
 
+/// What designated initialisers let pass without a word: a field that the op leaves out would be zero, so no struct may
+/// take one value more than it is given; a number too large for its field would be cut off by NVRTC, with a warning.
+std::string field_check(const CompileRequest& request) {
+  std::string text;
+  for (const TemplateArgument& argument : request.template_arguments) {
+    const auto* value = std::get_if<StructValue>(&argument);
+    if (value == nullptr) continue;
+    text += fmt::format("static_assert(!kiln_takes<{}", value->type);
+    for (std::size_t i = 0; i <= value->fields.size(); ++i) text += ", kiln_anything";
+    text += fmt::format(">,\n              \"the op gives {} of {}'s fields, and the struct has more\");\n",
+                        value->fields.size(), value->type);
+    for (const StructValue::Field& field : value->fields)
+      if (const auto* number = std::get_if<std::int64_t>(&field.value))
+        text += fmt::format("static_assert(kiln_holds<decltype({0}::{1})>({2}), \"{1} of {0} cannot hold {2}\");\n",
+                            value->type, field.name, spell(*number));
+  }
+  if (text.empty()) return text;
+  return "struct kiln_anything {\n  template <typename T>\n  operator T() const;\n};\n"
+         "template <typename Struct, typename... Values>\nconcept kiln_takes = requires { Struct{Values{}...}; };\n"
+         "template <typename Field>\nconstexpr bool kiln_holds(long long number) {\n"
+         "  return static_cast<long long>(static_cast<Field>(number)) == number;\n}\n" +
+         text;
+}
+
 }  // namespace
 
 std::string stub(const CompileRequest& request) {
@@ -71,6 +97,7 @@ std::string stub(const CompileRequest& request) {
                       "' cannot be included: it must not be empty or hold quotes, backslashes or line breaks");
   std::string text = request.debug ? "#define KILN_DEBUG 1\n" : "";
   text += "#include \"" + path + "\"\n";
+  text += field_check(request);
   if (!request.parameter_types.empty())
     text += type_check(request);
   else if (request.num_parameters >= 0)

@@ -44,38 +44,4 @@ struct MatmulSm90Iteration {
   long long addend_strides[3];
 };
 
-/// Elements of m (or n) in a row of 128 bytes of shared memory, or of 64, of an operand that lies along m (or n) and of
-/// which a block asks for `extent`: the copy engine takes as long for 64 bytes as for 128.
-constexpr int matmul_sm90_panel(int element_bytes, int extent) {
-  return element_bytes == 1 && extent % 128 != 0 ? 64 : 128 / element_bytes;
-}
-
-/// Where things lie in the shared memory of kernel_sm90.cuh.
-struct MatmulSm90Places {
-  static constexpr int kRowBytes = 128;
-  /// Where a math group puts 64 rows of 128 bytes of output; there are two, so that one leaves as the other fills.
-  static constexpr int kStoreBytes = 64 * kRowBytes;
-  static constexpr int kBarrierBytes = 8;
-
-  int block_m, block_n, stages, split_k, math_groups;
-
-  constexpr int stage_bytes() const { return (block_m + block_n) * kRowBytes; }
-  constexpr int stores() const { return stages * stage_bytes(); }
-  /// A block that shares k has one tile, and few of its columns: they leave at once.
-  constexpr int store_buffers() const { return split_k > 1 ? 1 : 2; }
-  /// Partial sums from the cluster's other blocks.
-  constexpr int parts() const { return stores() + math_groups * store_buffers() * kStoreBytes; }
-  constexpr int part_bytes() const { return block_m * block_n * 4 / split_k; }
-  /// A row of addends for each math group, 4 bytes each.
-  constexpr int addends() const { return parts() + (split_k - 1) * part_bytes(); }
-  constexpr int addend_row_bytes() const { return block_n * 4; }
-  constexpr int barriers() const { return addends() + math_groups * addend_row_bytes(); }
-  /// Columns of a transposed product, each of 64 elements, that a math group stores at once: as many as fit in both
-  /// buffers together, if these are all, else in one of them.
-  static constexpr int lines_at_once(int columns, int out_bytes) {
-    return columns * 64 * out_bytes <= 2 * kStoreBytes ? columns : kStoreBytes / 64 / out_bytes;
-  }
-  constexpr int bytes() const { return barriers() + (2 * stages + 1) * kBarrierBytes; }
-};
-
 }  // namespace kiln::ops

@@ -7,6 +7,7 @@
 #include "compiler/tl/program.hpp"
 #include "ops/matmul/iteration_sm90.hpp"
 #include "ops/matmul/kernel_sm90_output.cuh"
+#include "ops/matmul/kernel_sm90_tiling.hpp"
 
 // Matrix products by the copy engine and the warpgroup's tensor cores. One warpgroup asks for boxes of a and b, the
 // others multiply them: they meet at a ring of stages in shared memory, each with a barrier for "full" and one for
@@ -18,46 +19,40 @@ namespace kiln::ops {
 using tl::sm90::Barrier;
 using tl::sm90::Major;
 
-/// MATH_GROUPS warpgroups share a tile, row blocks after row blocks; with TILE_EACH every one takes tiles of its own in
-/// turn, and stores while another multiplies.
-/// CLUSTER_M x CLUSTER_N blocks work on neighbouring tiles and read what they share once; SPLIT_K blocks work on parts
-/// of k of one tile and add up in a fixed order. A_MN, B_MN: see Major; a of other than 16-bit types, which products do
-/// not take so from shared memory, goes by way of registers.
-/// TRANSPOSED: rows of the product are what lies contiguous in out. MAPPED_OUT: out has a tensor map.
-template <typename OutT, typename AddendT, typename AT, typename BT, int BLOCK_M, int BLOCK_N, int STAGES,
-          int CLUSTER_M, int CLUSTER_N, int SPLIT_K, int MATH_GROUPS, bool TILE_EACH, bool A_MN, bool B_MN,
-          bool TRANSPOSED, bool MAPPED_OUT, typename EpilogueT>
+/// a of other than 16-bit types that lies along m, which products do not take so from shared memory, goes by way of
+/// registers.
+template <typename OutT, typename AddendT, typename AT, typename BT, typename EpilogueT, MatmulSm90Tiling TILING,
+          MatmulSm90Layout LAYOUT>
 struct MatmulSm90 {
-  static constexpr MatmulSm90Places kPlaces{BLOCK_M, BLOCK_N, STAGES, SPLIT_K, MATH_GROUPS};
   using Accumulator = tl::conditional_t<tl::is_same<AT, tl::int8_t>, tl::int32_t, float>;
-  static constexpr bool kLoadsA = A_MN && sizeof(AT) != 2;
-  static constexpr Major kMajorA = A_MN ? Major::mn : Major::k, kMajorB = B_MN ? Major::mn : Major::k;
+  static constexpr bool kLoadsA = LAYOUT.a_is_mn && sizeof(AT) != 2;
+  static constexpr Major kMajorA = LAYOUT.a_is_mn ? Major::mn : Major::k,
+                         kMajorB = LAYOUT.b_is_mn ? Major::mn : Major::k;
   static constexpr int kRowBytes = MatmulSm90Places::kRowBytes;
   static constexpr int kBlockK = kRowBytes / static_cast<int>(sizeof(AT));
   static constexpr int kSteps = kRowBytes / 32;
   static constexpr int kPanelBytes = kBlockK * kRowBytes;
-  static constexpr int kABytes = BLOCK_M * kRowBytes;
-  static constexpr int kBlocks = CLUSTER_M * CLUSTER_N * SPLIT_K;
-  static constexpr int kGroupsOfTile = TILE_EACH ? 1 : MATH_GROUPS;
+  static constexpr int kABytes = TILING.block_m * kRowBytes;
   static constexpr int kReleases = kLoadsA ? 4 : 1;  ///< of a stage, by each group
-  static constexpr int kGroupRows = BLOCK_M / kGroupsOfTile;
-  static constexpr int kRowBlocks = kGroupRows / 64;
-  static constexpr int kRegisters = BLOCK_N / 2;
-  /// Columns of a tile that one block stores.
-  static constexpr int kColumns = BLOCK_N / SPLIT_K;
-  static constexpr int kMathThreads = MATH_GROUPS * tl::sm90::kWarpgroupThreads;
-  static constexpr int kWarps = 4 + 4 * MATH_GROUPS;
+  static constexpr int kRegisters = TILING.block_n / 2;
+  static constexpr int kMathThreads = TILING.math_groups * tl::sm90::kWarpgroupThreads;
+  static constexpr int kWarps = 4 + 4 * TILING.math_groups;
   /// Names of barriers: 0 to start, 1 for all that multiply, then one for each group's stores and for its turn.
-  static constexpr int kFirstTurn = 2 + MATH_GROUPS;
-  static_assert(!TILE_EACH || MATH_GROUPS == 2, "two groups take turns");
-  static_assert(!B_MN || sizeof(BT) == 2, "b of other types lies along k");
-  static_assert(kGroupRows % 64 == 0 && BLOCK_N % 8 == 0, "a product has 64 rows and columns by eights");
-  static_assert(SPLIT_K == 1 || (CLUSTER_M * CLUSTER_N == 1 && kRowBlocks == 1 && !TILE_EACH && kColumns >= 8),
+  static constexpr int kFirstTurn = 2 + TILING.math_groups;
+  static_assert(!TILING.tile_each || TILING.math_groups == 2, "two groups take turns");
+  static_assert(!LAYOUT.b_is_mn || sizeof(BT) == 2, "b of other types lies along k");
+  static_assert(TILING.block_m % (64 * TILING.sharing_groups()) == 0 && TILING.block_n % 8 == 0,
+                "a product has 64 rows and columns by eights");
+  static_assert(TILING.split_k == 1 || (TILING.cluster_m * TILING.cluster_n == 1 && TILING.row_blocks() == 1 &&
+                                        !TILING.tile_each && TILING.columns() >= 8),
                 "parts of k: one row block a group, and 8 columns for each block at the end");
-  using Output = MatmulSm90Output<OutT, AddendT, Accumulator, EpilogueT, tl::conditional_t<kLoadsA, AT, void>,
-                                  kPlaces.stores(), kPlaces.store_buffers(), kPlaces.addends(),
-                                  kPlaces.addend_row_bytes(), kColumns, kRowBlocks, TRANSPOSED, MAPPED_OUT>;
+  using Output =
+      MatmulSm90Output<OutT, AddendT, Accumulator, EpilogueT, tl::conditional_t<kLoadsA, AT, void>, TILING, LAYOUT>;
   using Tile = typename Output::Tile;
+
+  // A function, as what else depends on the tiling alone: NVRTC keeps constants of classes in the kernel's code, each
+  // with a name that holds all of the class's arguments.
+  KILN_DEVICE static constexpr MatmulSm90Places places() { return {TILING}; }
 
   tl::uint32_t shared;  ///< see shared_address
   const TensorMap& a_map;
@@ -67,13 +62,13 @@ struct MatmulSm90 {
   int first_tile;  ///< in clusters
   Output output;
 
-  KILN_DEVICE Barrier full(tl::uint32_t slot) const { return {shared + kPlaces.barriers() + slot * Barrier::kBytes}; }
-  KILN_DEVICE Barrier empty(tl::uint32_t slot) const { return full(STAGES + slot); }
-  KILN_DEVICE Barrier parts_arrived() const { return full(2 * STAGES); }
+  KILN_DEVICE Barrier full(tl::uint32_t slot) const { return {shared + places().barriers() + slot * Barrier::kBytes}; }
+  KILN_DEVICE Barrier empty(tl::uint32_t slot) const { return full(TILING.stages + slot); }
+  KILN_DEVICE Barrier parts_arrived() const { return full(2 * TILING.stages); }
 
-  KILN_DEVICE static int tile_step() { return static_cast<int>(gridDim.x) / kBlocks; }
+  KILN_DEVICE static int tile_step() { return static_cast<int>(gridDim.x) / TILING.cluster_blocks(); }
   KILN_DEVICE static int first_tile_of(const MatmulSm90Iteration& it) {
-    const int cluster = static_cast<int>(blockIdx.x) / kBlocks;
+    const int cluster = static_cast<int>(blockIdx.x) / TILING.cluster_blocks();
     if (it.spreads == 0) return cluster;
     const int place = cluster / kMatmulSm90Gpcs, gpc = cluster % kMatmulSm90Gpcs;
     return gpc * (tile_step() / kMatmulSm90Gpcs) + min(gpc, tile_step() % kMatmulSm90Gpcs) + place;
@@ -89,16 +84,18 @@ struct MatmulSm90 {
     const MatmulSm90Divisor rows = band == it.last_band ? it.last_band_rows : it.band_rows;
     const int column = quotient(in_band, rows);
     const int row = band * it.band_rows.divisor + in_band - column * rows.divisor;
-    return {(row * CLUSTER_M + down()) * BLOCK_M, (column * CLUSTER_N + across()) * BLOCK_N, batch};
+    return {(row * TILING.cluster_m + down()) * TILING.block_m, (column * TILING.cluster_n + across()) * TILING.block_n,
+            batch};
   }
   /// This block's place among the cluster's.
-  KILN_DEVICE int down() const { return CLUSTER_M == 1 ? 0 : static_cast<int>(rank) % CLUSTER_M; }
-  KILN_DEVICE int across() const { return CLUSTER_N == 1 ? 0 : static_cast<int>(rank) / CLUSTER_M; }
+  KILN_DEVICE int down() const { return TILING.cluster_m == 1 ? 0 : static_cast<int>(rank) % TILING.cluster_m; }
+  KILN_DEVICE int across() const { return TILING.cluster_n == 1 ? 0 : static_cast<int>(rank) / TILING.cluster_m; }
   KILN_DEVICE int first_k_block() const {
-    return SPLIT_K == 1 ? 0 : static_cast<int>(static_cast<long long>(it.k_blocks) * rank / SPLIT_K);
+    return TILING.split_k == 1 ? 0 : static_cast<int>(static_cast<long long>(it.k_blocks) * rank / TILING.split_k);
   }
   KILN_DEVICE int end_k_block() const {
-    return SPLIT_K == 1 ? it.k_blocks : static_cast<int>(static_cast<long long>(it.k_blocks) * (rank + 1) / SPLIT_K);
+    return TILING.split_k == 1 ? it.k_blocks
+                               : static_cast<int>(static_cast<long long>(it.k_blocks) * (rank + 1) / TILING.split_k);
   }
 
   /// One operand's part of a stage: `kSharers` blocks need the same, of which each asks for a share on behalf of all.
@@ -128,46 +125,48 @@ struct MatmulSm90 {
   /// What one thread does for a, and another for b: issuing a box takes longer than small tiles need to multiply one.
   template <bool kIsA>
   KILN_DEVICE void produce(Tile tile) const {
-    constexpr int kExtent = kIsA ? BLOCK_M : BLOCK_N, kSharers = kIsA ? CLUSTER_N : CLUSTER_M;
-    constexpr int kStep = kIsA ? CLUSTER_M : 1, kStart = kIsA ? 0 : CLUSTER_M;
+    constexpr int kExtent = kIsA ? TILING.block_m : TILING.block_n,
+                  kSharers = kIsA ? TILING.cluster_n : TILING.cluster_m;
+    constexpr int kStep = kIsA ? TILING.cluster_m : 1, kStart = kIsA ? 0 : TILING.cluster_m;
     const int share = kIsA ? across() : down();
     tl::uint16_t sharers = 0;
     KILN_UNROLL for (int i = 0; i < kSharers; ++i) sharers |= 1 << (kIsA ? down() + i * kStep : across() * kStart + i);
-    tl::sm90::RingPosition<STAGES> at;
+    tl::sm90::RingPosition<TILING.stages> at;
     for (int index = first_tile; index < it.tiles;) {
       KILN_NO_UNROLL for (int block = first_k_block(); block < end_k_block(); ++block, at.advance()) {
         empty(at.slot).wait(at.parity ^ 1);
         const Barrier barrier = full(at.slot);
         barrier.arrive_and_expect(kExtent * kRowBytes);
-        ask<kIsA ? A_MN : B_MN, kExtent, kSharers>(shared + at.slot * kPlaces.stage_bytes() + (kIsA ? 0 : kABytes),
-                                                   kIsA ? a_map : b_map, barrier, block * kBlockK,
-                                                   kIsA ? tile.row : tile.column,
-                                                   tile.batch * (kIsA ? it.a_batch : it.b_batch), share, sharers);
+        ask<kIsA ? LAYOUT.a_is_mn : LAYOUT.b_is_mn, kExtent, kSharers>(
+            shared + at.slot * places().stage_bytes() + (kIsA ? 0 : kABytes), kIsA ? a_map : b_map, barrier,
+            block * kBlockK, kIsA ? tile.row : tile.column, tile.batch * (kIsA ? it.a_batch : it.b_batch), share,
+            sharers);
       }
       index += tile_step();
       tile = tile_at(index);
     }
     // Others say that they have read what this block sent them: it stays until they all have.
-    if (kIsA && CLUSTER_M * CLUSTER_N > 1)
-      KILN_NO_UNROLL for (int i = 0; i < STAGES; ++i, at.advance()) empty(at.slot).wait(at.parity ^ 1);
+    if (kIsA && TILING.cluster_m * TILING.cluster_n > 1)
+      KILN_NO_UNROLL for (int i = 0; i < TILING.stages; ++i, at.advance()) empty(at.slot).wait(at.parity ^ 1);
   }
 
   /// Tells every block that writes this one's stage that a group is done with it, or where warps load by themselves
   /// each of its warps.
   KILN_DEVICE void release(tl::uint32_t slot, int thread) const {
     if constexpr (kLoadsA) thread %= 32;
-    if constexpr (CLUSTER_M * CLUSTER_N == 1) {
+    if constexpr (TILING.cluster_m * TILING.cluster_n == 1) {
       if (thread == 0) empty(slot).arrive();
-    } else if (thread < CLUSTER_M * CLUSTER_N) {
+    } else if (thread < TILING.cluster_m * TILING.cluster_n) {
       // In a row or a column of blocks everyone writes to everyone.
-      if (CLUSTER_M == 1 || CLUSTER_N == 1 || thread % CLUSTER_M == down() || thread / CLUSTER_M == across())
+      if (TILING.cluster_m == 1 || TILING.cluster_n == 1 || thread % TILING.cluster_m == down() ||
+          thread / TILING.cluster_m == across())
         empty(slot).arrive_in_block(static_cast<tl::uint32_t>(thread));
     }
   }
 
-  using Accumulators = Accumulator[kRowBlocks][kRegisters];
+  using Accumulators = Accumulator[TILING.row_blocks()][kRegisters];
 
-  KILN_DEVICE void multiply(Accumulators& d, tl::sm90::RingPosition<STAGES>& at, int group, int thread) const {
+  KILN_DEVICE void multiply(Accumulators& d, tl::sm90::RingPosition<TILING.stages>& at, int group, int thread) const {
     if constexpr (kLoadsA)
       multiply_loaded(d, at, group, thread);
     else
@@ -175,32 +174,34 @@ struct MatmulSm90 {
   }
 
   /// Parts of a are loaded ahead of their products, so that the next is ready while one runs.
-  KILN_DEVICE void multiply_loaded(Accumulators& d, tl::sm90::RingPosition<STAGES>& at, int group, int thread) const {
-    using Fragment = tl::sm90::Fragment<AT, matmul_sm90_panel(static_cast<int>(sizeof(AT)), BLOCK_M / CLUSTER_N)>;
-    const Fragment fragment(thread, TILE_EACH ? 0 : group * kRowBlocks);
+  KILN_DEVICE void multiply_loaded(Accumulators& d, tl::sm90::RingPosition<TILING.stages>& at, int group,
+                                   int thread) const {
+    using Fragment =
+        tl::sm90::Fragment<AT, matmul_sm90_panel(static_cast<int>(sizeof(AT)), TILING.block_m / TILING.cluster_n)>;
+    const Fragment fragment(thread, TILING.tile_each ? 0 : group * TILING.row_blocks());
     const int begin = first_k_block(), end = end_k_block();
-    const auto address_of = [&](tl::uint32_t slot) { return shared + slot * kPlaces.stage_bytes(); };
+    const auto address_of = [&](tl::uint32_t slot) { return shared + slot * places().stage_bytes(); };
     // A part takes the place of one whose product is done with. With more row blocks there are registers for one ahead
     // alone. To let three products run instead of two changes nothing.
-    constexpr int kAhead = kRowBlocks > 2 ? 1 : 2, kPlacesOfA = 2 * kAhead;
-    tl::uint32_t a[kPlacesOfA][kRowBlocks][4];
+    constexpr int kAhead = TILING.row_blocks() > 2 ? 1 : 2, kPlacesOfA = 2 * kAhead;
+    tl::uint32_t a[kPlacesOfA][TILING.row_blocks()][4];
     const auto load = [&](tl::uint32_t stage, int step) {
-      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) fragment.load(stage, i, step, a[step % kPlacesOfA][i]);
+      KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) fragment.load(stage, i, step, a[step % kPlacesOfA][i]);
     };
     full(at.slot).wait(at.parity);
     KILN_UNROLL for (int step = 0; step < kAhead; ++step) load(address_of(at.slot), step);
     tl::uint32_t before = 0;
     KILN_NO_UNROLL for (int block = begin; block < end; ++block) {
-      tl::sm90::RingPosition<STAGES> next = at;
+      tl::sm90::RingPosition<TILING.stages> next = at;
       next.advance();
       // After the last block the loads repeat themselves.
-      const tl::sm90::RingPosition<STAGES> ahead = block + 1 < end ? next : at;
+      const tl::sm90::RingPosition<TILING.stages> ahead = block + 1 < end ? next : at;
       const tl::uint64_t b = tl::sm90::operand_descriptor(address_of(at.slot) + kABytes, kPanelBytes);
-      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+      KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(d[i]);
       KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
-        KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(a[step % kPlacesOfA][i]);
+        KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(a[step % kPlacesOfA][i]);
         tl::sm90::products_begin();
-        KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i)
+        KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i)
             tl::sm90::product<AT, BT>(d[i], a[step % kPlacesOfA][i], b + step * tl::sm90::kStepBytes<BT, kMajorB> / 16,
                                       block > begin || step > 0);
         tl::sm90::products_commit();
@@ -210,30 +211,31 @@ struct MatmulSm90 {
         tl::sm90::products_wait<1>();
         if (step == 0 && block > begin) release(before, thread);
       }
-      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+      KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(d[i]);
       before = at.slot;
       at = next;
     }
   }
 
-  KILN_DEVICE void multiply_shared(Accumulators& d, tl::sm90::RingPosition<STAGES>& at, int group, int thread) const {
+  KILN_DEVICE void multiply_shared(Accumulators& d, tl::sm90::RingPosition<TILING.stages>& at, int group,
+                                   int thread) const {
     const int begin = first_k_block(), end = end_k_block();
-    const int row_block = TILE_EACH ? 0 : group * kRowBlocks;
+    const int row_block = TILING.tile_each ? 0 : group * TILING.row_blocks();
     tl::uint32_t before = 0;
     KILN_NO_UNROLL for (int block = begin; block < end; ++block) {
       full(at.slot).wait(at.parity);
-      const tl::uint32_t stage = shared + at.slot * kPlaces.stage_bytes();
+      const tl::uint32_t stage = shared + at.slot * places().stage_bytes();
       const tl::uint64_t a =
           tl::sm90::operand_descriptor(stage + static_cast<tl::uint32_t>(row_block) * 64 * kRowBytes, kPanelBytes);
       const tl::uint64_t b = tl::sm90::operand_descriptor(stage + kABytes, kPanelBytes);
-      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+      KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(d[i]);
       tl::sm90::products_begin();
-      KILN_UNROLL for (int step = 0; step < kSteps; ++step) KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i)
+      KILN_UNROLL for (int step = 0; step < kSteps; ++step) KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i)
           tl::sm90::product<AT, BT, kMajorA, kMajorB>(
               d[i], a + (step * tl::sm90::kStepBytes<AT, kMajorA> + i * 64 * kRowBytes) / 16,
               b + step * tl::sm90::kStepBytes<BT, kMajorB> / 16, block > begin || step > 0);
       tl::sm90::products_commit();
-      KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+      KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(d[i]);
       tl::sm90::products_wait<1>();
       if (block > begin) release(before, thread);
       before = at.slot;
@@ -243,20 +245,21 @@ struct MatmulSm90 {
 
   KILN_DEVICE static void finish_products(Accumulators& d) {
     tl::sm90::products_wait<0>();
-    KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) tl::sm90::keep_registers(d[i]);
+    KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(d[i]);
   }
 
-  /// Sums the blocks' parts in the order of k; each block keeps kColumns of the columns and sends the others away.
-  KILN_DEVICE void add_parts(const Accumulators& d, Accumulator (&sum)[kRegisters / SPLIT_K], int group,
+  /// Sums the blocks' parts in the order of k; each block keeps TILING.columns() of the columns and sends the others
+  /// away.
+  KILN_DEVICE void add_parts(const Accumulators& d, Accumulator (&sum)[kRegisters / TILING.split_k], int group,
                              int thread) const {
-    constexpr int kOwnQuads = kRegisters / 4 / SPLIT_K, kPitch = tl::sm90::kWarpgroupThreads * 16;
+    constexpr int kOwnQuads = kRegisters / 4 / TILING.split_k, kPitch = tl::sm90::kWarpgroupThreads * 16;
     const tl::uint32_t parts =
-        shared + static_cast<tl::uint32_t>(kPlaces.parts() + group * kOwnQuads * kPitch + thread * 16);
+        shared + static_cast<tl::uint32_t>(places().parts() + group * kOwnQuads * kPitch + thread * 16);
     const auto place_of = [&](int sender, int receiver, int quad) {
-      return parts + static_cast<tl::uint32_t>((sender - (sender > receiver)) * kPlaces.part_bytes() + quad * kPitch);
+      return parts + static_cast<tl::uint32_t>((sender - (sender > receiver)) * places().part_bytes() + quad * kPitch);
     };
     const int own = static_cast<int>(rank);
-    KILN_UNROLL for (int to = 0; to < SPLIT_K; ++to) {
+    KILN_UNROLL for (int to = 0; to < TILING.split_k; ++to) {
       if (to == own) {
         KILN_UNROLL for (int i = 0; i < 4 * kOwnQuads; ++i) sum[i] = d[0][4 * kOwnQuads * to + i];
       } else {
@@ -270,7 +273,7 @@ struct MatmulSm90 {
     parts_arrived().wait(0);
     KILN_UNROLL for (int quad = 0; quad < kOwnQuads; ++quad) {
       Accumulator total[4] = {};
-      KILN_UNROLL for (int part = 0; part < SPLIT_K; ++part) {
+      KILN_UNROLL for (int part = 0; part < TILING.split_k; ++part) {
         Accumulator values[4];
         const uint4 bits = tl::sm90::get_shared_quad(place_of(part == own ? part ^ 1 : part, own, quad));
         memcpy(values, &bits, sizeof bits);
@@ -281,40 +284,41 @@ struct MatmulSm90 {
   }
 
   KILN_DEVICE void consume(Tile first, int group, int thread) const {
-    tl::sm90::RingPosition<STAGES> at;
+    tl::sm90::RingPosition<TILING.stages> at;
     int buffer = 0;
     const int own_blocks = end_k_block() - first_k_block();
-    if constexpr (TILE_EACH) at.advance(static_cast<tl::uint32_t>(group * own_blocks));
-    for (int index = first_tile + (TILE_EACH ? group * tile_step() : 0); index < it.tiles;
-         index += TILE_EACH ? MATH_GROUPS * tile_step() : tile_step()) {
+    if constexpr (TILING.tile_each) at.advance(static_cast<tl::uint32_t>(group * own_blocks));
+    for (int index = first_tile + (TILING.tile_each ? group * tile_step() : 0); index < it.tiles;
+         index += TILING.tile_each ? TILING.math_groups * tile_step() : tile_step()) {
       Tile tile = index == first_tile ? first : tile_at(index);
-      if constexpr (!TILE_EACH) tile.row += group * kGroupRows;
-      if constexpr (SPLIT_K > 1) tile.column += static_cast<int>(rank) * kColumns;
+      if constexpr (!TILING.tile_each) tile.row += group * 64 * TILING.row_blocks();
+      if constexpr (TILING.split_k > 1) tile.column += static_cast<int>(rank) * TILING.columns();
       typename Output::AskedAddends asked;
       output.ask_addends(tile, thread, asked);
       Accumulators d;
       // A barrier's parity tells only neighbouring phases apart: a group waits for stages once the other has taken all
       // before them.
-      if (TILE_EACH && index != first_tile) tl::sm90::named_sync(kFirstTurn + group, kMathThreads);
+      if (TILING.tile_each && index != first_tile) tl::sm90::named_sync(kFirstTurn + group, kMathThreads);
       multiply(d, at, group, thread);
-      if (TILE_EACH && index + tile_step() < it.tiles) tl::sm90::named_arrive(kFirstTurn + (group ^ 1), kMathThreads);
+      if (TILING.tile_each && index + tile_step() < it.tiles)
+        tl::sm90::named_arrive(kFirstTurn + (group ^ 1), kMathThreads);
       finish_products(d);
-      release((at.slot + STAGES - 1) % STAGES, thread);
-      typename Output::RowAddends held[kRowBlocks];
+      release((at.slot + TILING.stages - 1) % TILING.stages, thread);
+      typename Output::RowAddends held[TILING.row_blocks()];
       output.take_addends(group, thread, asked, held);
-      if constexpr (SPLIT_K > 1) {
-        Accumulator sum[kRegisters / SPLIT_K];
+      if constexpr (TILING.split_k > 1) {
+        Accumulator sum[kRegisters / TILING.split_k];
         add_parts(d, sum, group, thread);
         output.store(sum, held[0], tile, group, thread, buffer);
       } else {
-        KILN_UNROLL for (int i = 0; i < kRowBlocks; ++i) {
+        KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) {
           output.store(d[i], held[i], tile, group, thread, buffer);
           tile.row += 64;
         }
       }
-      if constexpr (TILE_EACH) at.advance(static_cast<tl::uint32_t>((MATH_GROUPS - 1) * own_blocks));
+      if constexpr (TILING.tile_each) at.advance(static_cast<tl::uint32_t>((TILING.math_groups - 1) * own_blocks));
     }
-    if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<0>();
+    if (LAYOUT.out_is_mapped && thread == 0) tl::sm90::wait_until_stores_read<0>();
   }
 
   /// The order of things is for small products, which take no longer than what comes before the first box arrives.
@@ -324,30 +328,32 @@ struct MatmulSm90 {
     if (lane == 0) {
       if (warp == 0) tl::sm90::prefetch(a_map);
       if (warp == 1) tl::sm90::prefetch(b_map);
-      if (MAPPED_OUT && warp == 4) tl::sm90::prefetch(output.out_map);
+      if (LAYOUT.out_is_mapped && warp == 4) tl::sm90::prefetch(output.out_map);
       // One warp would need 50 cycles for each.
-      KILN_UNROLL for (int i = 0; i < 2 * STAGES + (SPLIT_K > 1); i += kWarps) {
+      KILN_UNROLL for (int i = 0; i < 2 * TILING.stages + (TILING.split_k > 1); i += kWarps) {
         const int barrier = i + warp;
-        const int arrivals = barrier < STAGES       ? 2  // what was asked for of a and of b
-                             : barrier < 2 * STAGES ? kReleases * kGroupsOfTile * (CLUSTER_M + CLUSTER_N - 1)
-                                                    : 1;
-        if (barrier < 2 * STAGES + (SPLIT_K > 1)) full(static_cast<tl::uint32_t>(barrier)).init(arrivals);
+        const int arrivals = barrier < TILING.stages ? 2  // what was asked for of a and of b
+                             : barrier < 2 * TILING.stages
+                                 ? kReleases * TILING.sharing_groups() * (TILING.cluster_m + TILING.cluster_n - 1)
+                                 : 1;
+        if (barrier < 2 * TILING.stages + (TILING.split_k > 1)) full(static_cast<tl::uint32_t>(barrier)).init(arrivals);
       }
       tl::sm90::barriers_ready();
     }
     __syncwarp();
     const Tile tile = tile_at(first_tile);
-    if constexpr (kBlocks > 1)
+    if constexpr (TILING.cluster_blocks() > 1)
       tl::sm90::cluster_meet();
     else
       __syncthreads();
-    constexpr bool kMovesRegisters = MATH_GROUPS > 1 && kRowBlocks * kRegisters > (kLoadsA ? 32 : 64);
+    constexpr bool kMovesRegisters = TILING.math_groups > 1 && TILING.row_blocks() * kRegisters > (kLoadsA ? 32 : 64);
     if (__builtin_expect(warp < 4, 1)) {
       if constexpr (kMovesRegisters) tl::sm90::give_registers<40>();
       if (lane == 0) {
         if (warp == 0) produce<true>(tile);
         if (warp == 1) produce<false>(tile);
-        if (SPLIT_K > 1 && warp == 2) parts_arrived().arrive_and_expect((SPLIT_K - 1) * kPlaces.part_bytes());
+        if (TILING.split_k > 1 && warp == 2)
+          parts_arrived().arrive_and_expect((TILING.split_k - 1) * places().part_bytes());
       }
     } else {
       if constexpr (kMovesRegisters) tl::sm90::take_registers<232>();
@@ -357,18 +363,15 @@ struct MatmulSm90 {
 };
 
 /// See MatmulSm90. `a` and `b` stand only for their types; scales: one f32 each, where the epilogue has them.
-template <typename Out, typename Addend, typename A, typename B, int BLOCK_M, int BLOCK_N, int STAGES, int CLUSTER_M,
-          int CLUSTER_N, int SPLIT_K, int MATH_GROUPS, bool TILE_EACH, bool A_MN, bool B_MN, bool TRANSPOSED,
-          bool MAPPED_OUT, typename Epilogue>
-__global__ __launch_bounds__(32 * KILN_NUM_WARPS, 1)
-    __cluster_dims__(CLUSTER_M* CLUSTER_N* SPLIT_K) void matmul_sm90_kernel(
-        const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
-        const __grid_constant__ TensorMap out_map, Out* out, const Addend* addend, const float* scale_a,
-        const float* scale_b, MatmulScalars<typename Epilogue::Compute> scalars,
-        const __grid_constant__ MatmulSm90Iteration iteration) {
-  using Kernel = MatmulSm90<Out, Addend, A, B, BLOCK_M, BLOCK_N, STAGES, CLUSTER_M, CLUSTER_N, SPLIT_K, MATH_GROUPS,
-                            TILE_EACH, A_MN, B_MN, TRANSPOSED, MAPPED_OUT, Epilogue>;
-  static_assert(32 * KILN_NUM_WARPS == (1 + MATH_GROUPS) * tl::sm90::kWarpgroupThreads,
+template <typename Out, typename Addend, typename A, typename B, typename Epilogue, MatmulSm90Tiling TILING,
+          MatmulSm90Layout LAYOUT>
+__global__ __launch_bounds__(32 * KILN_NUM_WARPS, 1) __cluster_dims__(TILING.cluster_blocks()) void matmul_sm90_kernel(
+    const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+    const __grid_constant__ TensorMap out_map, Out* out, const Addend* addend, const float* scale_a,
+    const float* scale_b, MatmulScalars<typename Epilogue::Compute> scalars,
+    const __grid_constant__ MatmulSm90Iteration iteration) {
+  using Kernel = MatmulSm90<Out, Addend, A, B, Epilogue, TILING, LAYOUT>;
+  static_assert(32 * KILN_NUM_WARPS == (1 + TILING.math_groups) * tl::sm90::kWarpgroupThreads,
                 "a warpgroup more than multiply");
   extern __shared__ __align__(1024) unsigned char shared[];
   tl::wait_for_previous();
@@ -379,7 +382,7 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 1)
                 a_map,
                 b_map,
                 iteration,
-                Kernel::kBlocks > 1 ? tl::sm90::cluster_rank() : 0,
+                TILING.cluster_blocks() > 1 ? tl::sm90::cluster_rank() : 0,
                 Kernel::first_tile_of(iteration),
                 {address, out_map, out, addend, epilogue, iteration}};
   kernel.run();

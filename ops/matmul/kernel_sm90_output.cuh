@@ -6,23 +6,24 @@
 #include "compiler/tl/cuda/sm90/warpgroup.hpp"
 #include "ops/matmul/functors.hpp"
 #include "ops/matmul/iteration_sm90.hpp"
+#include "ops/matmul/kernel_sm90_tiling.hpp"
 
 namespace kiln::ops {
 
 using tl::sm90::TensorMap;
 
 /// What becomes of a math group's part of a product in kernel_sm90.cuh: the epilogue, and the way to memory by buffers
-/// in shared memory, BUFFERS for each group, which start STORES bytes into it; rows of addends start at ADDENDS, of
-/// ADDEND_ROW_BYTES each. COLUMNS: of a tile that one block stores. ROW_BLOCKS: of 64 rows, of a group. LoadedT: the
-/// type of a first operand that is loaded to registers, else void.
-template <typename OutT, typename AddendT, typename Accumulator, typename EpilogueT, typename LoadedT, int STORES,
-          int BUFFERS, int ADDENDS, int ADDEND_ROW_BYTES, int COLUMNS, int ROW_BLOCKS, bool TRANSPOSED, bool MAPPED_OUT>
+/// in shared memory. LoadedT: the type of a first operand that is loaded to registers, else void.
+template <typename OutT, typename AddendT, typename Accumulator, typename EpilogueT, typename LoadedT,
+          MatmulSm90Tiling TILING, MatmulSm90Layout LAYOUT>
 struct MatmulSm90Output {
   using Compute = typename EpilogueT::Compute;
   static constexpr bool kLoadsA = !tl::is_same<LoadedT, void>;
+  KILN_DEVICE static constexpr MatmulSm90Places places() { return {TILING}; }
   static constexpr int kRowBytes = MatmulSm90Places::kRowBytes;
   static constexpr int kOutBytes = static_cast<int>(sizeof(OutT));
-  static_assert(BUFFERS == 2 || COLUMNS * 64 * kOutBytes <= MatmulSm90Places::kStoreBytes, "one buffer takes all");
+  static_assert(places().store_buffers() == 2 || TILING.columns() * 64 * kOutBytes <= MatmulSm90Places::kStoreBytes,
+                "one buffer takes all");
   /// Rows of the product that a thread has are so far apart.
   static constexpr int kHalfRows = kLoadsA ? 1 : 8;
 
@@ -43,8 +44,8 @@ struct MatmulSm90Output {
     if constexpr (EpilogueT::kAddend == kNoAddend) {
       return AddendT{};
     } else {
-      constexpr bool kAnyRow = EpilogueT::kAddend != kRowAddend || TRANSPOSED;
-      constexpr bool kAnyColumn = EpilogueT::kAddend != kRowAddend || !TRANSPOSED;
+      constexpr bool kAnyRow = EpilogueT::kAddend != kRowAddend || LAYOUT.transposed;
+      constexpr bool kAnyColumn = EpilogueT::kAddend != kRowAddend || !LAYOUT.transposed;
       if ((kAnyRow && row >= it.m) || (kAnyColumn && column >= it.n)) return AddendT{};
       return addend[batch * it.addend_strides[2] + (kAnyRow ? row * it.addend_strides[0] : 0) +
                     (kAnyColumn ? column * it.addend_strides[1] : 0)];
@@ -63,16 +64,16 @@ struct MatmulSm90Output {
       return epilogue.apply(tl::cast<Compute>(product), addend);
   }
   /// Whether a row of addends waits in shared memory: from the L2 it would come too late for each part of the output.
-  static constexpr bool kStagesAddends = EpilogueT::kAddend == kRowAddend && !TRANSPOSED;
+  static constexpr bool kStagesAddends = EpilogueT::kAddend == kRowAddend && !LAYOUT.transposed;
 
   KILN_DEVICE tl::uint32_t addend_row(int group) const {
-    return shared + static_cast<tl::uint32_t>(ADDENDS + group * ADDEND_ROW_BYTES);
+    return shared + static_cast<tl::uint32_t>(places().addends() + group * places().addend_row_bytes());
   }
   /// Whether a thread has the addends of its rows in registers, for the same reason: where they depend on the product's
   /// row.
-  static constexpr bool kHoldsAddends = EpilogueT::kAddend == kRowAddend && TRANSPOSED && kLoadsA;
-  static constexpr int kAskedAddends = kStagesAddends  ? (COLUMNS - 1) / tl::sm90::kWarpgroupThreads + 1
-                                       : kHoldsAddends ? 2 * ROW_BLOCKS
+  static constexpr bool kHoldsAddends = EpilogueT::kAddend == kRowAddend && LAYOUT.transposed && kLoadsA;
+  static constexpr int kAskedAddends = kStagesAddends  ? (TILING.columns() - 1) / tl::sm90::kWarpgroupThreads + 1
+                                       : kHoldsAddends ? 2 * TILING.row_blocks()
                                                        : 1;
   using AskedAddends = AddendT[kAskedAddends];
   using RowAddends = Compute[2];
@@ -82,14 +83,15 @@ struct MatmulSm90Output {
   KILN_DEVICE void ask_addends(Tile tile, int thread, AskedAddends& asked) const {
     if constexpr (kStagesAddends) KILN_UNROLL for (int i = 0; i < kAskedAddends; ++i) {
         const int x = i * tl::sm90::kWarpgroupThreads + thread;
-        asked[i] = x < COLUMNS ? stored_addend_at(tile.row, tile.column + x, tile.batch) : AddendT{};
+        asked[i] = x < TILING.columns() ? stored_addend_at(tile.row, tile.column + x, tile.batch) : AddendT{};
       }
     if constexpr (kHoldsAddends)
       KILN_UNROLL for (int i = 0; i < kAskedAddends; ++i) asked[i] =
           stored_addend_at(tile.row + i / 2 * 64 + row_of(thread) + i % 2 * kHalfRows, tile.column, tile.batch);
   }
   /// The whole group has read the row of the tile before, and meets before it reads this one.
-  KILN_DEVICE void take_addends(int group, int thread, AskedAddends& asked, RowAddends (&held)[ROW_BLOCKS]) const {
+  KILN_DEVICE void take_addends(int group, int thread, AskedAddends& asked,
+                                RowAddends (&held)[TILING.row_blocks()]) const {
     if constexpr (kStagesAddends || kHoldsAddends) KILN_UNROLL for (int i = 0; i < kAskedAddends; ++i) {
         // What is made of a value would else be made, and the value be waited for, where it was asked for.
         if constexpr (sizeof(AddendT) == 2) {
@@ -104,7 +106,7 @@ struct MatmulSm90Output {
         const Compute value = epilogue.scaled_addend(tl::cast<Compute>(asked[i]));
         if constexpr (kHoldsAddends)
           held[i / 2][i % 2] = value;
-        else if (const int x = i * tl::sm90::kWarpgroupThreads + thread; x < COLUMNS)
+        else if (const int x = i * tl::sm90::kWarpgroupThreads + thread; x < TILING.columns())
           tl::sm90::put_shared(addend_row(group) + static_cast<tl::uint32_t>(x) * 4, value);
       }
   }
@@ -125,11 +127,11 @@ struct MatmulSm90Output {
       return thread / 32 * 16 + thread % 32 / 4;
   }
 
-  /// 64 rows x COLUMNS of the product, from `tile` on.
+  /// 64 rows x TILING.columns() of the product, from `tile` on.
   template <int kCount>
   KILN_DEVICE void store(const Accumulator (&d)[kCount], const RowAddends& held, Tile tile, int group, int thread,
                          int& buffer) const {
-    if constexpr (TRANSPOSED)
+    if constexpr (LAYOUT.transposed)
       store_transposed(d, held, tile, group, thread, buffer);
     else
       store_rows(d, tile, group, thread, buffer);
@@ -151,7 +153,7 @@ struct MatmulSm90Output {
 
   template <int kCount>
   KILN_DEVICE void store_rows(const Accumulator (&d)[kCount], Tile tile, int group, int thread, int& buffer) const {
-    constexpr int kAcross = COLUMNS * kOutBytes < kRowBytes ? COLUMNS : kRowBytes / kOutBytes;
+    constexpr int kAcross = TILING.columns() * kOutBytes < kRowBytes ? TILING.columns() : kRowBytes / kOutBytes;
     constexpr int kLineBytes = kAcross * kOutBytes;
     // 16-bit elements leave the registers as matrices of 8 x 8, others as pairs.
     constexpr bool kMatrices = kOutBytes == 2 && tl::is_same<Compute, float> && kAcross % 16 == 0;
@@ -162,11 +164,12 @@ struct MatmulSm90Output {
         kMatrices ? place<kLineBytes>(matrix_row(thread), lane / 16 * 8) : place<kLineBytes>(row, column);
     // 8 rows further all lies as here, one row further not.
     const int other_place = place<kLineBytes>(row + 1, column);
-    KILN_UNROLL for (int first = 0; first < COLUMNS; first += kAcross) {
+    KILN_UNROLL for (int first = 0; first < TILING.columns(); first += kAcross) {
       const tl::uint32_t lines =
-          shared + static_cast<tl::uint32_t>(STORES + (BUFFERS * group + (BUFFERS > 1 ? buffer : 0)) *
-                                                          MatmulSm90Places::kStoreBytes);
-      if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<1>();
+          shared + static_cast<tl::uint32_t>(places().stores() + (places().store_buffers() * group +
+                                                                  (places().store_buffers() > 1 ? buffer : 0)) *
+                                                                     MatmulSm90Places::kStoreBytes);
+      if (LAYOUT.out_is_mapped && thread == 0) tl::sm90::wait_until_stores_read<1>();
       tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
       // All at once: one by one each would be waited for.
       Compute staged[kAcross / 8][2] = {};
@@ -214,14 +217,15 @@ struct MatmulSm90Output {
                                     int thread, int& buffer) const {
     constexpr int kAcross = kRowBytes / kOutBytes < 64 ? kRowBytes / kOutBytes : 64;
     constexpr int kLineBytes = kAcross * kOutBytes;
-    constexpr int kLines = MatmulSm90Places::lines_at_once(COLUMNS, kOutBytes);
-    constexpr bool kWhole = kLines == COLUMNS;
+    constexpr int kLines = MatmulSm90Places::lines_at_once(TILING.columns(), kOutBytes);
+    constexpr bool kWhole = kLines == TILING.columns();
     const int row = row_of(thread), column = thread % 4 * 2;
-    KILN_UNROLL for (int begin = 0; begin < COLUMNS; begin += kLines) {
+    KILN_UNROLL for (int begin = 0; begin < TILING.columns(); begin += kLines) {
       const tl::uint32_t panels =
           shared +
-          static_cast<tl::uint32_t>(STORES + (BUFFERS * group + (kWhole ? 0 : buffer)) * MatmulSm90Places::kStoreBytes);
-      if (MAPPED_OUT && thread == 0) tl::sm90::wait_until_stores_read<kWhole ? 0 : 64 / kAcross>();
+          static_cast<tl::uint32_t>(places().stores() + (places().store_buffers() * group + (kWhole ? 0 : buffer)) *
+                                                            MatmulSm90Places::kStoreBytes);
+      if (LAYOUT.out_is_mapped && thread == 0) tl::sm90::wait_until_stores_read<kWhole ? 0 : 64 / kAcross>();
       tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
       const auto address_of = [&](int y, int x) {
         return panels +
@@ -254,7 +258,7 @@ struct MatmulSm90Output {
   template <int kAcross, int kLines, int kLineBytes>
   KILN_DEVICE void leave(tl::uint32_t buffer, int inner, int line, int batch, long long inner_stride,
                          long long line_stride, long long inner_end, long long line_end, int group, int thread) const {
-    if constexpr (MAPPED_OUT) {
+    if constexpr (LAYOUT.out_is_mapped) {
       tl::sm90::writes_ready();
       tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
       if (thread == 0) {

@@ -12,6 +12,7 @@
 #include "ops/matmul/call_arguments.hpp"
 #include "ops/matmul/call_sm90.hpp"
 #include "ops/matmul/iteration_sm90.hpp"
+#include "ops/matmul/kernel_sm90_tiling.hpp"
 #include "ops/matmul/machine.hpp"
 #include "ops/matmul/tiling_sm90.hpp"
 
@@ -20,11 +21,25 @@ namespace {
 
 constexpr std::int64_t kRowBytes = ops::MatmulSm90Places::kRowBytes;
 
-/// What the kernel's constants are for one call.
-struct Sm90Tiling {
-  std::int64_t block_m, block_n, cluster_m, cluster_n, split_k, math_groups, group_m;
-  std::int64_t cluster_blocks() const { return cluster_m * cluster_n * split_k; }
-};
+// Both name every field: one that is added to the struct does not compile here, and one that is named otherwise, or out
+// of order, not with the kernel.
+StructValue argument_of(const ops::MatmulSm90Tiling& tiling) {
+  const auto& [block_m, block_n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each] = tiling;
+  return {"kiln::ops::MatmulSm90Tiling",
+          {{"block_m", block_m},
+           {"block_n", block_n},
+           {"stages", stages},
+           {"cluster_m", cluster_m},
+           {"cluster_n", cluster_n},
+           {"split_k", split_k},
+           {"math_groups", math_groups},
+           {"tile_each", tile_each}}};
+}
+StructValue argument_of(const ops::MatmulSm90Layout& layout) {
+  const auto& [a_is_mn, b_is_mn, transposed, out_is_mapped] = layout;
+  return {"kiln::ops::MatmulSm90Layout",
+          {{"a_is_mn", a_is_mn}, {"b_is_mn", b_is_mn}, {"transposed", transposed}, {"out_is_mapped", out_is_mapped}}};
+}
 
 /// `sharers` blocks of a cluster ask for a part each.
 TensorMap operand_map(const Sm90Operand& operand, std::int64_t k, std::int64_t batches, std::int64_t block,
@@ -47,9 +62,9 @@ TensorMap operand_map(const Sm90Operand& operand, std::int64_t k, std::int64_t b
   return map;
 }
 
-TensorMap out_map(const Sm90Call& call, int tensor, DType dtype, const Sm90Tiling& tiling) {
+TensorMap out_map(const Sm90Call& call, int tensor, DType dtype, const ops::MatmulSm90Tiling& tiling) {
   const std::int64_t size = itemsize_bytes(dtype), row = kRowBytes / size;
-  const std::int64_t columns = tiling.block_n / tiling.split_k;
+  const std::int64_t columns = tiling.columns();
   const std::int64_t inner = call.transposed ? std::min<std::int64_t>(row, 64) : std::min(row, columns);
   const std::int64_t pitch = call.out_strides[call.transposed ? 1 : 0] * size;
   TensorMap map;
@@ -66,13 +81,14 @@ TensorMap out_map(const Sm90Call& call, int tensor, DType dtype, const Sm90Tilin
   return map;
 }
 
-ops::MatmulSm90Iteration make_iteration(const Sm90Call& call, const Sm90Tiling& tiling) {
+ops::MatmulSm90Iteration make_iteration(const Sm90Call& call, const ops::MatmulSm90Tiling& tiling,
+                                        std::int64_t group_m) {
   const auto clusters = [](std::int64_t extent, std::int64_t block, std::int64_t cluster) {
     return static_cast<int>(ceil_div(ceil_div(extent, block), cluster));
   };
   const int rows = clusters(call.m, tiling.block_m, tiling.cluster_m);
   const int columns = clusters(call.n, tiling.block_n, tiling.cluster_n);
-  const int band = static_cast<int>(std::min<std::int64_t>(tiling.group_m, rows));
+  const int band = static_cast<int>(std::min<std::int64_t>(group_m, rows));
   ops::MatmulSm90Iteration it{};
   it.tiles = rows * columns * static_cast<int>(call.batches);
   it.k_blocks = static_cast<int>(sm90_k_blocks(call));
@@ -114,10 +130,8 @@ void add_copy(const Sm90Operand& operand, const Sm90Call& call, const Target& ta
 
 LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& call, const Config& config, const Target& target) {
   const std::int64_t split_k = sm90_split_k(config, sm90_k_blocks(call), matmul.num_sms);
-  const Sm90Tiling tiling{
-      config.at("BLOCK_M"),     config.at("BLOCK_N"), config.at("CLUSTER_M"), config.at("CLUSTER_N"), split_k,
-      config.at("MATH_GROUPS"), config.at("GROUP_M")};
-  const bool tile_each = config.at("TILE_EACH") != 0;
+  ops::MatmulSm90Tiling tiling = sm90_tiling(config);
+  tiling.split_k = static_cast<int>(split_k);
   LaunchPlan plan;
   for (const Sm90Operand* operand : {&call.a, &call.b})
     if (operand->workspace >= 0) add_copy(*operand, call, target, plan);
@@ -126,22 +140,13 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& call, const Confi
                                matmul.addend.dtype,
                                call.a.dtype,
                                call.b.dtype,
-                               tiling.block_m,
-                               tiling.block_n,
-                               config.at("NUM_STAGES"),
-                               tiling.cluster_m,
-                               tiling.cluster_n,
-                               tiling.split_k,
-                               tiling.math_groups,
-                               tile_each,
-                               call.a.is_mn,
-                               call.b.is_mn,
-                               call.transposed,
-                               call.out_is_mapped,
-                               TypeName{matmul.epilogue_type()}};
-  ops::MatmulSm90Places places = sm90_places(config);
-  places.split_k = static_cast<int>(split_k);
-  const ops::MatmulSm90Iteration it = make_iteration(call, tiling);
+                               TypeName{matmul.epilogue_type()},
+                               argument_of(tiling),
+                               argument_of(ops::MatmulSm90Layout{.a_is_mn = call.a.is_mn,
+                                                                 .b_is_mn = call.b.is_mn,
+                                                                 .transposed = call.transposed,
+                                                                 .out_is_mapped = call.out_is_mapped})};
+  const ops::MatmulSm90Iteration it = make_iteration(call, tiling, config.at("GROUP_M"));
   const std::int64_t processors = usable_processors(matmul, target);
   // Parts of k have no ring to go on with: each cluster has one tile.
   const std::int64_t clusters =
@@ -149,7 +154,7 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& call, const Confi
                   : std::min<std::int64_t>(it.tiles, std::max<std::int64_t>(processors / tiling.cluster_blocks(), 1));
   launch.geometry.grid = {clusters * tiling.cluster_blocks(), 1, 1};
   launch.geometry.num_warps = static_cast<std::int32_t>(4 + 4 * tiling.math_groups);
-  launch.geometry.shared_bytes = places.bytes();
+  launch.geometry.shared_bytes = ops::MatmulSm90Places{tiling}.bytes();
   const TensorMap a_map = operand_map(call.a, call.k, call.batches, tiling.block_m, tiling.cluster_n, matmul.tf32);
   common::KernelParameters parameters(launch);
   parameters.tensor_map(a_map)

@@ -33,21 +33,20 @@ std::int64_t most_accumulator_words(Sm90Form form) {
   return form == Sm90Form::with_addend ? 96 : 128;
 }
 
-struct Tile {
-  std::int64_t m, n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each;
+using Tile = ops::MatmulSm90Tiling;
 
-  Config config() const {
-    return {{"BLOCK_M", m},
-            {"BLOCK_N", n},
-            {"NUM_STAGES", stages},
-            {"CLUSTER_M", cluster_m},
-            {"CLUSTER_N", cluster_n},
-            {"SPLIT_K", split_k},
-            {"MATH_GROUPS", math_groups},
-            {"TILE_EACH", tile_each},
-            {"GROUP_M", 8}};
-  }
-};
+Config config_of(const Tile& tile) {
+  const auto& [block_m, block_n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each] = tile;
+  return {{"BLOCK_M", block_m},
+          {"BLOCK_N", block_n},
+          {"NUM_STAGES", stages},
+          {"CLUSTER_M", cluster_m},
+          {"CLUSTER_N", cluster_n},
+          {"SPLIT_K", split_k},
+          {"MATH_GROUPS", math_groups},
+          {"TILE_EACH", tile_each ? 1 : 0},
+          {"GROUP_M", 8}};
+}
 
 /// What the memory takes to move the operands and the output once.
 double memory_clocks(const Sm90Call& call, std::int64_t out_bytes) {
@@ -72,12 +71,12 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
   constexpr double kThrottledClocks = 1.5e6;    // of multiplying: it then runs at the power's limit
   constexpr double kThrottling = 1.17;          // of the processors' clock; the L2's stays
   constexpr double kExchange = 1700;            // of partial sums between two blocks
-  const std::int64_t blocks = tile.cluster_m * tile.cluster_n * tile.split_k;
+  const std::int64_t blocks = tile.cluster_blocks();
   const auto clusters_of = [&](std::int64_t extent, std::int64_t block, std::int64_t cluster) {
     return ceil_div(ceil_div(extent, block), cluster);
   };
-  const std::int64_t tiles =
-      clusters_of(call.m, tile.m, tile.cluster_m) * clusters_of(call.n, tile.n, tile.cluster_n) * call.batches;
+  const std::int64_t tiles = clusters_of(call.m, tile.block_m, tile.cluster_m) *
+                             clusters_of(call.n, tile.block_n, tile.cluster_n) * call.batches;
   const std::int64_t clusters = std::max<std::int64_t>(processors / blocks, 1);
   const double rounds =
       static_cast<double>(ceil_div(tiles, blocks == 4 ? std::min(clusters, kClustersOfFour) : clusters));
@@ -85,24 +84,24 @@ double clocks(const Sm90Call& call, const Tile& tile, std::int64_t out_bytes, st
 
   // Shared memory gives 128 bytes a clock, and each 64 rows of a meet all of b.
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
-  const double products = as_double(tile.m * tile.n) / 32;
-  const double reading = as_double(tile.m) / 64 * as_double(64 + tile.n) * (tile.n < 128 ? 1.9 : 1.0);
+  const double products = as_double(tile.block_m * tile.block_n) / 32;
+  const double reading = as_double(tile.block_m) / 64 * as_double(64 + tile.block_n) * (tile.block_n < 128 ? 1.9 : 1.0);
   const bool is_throttled =
       as_double(call.m * call.n * call.batches) / 32 / as_double(processors) * as_double(sm90_k_blocks(call)) >
       kThrottledClocks;
-  const std::int64_t a_rows = tile.m / tile.cluster_n, a_size = itemsize_bytes(call.a.dtype);
+  const std::int64_t a_rows = tile.block_m / tile.cluster_n, a_size = itemsize_bytes(call.a.dtype);
   const bool has_short_rows =
       call.a.is_mn && a_size * ops::matmul_sm90_panel(static_cast<int>(a_size), static_cast<int>(a_rows)) < 128;
   const double loading =
-      (as_double(a_rows) * (has_short_rows ? kShortRows : 1) + as_double(tile.n) / as_double(tile.cluster_m)) * 128 /
-      (kL2BytesPerClock * (is_throttled ? kThrottling : 1));
-  const double adding = call.adds_row ? as_double(tile.m * tile.n) / kAddendsPerClock : 0;
-  const double storing = 600 + as_double(tile.m * tile.n * out_bytes) / kStoreBytesPerClock + adding;
+      (as_double(a_rows) * (has_short_rows ? kShortRows : 1) + as_double(tile.block_n) / as_double(tile.cluster_m)) *
+      128 / (kL2BytesPerClock * (is_throttled ? kThrottling : 1));
+  const double adding = call.adds_row ? as_double(tile.block_m * tile.block_n) / kAddendsPerClock : 0;
+  const double storing = 600 + as_double(tile.block_m * tile.block_n * out_bytes) / kStoreBytesPerClock + adding;
   double multiplying = k_blocks * std::max({products, reading, loading}) * 1.04;
   // An operand in registers is read while another group's product runs, if there is one.
-  if (tile.tile_each != 0 && call.a.is_mn && itemsize_bytes(call.a.dtype) != 2) multiplying *= 1.15;
+  if (tile.tile_each && call.a.is_mn && itemsize_bytes(call.a.dtype) != 2) multiplying *= 1.15;
   double total =
-      tile.tile_each != 0 ? rounds * std::max(multiplying, 0.8 * storing) + storing : rounds * (multiplying + storing);
+      tile.tile_each ? rounds * std::max(multiplying, 0.8 * storing) + storing : rounds * (multiplying + storing);
   if (tile.split_k > 1) total += kExchange * std::sqrt(static_cast<double>(tile.split_k - 1));
   if (tile.cluster_m * tile.cluster_n > 1) total += kCluster;
   return kStart + std::max(total, memory_clocks(call, out_bytes));
@@ -114,15 +113,16 @@ bool is_off_lines(const Sm90Operand& operand) {
 
 // The first of several that take as long is taken.
 constexpr Tile kWideTiles[] = {
-    {128, 256, 4, 2, 1, 1, 2, 0}, {128, 128, 6, 2, 1, 1, 2, 1}, {256, 128, 4, 2, 1, 1, 2, 0},
-    {128, 192, 4, 1, 2, 1, 2, 0}, {128, 128, 6, 2, 1, 1, 2, 0}, {64, 128, 8, 2, 1, 1, 1, 0},
-    {128, 64, 8, 1, 1, 1, 2, 0},  {128, 64, 8, 1, 2, 1, 2, 0},  {64, 128, 8, 1, 1, 1, 1, 0},
-    {128, 64, 8, 1, 1, 2, 2, 0},  {64, 64, 8, 1, 1, 1, 1, 0},   {64, 64, 8, 1, 1, 2, 1, 0},
-    {64, 64, 8, 1, 1, 4, 1, 0},
+    {128, 256, 4, 2, 1, 1, 2, false}, {128, 128, 6, 2, 1, 1, 2, true},  {256, 128, 4, 2, 1, 1, 2, false},
+    {128, 192, 4, 1, 2, 1, 2, false}, {128, 128, 6, 2, 1, 1, 2, false}, {64, 128, 8, 2, 1, 1, 1, false},
+    {128, 64, 8, 1, 1, 1, 2, false},  {128, 64, 8, 1, 2, 1, 2, false},  {64, 128, 8, 1, 1, 1, 1, false},
+    {128, 64, 8, 1, 1, 2, 2, false},  {64, 64, 8, 1, 1, 1, 1, false},   {64, 64, 8, 1, 1, 2, 1, false},
+    {64, 64, 8, 1, 1, 4, 1, false},
 };
 constexpr Tile kNarrowTiles[] = {
-    {64, 16, 10, 1, 1, 2, 1, 0}, {128, 16, 9, 1, 1, 2, 2, 0}, {64, 16, 10, 1, 1, 1, 1, 0}, {128, 32, 9, 1, 1, 2, 2, 0},
-    {64, 32, 10, 1, 1, 2, 1, 0}, {64, 32, 10, 1, 1, 1, 1, 0}, {128, 32, 9, 1, 1, 4, 2, 0},
+    {64, 16, 10, 1, 1, 2, 1, false}, {128, 16, 9, 1, 1, 2, 2, false}, {64, 16, 10, 1, 1, 1, 1, false},
+    {128, 32, 9, 1, 1, 2, 2, false}, {64, 32, 10, 1, 1, 2, 1, false}, {64, 32, 10, 1, 1, 1, 1, false},
+    {128, 32, 9, 1, 1, 4, 2, false},
 };
 
 }  // namespace
@@ -143,9 +143,10 @@ ConfigSpace sm90_space(Sm90Form form) {
       {"TILE_EACH", {0, 1}},
       {"GROUP_M", {8, 4, 16}}};
   const ConfigExpression shared_bytes("bytes of shared memory", [](const Config& config) -> std::int64_t {
-    ops::MatmulSm90Places places = sm90_places(config), whole = places;
+    const Tile tile = sm90_tiling(config);
+    Tile whole = tile;
     whole.split_k = 1;  // see sm90_split_k
-    return std::max(places.bytes(), whole.bytes());
+    return std::max(ops::MatmulSm90Places{tile}.bytes(), ops::MatmulSm90Places{whole}.bytes());
   });
   const ConfigExpression block_m("BLOCK_M"), block_n("BLOCK_N"), split_k("SPLIT_K"), cluster_m("CLUSTER_M"),
       cluster_n("CLUSTER_N");
@@ -169,7 +170,7 @@ Config default_sm90_tiling(const Sm90Call& call, std::int64_t out_bytes, std::in
     const Tile* best = nullptr;
     double least = std::numeric_limits<double>::infinity();
     for (const Tile& tile : tiles) {
-      if (words(tile.config()) > most_accumulator_words(form)) continue;
+      if (words(config_of(tile)) > most_accumulator_words(form)) continue;
       const double estimate = clocks(call, tile, out_bytes, processors);
       if (estimate < least) {
         least = estimate;
@@ -179,18 +180,25 @@ Config default_sm90_tiling(const Sm90Call& call, std::int64_t out_bytes, std::in
     Tile chosen = *best;
     // Rows that start off the L2's lines take two of them each. Where the L2 is what is waited for, to have more of
     // them asked for at once than the products need makes the first ones late.
-    constexpr std::int64_t kStagesOffLines = 6;
+    constexpr int kStagesOffLines = 6;
     if (form != Sm90Form::narrow && (is_off_lines(call.a) || is_off_lines(call.b)) &&
         least > 2 * memory_clocks(call, out_bytes))
       chosen.stages = std::min(chosen.stages, kStagesOffLines);
-    return chosen.config();
+    return config_of(chosen);
   };
   return form == Sm90Form::narrow ? consider(kNarrowTiles) : consider(kWideTiles);
 }
 
-ops::MatmulSm90Places sm90_places(const Config& config) {
+ops::MatmulSm90Tiling sm90_tiling(const Config& config) {
   const auto value = [&](std::string_view name) { return static_cast<int>(config.at(name)); };
-  return {value("BLOCK_M"), value("BLOCK_N"), value("NUM_STAGES"), value("SPLIT_K"), value("MATH_GROUPS")};
+  return {.block_m = value("BLOCK_M"),
+          .block_n = value("BLOCK_N"),
+          .stages = value("NUM_STAGES"),
+          .cluster_m = value("CLUSTER_M"),
+          .cluster_n = value("CLUSTER_N"),
+          .split_k = value("SPLIT_K"),
+          .math_groups = value("MATH_GROUPS"),
+          .tile_each = value("TILE_EACH") != 0};
 }
 
 std::int64_t sm90_split_k(const Config& config, std::int64_t k_blocks, std::int64_t num_sms) {

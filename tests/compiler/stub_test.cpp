@@ -31,6 +31,24 @@ TEST(Stub, SpellsTypedArguments) {
   EXPECT_EQ(spell(TypeName{"a::B<int, 3>"}), "a::B<int, 3>");
 }
 
+StructValue tiling(std::int64_t rows, bool split) {
+  return {"kiln::ops::Tiling", {{"rows", rows}, {"split", split}}};
+}
+
+TEST(Stub, SpellsStructsWithTheNamesOfTheirFields) {
+  EXPECT_EQ(spell(tiling(64, false)), "kiln::ops::Tiling{.rows = 64, .split = false}");
+  EXPECT_EQ(spell(StructValue{"T", {{"x_1", std::numeric_limits<std::int64_t>::min()}}}),
+            "T{.x_1 = (-9223372036854775807 - 1)}");
+}
+
+TEST(Stub, RefusesStructsThatCouldOpenAStatement) {
+  for (const char* name : {"", "a;b", "f()", "a{", "a b", "a,b", "a::b", "a<b>", "a=1"})
+    EXPECT_THROW(spell(StructValue{"T", {{name, true}}}), InternalError) << name;
+  for (const char* name : {"", "a;b", "f()", "a{"})
+    EXPECT_THROW(spell(StructValue{name, {{"rows", true}}}), InternalError) << name;
+  EXPECT_THROW(spell(StructValue{"T", {}}), InternalError) << "no field is named, so none could be missing";
+}
+
 TEST(Stub, RefusesNamesThatCouldOpenAStatement) {
   for (const char* name : {"", "a;b", "f()", "a{", "\"x\"", "a\nb", "a/*", "#x"})
     EXPECT_THROW(spell(TypeName{name}), InternalError) << name;
@@ -122,6 +140,25 @@ TEST(ContentKey, CoversWhatChangesTheBytes) {
   EXPECT_TRUE(differs([](CompileRequest& r) { r.target.arch = "znver4"; }));
   EXPECT_TRUE(differs([](CompileRequest& r) { r.target.type = DeviceType::cuda; }));
   EXPECT_TRUE(differs([](CompileRequest& r) { r.line_info = true; }));
+}
+
+TEST(ContentKey, CoversEachFieldOfAStruct) {
+  const auto key = [](const StructValue& value) {
+    CompileRequest asked = request();
+    asked.template_arguments.emplace_back(value);
+    return content_key(asked, "clang 19");
+  };
+  const ContentHash base = key(tiling(64, false));
+  EXPECT_EQ(key(tiling(64, false)), base);
+  EXPECT_NE(key(tiling(65, false)), base);
+  EXPECT_NE(key(tiling(64, true)), base);
+  StructValue renamed = tiling(64, false), retyped = tiling(64, false), longer = tiling(64, false);
+  renamed.fields[1].name = "whole";
+  retyped.type = "kiln::ops::Layout";
+  longer.fields.push_back({"columns", std::int64_t{0}});
+  EXPECT_NE(key(renamed), base);
+  EXPECT_NE(key(retyped), base);
+  EXPECT_NE(key(longer), base);
 }
 
 TEST(ContentKey, LeavesOutWhatDoesNot) {

@@ -53,6 +53,38 @@ std::string default_of(std::string_view op, const std::vector<TensorView>& input
   return variant->name + " " + to_string(variant->default_config(call, kHopper));
 }
 
+TEST(MatmulSm90Call, TheKernelTakesItsConfigFieldByField) {
+  const OpSpec& spec = spec_of("matmul");
+  const std::vector<TensorView> inputs{bf16({512, 128}), bf16({128, 1024})}, outputs{bf16({512, 1024})};
+  const Attributes attributes = with_defaults(spec, {});
+  const OpCall call{inputs, outputs, attributes};
+  const auto variant = std::find_if(spec.variants.begin(), spec.variants.end(),
+                                    [&](const Variant& candidate) { return candidate.serves(call, kHopper); });
+  ASSERT_EQ(variant->name, "sm90");
+  const auto arguments = [&](const Config& config) {
+    const LaunchPlan plan = variant->plan(call, config, kHopper);
+    std::vector<std::string> texts;
+    for (const TemplateArgument& argument : plan.launches.at(0).template_arguments) texts.push_back(spell(argument));
+    return texts;
+  };
+  Config config{{"BLOCK_M", 256}, {"BLOCK_N", 128},   {"NUM_STAGES", 3}, {"CLUSTER_M", 2}, {"CLUSTER_N", 4},
+                {"SPLIT_K", 1},   {"MATH_GROUPS", 2}, {"TILE_EACH", 1},  {"GROUP_M", 16}};
+  const std::vector<std::string> whole = arguments(config);
+  ASSERT_EQ(whole.size(), 7u);
+  EXPECT_EQ(whole[5],
+            "kiln::ops::MatmulSm90Tiling{.block_m = 256, .block_n = 128, .stages = 3, .cluster_m = 2, .cluster_n = 4, "
+            ".split_k = 1, .math_groups = 2, .tile_each = true}");
+  EXPECT_EQ(whole[6],
+            "kiln::ops::MatmulSm90Layout{.a_is_mn = false, .b_is_mn = true, .transposed = false, "
+            ".out_is_mapped = true}");
+  // k has two blocks of 128 bytes, so two blocks share it.
+  config = {{"BLOCK_M", 64}, {"BLOCK_N", 64},    {"NUM_STAGES", 8}, {"CLUSTER_M", 1}, {"CLUSTER_N", 1},
+            {"SPLIT_K", 4},  {"MATH_GROUPS", 1}, {"TILE_EACH", 0},  {"GROUP_M", 8}};
+  EXPECT_EQ(arguments(config)[5],
+            "kiln::ops::MatmulSm90Tiling{.block_m = 64, .block_n = 64, .stages = 8, .cluster_m = 1, .cluster_n = 1, "
+            ".split_k = 2, .math_groups = 1, .tile_each = false}");
+}
+
 TEST(MatmulSm90Call, ANarrowProductCopiesItsSmallOperandAlone) {
   constexpr std::int64_t kIn = 4093, kPitch = 4096;
   const TensorView x = bf16({16, kIn}), stored = bf16({8192, kIn}), packed = bf16({8192, kIn}, {kPitch, 1});
