@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <type_traits>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -46,6 +47,19 @@ Json value_json(const AttributeValue& value) {
       value);
 }
 
+/// JSON's own conversion would cut a number that does not fit, which for a floating-point one is undefined.
+std::int64_t integer_of(const Json& json) {
+  const bool is_huge = json.is_number_unsigned() && !std::in_range<std::int64_t>(json.get<std::uint64_t>());
+  if (!json.is_number_integer() || is_huge) throw_value_error("expected an integer of 64 bits, not " + json.dump());
+  return json.get<std::int64_t>();
+}
+
+std::vector<std::int64_t> integers_of(const Json& json) {
+  std::vector<std::int64_t> integers;
+  for (const Json& element : json) integers.push_back(integer_of(element));
+  return integers;
+}
+
 AttributeValue parse_value(const Json& json) {
   if (json.is_null()) return std::monostate{};
   if (json.is_boolean()) return json.get<bool>();
@@ -53,7 +67,7 @@ AttributeValue parse_value(const Json& json) {
   if (json.is_number_integer()) return json.get<std::int64_t>();
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
-  if (json.is_array()) return json.get<std::vector<std::int64_t>>();
+  if (json.is_array()) return integers_of(json);
   if (json.contains("number")) return std::strtod(json.at("number").get<std::string>().c_str(), nullptr);
   return parse_dtype(json.at("dtype").get<std::string>());
 }
@@ -66,7 +80,7 @@ Dims dims_of(const Json& json) {
   Dims dims;
   for (const Json& extent : json) {
     if (dims.size() == kMaxRank) throw_value_error("more than " + std::to_string(kMaxRank) + " dimensions");
-    dims.push_back(extent.get<std::int64_t>());
+    dims.push_back(integer_of(extent));
   }
   return dims;
 }

@@ -134,6 +134,14 @@ TEST(CallTrace, DamagedLinesAreNamed) {
   EXPECT_THAT(
       message(R"({"op": "add", "device": "cpu", "inputs": [{"dtype": "f32", "shape": [-1]}], "attributes": {}})"),
       HasSubstr("negative"));
+  for (const char* number : {"6518446744073709551615", "1e300", "18446744073709551615", "1.5", "\"4\""}) {
+    const std::string input = R"({"dtype": "f32", "shape": [)" + std::string(number) + "]}";
+    EXPECT_THAT(message(R"({"op": "add", "device": "cpu", "inputs": [)" + input + R"(], "attributes": {}})"),
+                HasSubstr("integer of 64 bits"));
+    EXPECT_THAT(message(R"({"op": "sum", "device": "cpu", "inputs": [], "attributes": {"dim": [)" +
+                        std::string(number) + "]}}"),
+                HasSubstr("integer of 64 bits"));
+  }
   EXPECT_THAT(message(R"([1, 2])"), HasSubstr("line 3"));
   EXPECT_THAT(message(std::string(100000, '[')), HasSubstr("line 3"));
   EXPECT_THROW(read_trace("/no/such/file"), UsageError);
