@@ -8,7 +8,6 @@
 #include "registry/plan/build_plan.hpp"
 #include "registry/plan/device_target.hpp"
 #include "registry/plan/registry.hpp"
-#include "registry/plan/validation.hpp"
 
 namespace {
 
@@ -55,30 +54,24 @@ int kiln_bench_register_kv_series(const char* kernel_path) {
 void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int num_outputs, int num_tensors,
                          const char* attributes, const char* config, int overlap_previous) {
   return guarded(static_cast<void*>(nullptr), [&]() -> void* {
-    kiln::Device device = kiln::Device::cpu();
-    std::vector<kiln::TensorView> input_views, output_views;
     std::vector<kiln::Tensor> inputs, outputs;
-    for (int i = 0; i < num_tensors; ++i) {
-      const kiln::TensorView view = view_of(tensors[i]);
-      if (view.device.is_cuda()) device = view.device;
-      (i < num_outputs ? outputs : inputs).emplace_back(view, nullptr);
-      (i < num_outputs ? output_views : input_views).push_back(view);
-    }
+    for (int i = 0; i < num_tensors; ++i)
+      (i < num_outputs ? outputs : inputs).emplace_back(view_of(tensors[i]), nullptr);
     kiln::Attributes parsed_attributes;
     const nlohmann::json object = nlohmann::json::parse(attributes);
     for (const auto& [key, value] : object.items()) parsed_attributes.set(key, attribute_value(key, value));
     kiln::DispatchOptions options;
-    options.outputs = outputs;
     options.overlap_previous = overlap_previous != 0;
     kiln::Config parsed;
     if (config != nullptr) {
       parsed = kiln::parse_config(config);
       options.config = &parsed;
     }
-    return new BoundCall{name,         inputs,
-                         outputs,      input_views,
-                         output_views, parsed_attributes,
-                         device,       kiln::resolve(name, input_views, parsed_attributes, options)};
+    const std::vector<kiln::TensorView> input_views(inputs.begin(), inputs.end()),
+        output_views(outputs.begin(), outputs.end());
+    const kiln::Call call = kiln::validated_call(kiln::Registry::process().get(name), input_views, parsed_attributes,
+                                                 {.outputs = output_views});
+    return new BoundCall{inputs, outputs, parsed_attributes, call, kiln::resolve(call, options)};
   });
 }
 
@@ -87,12 +80,8 @@ void* kiln_bench_resolve(const char* name, const KilnBenchTensor* tensors, int n
 int kiln_bench_load_anew(void* call) {
   return guarded(1, [&] {
     BoundCall& bound = *static_cast<BoundCall*>(call);
-    const kiln::OpSpec& spec = kiln::Registry::process().get(bound.name);
-    const kiln::Attributes attributes = kiln::complete_attributes(spec, bound.attributes);
-    const std::vector<kiln::TensorMeta> metas = spec.infer(bound.input_views, attributes);
-    bound.copies.push_back(kiln::build_plan(spec, {bound.input_views, bound.output_views, attributes}, metas,
-                                            kiln::target_of(bound.device), bound.device, &bound.op.report().config, {},
-                                            kiln::Loading::anew));
+    bound.copies.push_back(kiln::build_plan(bound.call, kiln::target_of(bound.call.device), &bound.op.report().config,
+                                            {}, kiln::Loading::anew));
     return 0;
   });
 }
@@ -116,7 +105,8 @@ void kiln_bench_cost(void* call, double* flops, double* bytes) {
 int kiln_bench_launch(void* call, void* stream) {
   return guarded(1, [&] {
     const BoundCall& bound = *static_cast<BoundCall*>(call);
-    bound({bound.device, bound.device.is_cuda() ? stream : nullptr});
+    const kiln::Device device = bound.call.device;
+    bound({device, device.is_cuda() ? stream : nullptr});
     return 0;
   });
 }

@@ -14,6 +14,7 @@
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/dispatch/enqueue.hpp"
 #include "registry/dispatch/matching_tensors.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/plan.hpp"
 
 /// A tensor as Python hands it over; on the CPU or on CUDA device 0. A null `dtype` is a tensor that is left out.
@@ -30,21 +31,19 @@ kiln::TensorView view_of(const KilnBenchTensor& given);
 
 /// What kiln_bench_resolve makes: a call over memory that Python keeps.
 struct BoundCall {
-  std::string name;
   std::vector<kiln::Tensor> inputs, outputs;
-  std::vector<kiln::TensorView> input_views, output_views;
-  kiln::Attributes attributes;
-  kiln::Device device;
+  kiln::Attributes attributes;  ///< as Python gave them, for dispatches
+  kiln::Call call;
   kiln::ResolvedOp op;
   /// Of op's call, with kernels loaded for it alone, the one in use last; empty unless kiln_bench_load_anew made some.
   /// The others are kept: what is unloaded makes room for the next at the same place.
   std::vector<std::shared_ptr<const kiln::Plan>> copies = {};
 
   void operator()(kiln::Stream stream) const {
-    if (copies.empty()) return op(input_views, output_views, stream);
+    if (copies.empty()) return op(call.inputs, call.outputs, stream);
     const kiln::Plan& copy = *copies.back();
     kiln::PlanTensors storage;
-    enqueue(copy, matching_tensors(copy, input_views, output_views, "loaded anew", storage), stream);
+    enqueue(copy, matching_tensors(copy, call.inputs, call.outputs, "loaded anew", storage), stream);
   }
 };
 

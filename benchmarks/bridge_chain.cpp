@@ -20,7 +20,7 @@ Calls calls_of(void* const* calls, int count) {
 }
 
 kiln::Stream stream_of(Calls calls, void* stream) {
-  return {calls.front()->device, stream};
+  return {calls.front()->call.device, stream};
 }
 
 template <typename Enqueue>
@@ -49,7 +49,7 @@ double kiln_bench_chain_dispatch(void* const* handles, int count, void* stream) 
   return host_us([&] {
     const Calls calls = calls_of(handles, count);
     for (const BoundCall* call : calls)
-      kiln::dispatch_gpu_op(call->name, call->inputs, call->attributes,
+      kiln::dispatch_gpu_op(call->call.spec->name, call->inputs, call->attributes,
                             {.outputs = call->outputs, .stream = stream_of(calls, stream)});
   });
 }

@@ -58,8 +58,8 @@ nlohmann::json launch_costs(kiln::Device device) {
   const kiln::ResolvedOp resolved = kiln::resolve("add", input_views, {}, options);
   const kiln::Target target = kiln::target_of(device);
   const kiln::OpSpec& spec = kiln::Registry::process().get("add");
-  const kiln::Attributes attributes{{"alpha", 1.0}, {"other", std::monostate{}}};
-  const kiln::Choice choice = kiln::choose(spec, {input_views, output_views, attributes}, target, nullptr);
+  const kiln::Choice choice =
+      kiln::choose(kiln::validated_call(spec, input_views, {}, {.outputs = output_views}), target, nullptr);
   const auto artifact =
       kiln::ArtifactCache::process().get(choice.requests.front(), kiln::compiler_for(device.type)).artifact;
   const RawLaunch raw(*artifact, choice.plan.launches.front().geometry);

@@ -48,6 +48,8 @@ class Bench {
         attributes_(parse_attributes(spec_, options.call.attributes)) {
     const std::vector<TensorMeta> metas = input_metas(spec_, options.call, attributes_);
     inputs_ = random_inputs(spec_, placeholder_views(metas, device_), attributes_, device_, options.seed);
+    const std::vector<TensorView> views(inputs_.begin(), inputs_.end());
+    validated_ = validated_call(spec_, views, attributes_, {.stream = stream_});
     call_ = fmt::format("{} {} on {} ({})", spec_.name, describe_inputs(spec_, metas), to_string(device_),
                         device_info(device_).name);
     add_op("kiln", options.config.empty() ? std::nullopt : std::optional(parse_config(options.config)),
@@ -122,11 +124,9 @@ class Bench {
  private:
   void add_op(const std::string& name, const std::optional<Config>& config, TuningPolicy tuning) {
     DispatchOptions options;
-    options.stream = stream_;
     options.tuning = tuning;
     if (config) options.config = &*config;
-    const std::vector<TensorView> views(inputs_.begin(), inputs_.end());
-    const BenchmarkedCall& call = calls_.emplace_back(spec_.name, views, attributes_, options, policy_);
+    const BenchmarkedCall& call = calls_.emplace_back(validated_, options, policy_);
     const PlanReport& report = call.report();
     cost_ = report.cost;
     skipped_ = call.skipped();
@@ -135,8 +135,7 @@ class Bench {
   }
 
   void add_reference() {
-    const std::vector<TensorView> views(inputs_.begin(), inputs_.end());
-    reference_.emplace(spec_.name, views, attributes_);
+    reference_.emplace(validated_);
     contenders_.push_back({[this](int count) { return reference_->samples_us(count); }, /*samples_per_turn=*/1});
     rows_.push_back({"reference", "", ""});
   }
@@ -161,6 +160,7 @@ class Bench {
   const Attributes attributes_;
   std::string call_;
   std::vector<Tensor> inputs_;
+  Call validated_;  ///< of inputs_
   Cost cost_;
   std::optional<SkippedWork> skipped_;
   std::deque<BenchmarkedCall> calls_;

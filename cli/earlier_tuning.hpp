@@ -1,8 +1,8 @@
 #pragma once
 
 #include <optional>
-#include <span>
 
+#include "registry/plan/call.hpp"
 #include "registry/tuning/tuning.hpp"
 
 namespace kiln::cli {
@@ -10,7 +10,6 @@ namespace kiln::cli {
 /// What a search of less than a day ago that went through to its end found out about a call: where many calls are
 /// tuned and the tuning was interrupted, it goes on behind those. nullopt where there is none, and for one that was
 /// measured in another way. A report of an earlier tuning has a verdict that says so, and took no time.
-std::optional<TuneReport> earlier_tuning(const OpSpec& spec, std::span<const TensorView> inputs,
-                                         const Attributes& attributes, Device device, const MeasuringPolicy& policy);
+std::optional<TuneReport> earlier_tuning(const Call& call, const MeasuringPolicy& policy);
 
 }  // namespace kiln::cli

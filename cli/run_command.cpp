@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@
 #include "core/errors.hpp"
 #include "core/output_file.hpp"
 #include "registry/dispatch/dispatch.hpp"
-#include "registry/plan/numbered_tensors.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/plan/validation.hpp"
 #include "registry/tuning/addressed_memory.hpp"
@@ -91,11 +92,7 @@ std::vector<Tensor> inputs_from_files(const OpSpec& spec, const RunOptions& opti
   }
   // What does not fit together here is the files' content and not the command line.
   try {
-    const std::vector<TensorView> views = views_of(inputs);
-    std::vector<const TensorView*> pointers;
-    for (const TensorView& view : views) pointers.push_back(&view);
-    check_inputs(spec, pointers);
-    spec.infer(views, complete_attributes(spec, parse_attributes(spec, options.call.attributes)));
+    validated_call(spec, views_of(inputs), parse_attributes(spec, options.call.attributes), {.seen_on = Device::cpu()});
   } catch (const UsageError& error) {
     // Where an operand was left out, the command line lacks a file or an attribute.
     if (inputs.size() < spec.inputs.size()) throw;
@@ -110,12 +107,12 @@ struct Changed {
   Tensor tensor;
 };
 
-std::vector<Changed> changed_tensors(const OpSpec& spec, const std::vector<Tensor>& inputs,
+std::vector<Changed> changed_tensors(const Call& call, const std::vector<Tensor>& inputs,
                                      const std::vector<AddressedMemory>& addressed) {
   std::vector<Changed> changed;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const InputSpec& input = input_spec(spec, i);
-    if (!input.mutated || is_absent(inputs[i])) continue;
+    const InputSpec& input = call.input_spec(i);
+    if (!input.mutated || call.input(i) == nullptr) continue;
     if (!input.points_to) changed.push_back({input.name, inputs[i]});
     for (const AddressedMemory& memory : addressed)
       if (memory.input == i)
@@ -145,31 +142,33 @@ void check_outputs_writable(const OpSpec& spec, const RunOptions& options, const
 
 /// The inputs as they are before the call, on the CPU, for the reference to run over and to change.
 struct ReferenceCall {
+  const Call& call;
   AddressedCopies addressed;
   std::vector<Tensor> inputs;
 
-  ReferenceCall(const OpSpec& spec, const std::vector<Tensor>& given, const Attributes& attributes)
-      : addressed(copy_addressed(spec, views_of(given), attributes, Device::cpu())) {
+  /// Of `call`, which is over `given`.
+  ReferenceCall(const Call& original, const std::vector<Tensor>& given)
+      : call(original), addressed(copy_addressed(call, Device::cpu())) {
     for (std::size_t i = 0; i < given.size(); ++i) {
-      const InputSpec& input = input_spec(spec, i);
-      const bool is_copied = !is_absent(given[i]) && (input.mutated || given[i].device().is_cuda());
+      const InputSpec& input = call.input_spec(i);
+      const bool is_copied = call.input(i) != nullptr && (input.mutated || given[i].device().is_cuda());
       inputs.push_back(input.points_to ? Tensor(addressed.inputs[i], nullptr)
                        : is_copied     ? to_device(given[i], Device::cpu())
                                        : given[i]);
     }
   }
 
-  std::vector<Comparison> compare_with(const OpSpec& spec, const Attributes& attributes,
-                                       const std::vector<Tensor>& host_outputs) const {
+  std::vector<Comparison> compare_with(const std::vector<Tensor>& host_outputs) const {
+    const OpSpec& spec = *call.spec;
     std::vector<Tensor> expected;
     if (!spec.outputs.empty())
       for (const Tensor& output : host_outputs)
         expected.push_back(empty(output.shape(), output.dtype(), Device::cpu()));
-    spec.reference({views_of(inputs), views_of(expected), attributes});
+    spec.reference({views_of(inputs), views_of(expected), call.attributes});
     if (spec.outputs.empty()) {
       std::vector<AddressedMemory> copies = addressed.originals;
       for (std::size_t i = 0; i < copies.size(); ++i) copies[i].memory = addressed.copies[i];
-      for (const Changed& changed : changed_tensors(spec, inputs, copies))
+      for (const Changed& changed : changed_tensors(call, inputs, copies))
         expected.push_back(to_device(changed.tensor, Device::cpu()));
     }
     std::vector<Comparison> comparisons;
@@ -206,15 +205,14 @@ int run_command(const RunOptions& options) {
       for (Tensor& input : inputs) input = to_device(input, device);
   }
 
-  const std::vector<TensorView> input_views = views_of(inputs);
   const Stream stream = Stream::default_of(device);
   DispatchOptions dispatch_options;
   dispatch_options.stream = stream;  // an op without inputs runs where its stream is
   if (config) dispatch_options.config = &*config;
   if (options.debug) return debug_run(spec, inputs, attributes, dispatch_options);
-  const ResolvedOp op = resolve(spec.name, input_views, attributes, dispatch_options);
-  const Attributes complete = complete_attributes(spec, attributes);
-  const std::vector<Changed> changed = changed_tensors(spec, inputs, addressed_memory(spec, input_views, complete));
+  const Call call = validated_call(spec, views_of(inputs), attributes, {.stream = stream});
+  const ResolvedOp op = resolve(call, dispatch_options);
+  const std::vector<Changed> changed = changed_tensors(call, inputs, addressed_memory(call));
   std::vector<TensorMeta> output_metas = op.outputs();
   std::vector<std::string> output_names;
   if (spec.outputs.empty()) {
@@ -227,28 +225,28 @@ int run_command(const RunOptions& options) {
   }
   check_outputs_writable(spec, options, output_metas);
   std::optional<ReferenceCall> reference;
-  if (options.check) reference.emplace(spec, inputs, complete);
-  const std::optional<SkippedWork> skipped = skipped_work(spec, input_views, complete);
+  if (options.check) reference.emplace(call, inputs);
+  const std::optional<SkippedWork> skipped = skipped_work(call);
 
   std::vector<Tensor> outputs;
   for (const TensorMeta& meta : op.outputs()) outputs.push_back(empty(meta.shape, meta.dtype, stream));
   const std::vector<TensorView> output_views = views_of(outputs);
   if (spec.outputs.empty()) {  // what one call makes of them, before the timed ones change them again
-    op(input_views, {}, stream);
+    op(call.inputs, {}, stream);
     synchronize(stream);
     for (const auto& [name, tensor] : changed) outputs.push_back(to_device(tensor, device));
   }
   TimingOptions timing;
   timing.samples = options.repeat.value_or(kUsualRepeat);
   timing.warmup = std::min(2, timing.samples - 1);
-  const TimingSummary summary = summarize(time_us(stream, [&] { op(input_views, output_views, stream); }, timing));
+  const TimingSummary summary = summarize(time_us(stream, [&] { op(call.inputs, output_views, stream); }, timing));
   profile.stop();
 
   std::vector<Tensor> host_outputs = outputs;
   if (device.is_cuda() && (options.check || !options.output_files.empty()))
     for (Tensor& output : host_outputs) output = to_device(output, Device::cpu());
   std::vector<Comparison> checks;
-  if (reference) checks = reference->compare_with(spec, complete, host_outputs);
+  if (reference) checks = reference->compare_with(host_outputs);
 
   RunReport report{spec,
                    options,

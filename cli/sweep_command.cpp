@@ -22,11 +22,11 @@
 #include "core/quantity.hpp"
 #include "registry/inspection/benchmarked_call.hpp"
 #include "registry/inspection/inspection.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/device_target.hpp"
 #include "registry/plan/memory_overlap.hpp"
 #include "registry/plan/numbered_tensors.hpp"
 #include "registry/plan/registry.hpp"
-#include "registry/plan/validation.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory_usage.hpp"
 
@@ -44,6 +44,7 @@ constexpr double kShareOfFree = 0.8;
 struct SizedCall {
   std::vector<TensorMeta> inputs;
   Attributes attributes;
+  Call call;
   double input_bytes = 0;
   double data_bytes = 0;    ///< inputs and outputs
   double needed_bytes = 0;  ///< and copies of what the op changes
@@ -115,8 +116,7 @@ class Sweep {
   /// What is wrong with the command line is found before anything is measured.
   void check_calls() const {
     const SizedCall smallest = sized_call(values_.front());
-    inspect_call(spec_.name, placeholder_views(smallest.inputs, device_), smallest.attributes, target_of(device_),
-                 config_ ? &*config_ : nullptr);
+    inspect_call(smallest.call, target_of(device_), config_ ? &*config_ : nullptr);
     if (const std::string problem = memory_problem(smallest); !problem.empty())
       throw_value_error(fmt::format("--sweep: {}", problem));
     for (const std::int64_t value : values_) sized_call(value);
@@ -127,29 +127,28 @@ class Sweep {
     SizedCall call;
     call.attributes = parse_attributes(spec_, text.attributes);
     call.inputs = input_metas(spec_, text, call.attributes);
+    call.call = validated_call(spec_, placeholder_views(call.inputs, device_), call.attributes, {.seen_on = device_});
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
       const double bytes = size_bytes(call.inputs[i]);
       call.input_bytes += bytes;
       if (input_spec(spec_, i).mutated) call.needed_bytes += bytes;
     }
-    const double addressed_bytes = size_of_addressed(call);
+    const double addressed_bytes = size_of_addressed(call.call);
     call.needed_bytes += addressed_bytes;
     call.data_bytes = call.input_bytes + addressed_bytes;
-    for (const TensorMeta& output : infer_outputs(spec_.name, placeholder_views(call.inputs, device_), call.attributes))
-      call.data_bytes += size_bytes(output);
+    for (const TensorMeta& output : call.call.metas) call.data_bytes += size_bytes(output);
     call.needed_bytes += call.data_bytes;
     return call;
   }
 
   /// Of what lies at the addresses among the inputs.
-  double size_of_addressed(const SizedCall& call) const {
-    const std::vector<TensorView> views = placeholder_views(call.inputs, device_);
-    const Attributes complete = complete_attributes(spec_, call.attributes);
+  static double size_of_addressed(const Call& call) {
     double bytes = 0;
-    for (std::size_t i = 0; i < views.size(); ++i)
-      if (const auto& points_to = input_spec(spec_, i).points_to) {
-        const MemoryExtent extent = memory_extent(points_to({views, {}, complete}));
-        bytes += static_cast<double>(views[i].numel()) * static_cast<double>(extent.end_bytes - extent.begin_bytes);
+    for (std::size_t i = 0; i < call.inputs.size(); ++i)
+      if (const auto& points_to = call.input_spec(i).points_to) {
+        const MemoryExtent extent = memory_extent(points_to(call.seen_by_spec()));
+        bytes +=
+            static_cast<double>(call.inputs[i].numel()) * static_cast<double>(extent.end_bytes - extent.begin_bytes);
       }
     return bytes;
   }
@@ -173,10 +172,10 @@ class Sweep {
         random_inputs(spec_, placeholder_views(call.inputs, device_), call.attributes, device_, options_.seed);
     const std::vector<TensorView> views(inputs.begin(), inputs.end());
     DispatchOptions options;
-    options.stream = stream_;
     options.tuning = tuning_policy();
     if (config_) options.config = &*config_;
-    const BenchmarkedCall benchmarked(spec_.name, views, call.attributes, options, policy_);
+    const BenchmarkedCall benchmarked(validated_call(spec_, views, call.attributes, {.stream = stream_}), options,
+                                      policy_);
     const Contender contender{[&](int count) { return benchmarked.samples_us(count); }};
     const SampleSet times_us(
         take_turns({&contender, 1}, {.budget_s = budget_s_, .should_end = EndRequest::is_made}).front().samples_us);

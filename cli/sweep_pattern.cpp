@@ -11,8 +11,7 @@
 #include "cli/attribute_text.hpp"
 #include "cli/sweep_range.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch/dispatch.hpp"
-#include "registry/plan/validation.hpp"
+#include "registry/plan/call.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -65,11 +64,10 @@ bool names_variable(const CallText& call, const std::string& variable) {
 /// What a call moves; a number that says nothing for an op without a cost. UsageError where there is no such call.
 double bytes_moved(const OpSpec& spec, const CallText& call) {
   const Attributes attributes = parse_attributes(spec, call.attributes);
-  const std::vector<TensorView> inputs = placeholder_views(input_metas(spec, call, attributes), Device::cpu());
-  std::vector<TensorView> outputs;
-  for (const TensorMeta& meta : infer_outputs(spec.name, inputs, attributes))
-    outputs.push_back(dense_view(nullptr, meta.dtype, meta.shape));
-  return spec.cost ? spec.cost({inputs, outputs, complete_attributes(spec, attributes)}).bytes : 0;
+  const Device cpu = Device::cpu();
+  const Call made =
+      validated_call(spec, placeholder_views(input_metas(spec, call, attributes), cpu), attributes, {.seen_on = cpu});
+  return spec.cost ? spec.cost(made.seen_by_spec()).bytes : 0;
 }
 
 /// Whether the op takes the pattern, and has more to do where the letter is larger.

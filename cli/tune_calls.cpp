@@ -9,8 +9,8 @@
 #include "cli/attribute_text.hpp"
 #include "core/errors.hpp"
 #include "core/input_file.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/registry.hpp"
-#include "registry/plan/validation.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -26,12 +26,9 @@ std::vector<TensorView> views_of(const std::vector<TensorMeta>& metas, Device de
 }
 
 /// Whether a call launches anything. UsageError as a dispatch of the call would have it.
-bool has_work(const OpSpec& spec, const TracedCall& call) {
-  std::vector<const TensorView*> pointers;
-  for (const TensorView& input : call.inputs) pointers.push_back(&input);
-  check_inputs(spec, pointers);
-  check_one_device(spec, pointers, {});
-  const std::vector<TensorMeta> outputs = spec.infer(call.inputs, complete_attributes(spec, call.attributes));
+bool has_work(const OpSpec& spec, const TracedCall& call, Device device) {
+  const std::vector<TensorMeta> outputs =
+      validated_call(spec, call.inputs, call.attributes, {.stream = Stream::default_of(device)}).metas;
   const auto is_empty = [](const TensorMeta& output) { return num_elements(output.shape) == 0; };
   return outputs.empty() || !std::all_of(outputs.begin(), outputs.end(), is_empty);
 }
@@ -41,7 +38,7 @@ TracedCall call_of(const CallText& text, Device device) {
   for (const std::string& dtype : text.dtypes) parse_dtype(dtype);
   TracedCall call{spec.name, device.type, {}, parse_attributes(spec, text.attributes)};
   call.inputs = views_of(input_metas(spec, text, call.attributes), device);
-  if (!has_work(spec, call))
+  if (!has_work(spec, call, device))
     throw_value_error(
         fmt::format("op '{}': its outputs are empty for these shapes, so there is nothing to tune: give "
                     "extents above 0",
@@ -126,7 +123,7 @@ std::vector<TracedCall> calls_of_trace(const TuneCallsText& text, Device device)
     if (call.device != device.type || (!is_any_op && call.op != wanted)) continue;
     for (TensorView& input : call.inputs)
       if (input.device.is_cuda()) input.device = device;
-    if (has_work(Registry::process().get(call.op), call)) calls.push_back(std::move(call));
+    if (has_work(Registry::process().get(call.op), call, device)) calls.push_back(std::move(call));
   }
   if (ops.empty())
     throw_value_error(fmt::format("the trace '{}' is empty; a process with KILN_TRACE={} writes its calls to it",

@@ -131,17 +131,16 @@ class TuneSession {
       const OpSpec& spec = Registry::process().get(call.op);
       const std::vector<Tensor> inputs = random_inputs(spec, call.inputs, call.attributes, device_, options_.seed);
       const std::vector<TensorView> views(inputs.begin(), inputs.end());
-      tuning_.stream = Stream::default_of(device_);
+      const Call validated = validated_call(spec, views, call.attributes, {.stream = Stream::default_of(device_)});
       std::optional<TuneReport> report;
-      if (count > 1 && tuning_.resume)
-        report = earlier_tuning(spec, views, call.attributes, device_, *tuning_.measuring);
+      if (count > 1 && tuning_.resume) report = earlier_tuning(validated, *tuning_.measuring);
       if (!report) {
         ProgressLine line;
         tuning_.progress = [&](const TuningProgress& progress) {
           if (EndRequest::is_made()) stop_.request_stop();
           show_progress(line, text, progress);
         };
-        report = tune_op(spec.name, views, call.attributes, tuning_);
+        report = tune_op(validated, tuning_);
       }
       if (!options_.json) print_text(tuning_text(*report));
       reports_.push_back(Json::parse(tuning_json(*report)));

@@ -24,12 +24,6 @@ std::vector<Device> devices() {
   return devices;
 }
 
-/// What keys of the variant say today of its sources and its space, whatever the call.
-TuningKey todays_key(const OpSpec& spec, const Variant& variant, Device device) {
-  const Attributes none;
-  return tuning_key(spec, variant, OpCall{{}, {}, none}, device, target_of(device));
-}
-
 /// The reason, or empty.
 std::string config_problem(const Variant& variant, Device device, const Config& config) {
   try {
@@ -58,13 +52,12 @@ EntryVerdict check_tuning_entry(const TuningEntry& entry) {
     if (info.name == key.device_model && info.processors == key.processors) device = candidate;
   }
   // Sources are the same for every device, so that a stale entry shows wherever it came from.
-  const TuningKey today = todays_key(*spec, *variant, device.value_or(Device::cpu()));
-  if (today.kernel_hash != key.kernel_hash) return {Kind::stale, "the kernel's source has changed since"};
+  if (kernel_hash(*spec, *variant) != key.kernel_hash) return {Kind::stale, "the kernel's source has changed since"};
   if (!device)
     return {Kind::elsewhere, fmt::format("it is of {} with {} processors, and this machine has {}", key.device_model,
                                          key.processors, fmt::join(present, " and "))};
   const std::string problem = config_problem(*variant, *device, entry.config);
-  if (today.space_hash != key.space_hash)
+  if (space_hash(variant->space(target_of(*device))) != key.space_hash)
     return {Kind::stale, fmt::format("the config space has changed since{}{}", problem.empty() ? "" : ": ", problem)};
   if (!problem.empty()) return {Kind::stale, problem};
   return {};

@@ -10,8 +10,8 @@
 
 #include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/registry.hpp"
-#include "registry/plan/validation.hpp"
 #include "runtime/event.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/transfer/pinned_pool.hpp"
@@ -35,11 +35,8 @@ void require(bool holds, const std::string& what) {
 
 /// Everything about the call but its indices' values.
 void check_call(const Tensor& dst, const Tensor& src, const Tensor& indices, Device device, Stream stream) {
-  const OpSpec& spec = Registry::process().get(kOp);
   const TensorView views[] = {dst, src, indices};
-  const TensorView* const pointers[] = {&views[0], &views[1], &views[2]};
-  check_inputs(spec, pointers);
-  spec.infer(views, complete_attributes(spec, {}));
+  validated_call(Registry::process().get(kOp), views, {}, {.seen_on = device});
   require(dst.device() == device, "'dst' is " + describe(dst) + ", expected a tensor on " + to_string(device));
   require(!src.device().is_cuda(),
           "'src' is " + describe(src) + ", expected CPU memory; between tensors of a GPU use the op sparse_kv_gather");

@@ -11,8 +11,8 @@ namespace kiln {
 void prepare_first_use(const FirstUse& use) {
   const double budget_s = first_use_budget_s();  // a malformed one is refused whether it is asked for or not
   if (use.is_config_given || use.tuning == TuningPolicy::off) return;
-  if (use.tuning == TuningPolicy::first_use) tune_at_first_use(use.spec, use.call, use.stream, use.target, budget_s);
-  trace_call(use.spec, use.call.inputs, use.given, use.stream.device);
+  if (use.tuning == TuningPolicy::first_use) tune_at_first_use(use.call, use.target, budget_s);
+  trace_call(use.call);
 }
 
 }  // namespace kiln

@@ -36,7 +36,6 @@ class Benchmark {
     place(call.device(), call.kind);
     const std::optional<Config> given = optional_config_argument(config);
     DispatchOptions options;
-    options.stream = where_->stream;
     if (given) options.config = &*given;
     if (tuning) options.tuning = parse_tuning_policy(*tuning);
     options.overlap_previous = overlap_previous;
@@ -44,7 +43,7 @@ class Benchmark {
     const BenchmarkedCall* timed = nullptr;
     {
       const GilReleased released;
-      timed = &ops_.emplace_back(op, call.views, call.attributes, options, policy);
+      timed = &ops_.emplace_back(call.on(where_->stream), options, policy);
     }
     contenders_.push_back({[timed](int count) {
       const GilReleased released;
@@ -65,7 +64,7 @@ class Benchmark {
     const BenchmarkedReference* timed = nullptr;
     {
       const GilReleased released;
-      timed = &references_.emplace_back(op, call.views, call.attributes);
+      timed = &references_.emplace_back(call.on(Stream::default_of(call.device())));
     }
     contenders_.push_back({[timed](int count) {
                              const GilReleased released;

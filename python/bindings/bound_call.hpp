@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/op_spec.hpp"
 #include "python/bindings/array.hpp"
+#include "registry/plan/call.hpp"
 #include "runtime/stream.hpp"
 
 namespace kiln::python {
@@ -34,6 +34,8 @@ struct BoundCall {
   const py::tuple& objects() const noexcept { return objects_; }
   /// As stream_argument.
   Stream stream(py::handle stream_or_none) const;
+  /// The call as it would run on `stream`. Needs no GIL. UsageError as dispatch_gpu_op.
+  Call on(Stream stream) const { return validated_call(spec, views, attributes, {.stream = stream}); }
 
  private:
   void add(py::handle object, bool metas_allowed, Device meta_device);

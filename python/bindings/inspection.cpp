@@ -34,6 +34,17 @@ Place place_of(const BoundCall& call, const std::optional<std::string>& device,
   return {target_of(found), found};
 }
 
+/// The call as one of the place's, wherever its tensors are.
+Call placed(const BoundCall& call, const Place& place) {
+  const Device device = place.device.value_or(Device{place.target.type, 0});
+  std::vector<TensorView> views = call.views;
+  for (TensorView& view : views)
+    if (!is_absent(view)) view.device = device;
+  return validated_call(
+      call.spec, views, call.attributes,
+      place.device ? CallOptions{.stream = Stream::default_of(device)} : CallOptions{.seen_on = device});
+}
+
 py::dict to_python(const KernelUsage& usage) {
   py::dict dict;
   dict["registers"] = usage.registers;
@@ -93,8 +104,7 @@ py::object inspect(const std::string& op, const py::sequence& tensors, const py:
   std::vector<KernelUsage> usages;
   {
     const GilReleased released;
-    inspected = inspect_call(op, call.views, call.attributes, place.target, given ? &*given : nullptr, place.device,
-                             tuning_policy());
+    inspected = inspect_call(placed(call, place), place.target, given ? &*given : nullptr, tuning_policy());
     for (const InspectedKernel& kernel : inspected.kernels) {
       if (emit == "resources")
         usages.push_back(kernel_usage(kernel.request, place.device));

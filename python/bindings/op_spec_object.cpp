@@ -19,6 +19,7 @@
 #include "python/bindings/tensor_meta.hpp"
 #include "python/bindings/tensor_object.hpp"
 #include "registry/inspection/random_call_inputs.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/validation.hpp"
 #include "registry/tuning/addressed_memory.hpp"
 #include "runtime/device_info.hpp"
@@ -87,16 +88,11 @@ void run_reference(const OpSpec& spec, const py::sequence& inputs, const py::seq
   if (!spec.reference) throw_not_implemented(fmt::format("op '{}' has no reference", spec.name));
   const Views in = views_of(spec, inputs, "input", false, true);
   const Views out = views_of(spec, outputs, "output", true, true);
-  const Attributes complete = complete_attributes(spec, attributes_argument(spec, attributes));
-  std::vector<const TensorView*> pointers;
-  for (const TensorView& view : in.views) pointers.push_back(&view);
-  check_inputs(spec, pointers);
-  const std::vector<TensorMeta> expected = spec.infer(in.views, complete);
-  pointers.clear();
-  for (const TensorView& view : out.views) pointers.push_back(&view);
-  if (!expected.empty() || !pointers.empty()) check_outputs(spec, pointers, expected);
+  const Call call = validated_call(spec, in.views, attributes_argument(spec, attributes),
+                                   {.outputs = out.views, .seen_on = Device::cpu()});
+  if (call.makes_outputs && !call.metas.empty()) check_outputs(spec, {}, call.metas);  // it writes what is given
   const GilReleased released;
-  spec.reference({in.views, out.views, complete});
+  spec.reference(call.seen_by_spec());
 }
 
 std::vector<py::object> fill(const OpSpec& spec, const py::sequence& arrays, const py::object& attributes,
@@ -120,10 +116,8 @@ std::vector<py::object> fill(const OpSpec& spec, const py::sequence& arrays, con
 
 Cost cost_of(const OpSpec& spec, const py::sequence& inputs, const py::object& attributes) {
   const Views in = views_of(spec, inputs, "input", false, false);
-  const Attributes complete = complete_attributes(spec, attributes_argument(spec, attributes));
-  std::vector<TensorView> outputs;
-  for (const TensorMeta& meta : spec.infer(in.views, complete)) outputs.push_back(placeholder(meta));
-  return spec.cost ? spec.cost({in.views, outputs, complete}) : Cost{};
+  const Call call = validated_call(spec, in.views, attributes_argument(spec, attributes), {.seen_on = Device::cpu()});
+  return spec.cost ? spec.cost(call.seen_by_spec()) : Cost{};
 }
 
 Example random_example(const OpSpec& spec, std::uint64_t seed) {

@@ -88,7 +88,7 @@ py::tuple tune(const std::string& op, const py::sequence& tensors, const py::dic
   const BoundCall call(op, tensors, arguments);
   Interruption interruption;
   TuneOptions options;
-  options.stream = call.stream(stream);
+  const Stream where = call.stream(stream);
   options.strategy = parse_strategy(strategy == "automatic" ? "auto" : strategy);
   options.seed = seed;
   options.budget_s = budget_s;
@@ -106,7 +106,7 @@ py::tuple tune(const std::string& op, const py::sequence& tensors, const py::dic
   std::optional<TuneReport> report;
   try {
     const GilReleased released;
-    report = tune_op(op, call.views, call.attributes, options);
+    report = tune_op(call.on(where), options);
   } catch (...) {
     interruption.rethrow();
     throw;

@@ -13,6 +13,7 @@
 #include "registry/dispatch/matching_tensors.hpp"
 #include "registry/dispatch/observed_launch.hpp"
 #include "registry/plan/build_plan.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/call_observer.hpp"
 #include "registry/plan/choice.hpp"
 #include "registry/plan/device_target.hpp"
@@ -21,7 +22,6 @@
 #include "registry/plan/plan_key.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/plan/tuning_scope.hpp"
-#include "registry/plan/validation.hpp"
 #include "runtime/observers.hpp"
 #include "runtime/recording.hpp"
 
@@ -35,15 +35,12 @@ struct CallTensors {
   std::size_t num_inputs = 0;
 
   /// UsageError(value) for more tensors than any op has.
-  template <typename Input>
-  CallTensors(std::string_view op, std::span<const Tensor> outputs, std::span<const Input> inputs)
+  template <typename Output, typename Input>
+  CallTensors(std::string_view op, std::span<const Output> outputs, std::span<const Input> inputs)
       : num_outputs(outputs.size()), num_inputs(inputs.size()) {
-    if (num_outputs + num_inputs > kMaxTensors)
-      throw_value_error("op '" + std::string(op) + "' was given " + std::to_string(num_inputs) + " inputs and " +
-                        std::to_string(num_outputs) + " outputs; a call has at most " + std::to_string(kMaxTensors) +
-                        " tensors");
+    check_num_tensors(op, num_inputs, num_outputs);
     std::size_t at = 0;
-    for (const Tensor& output : outputs) views[at++] = &output.view();
+    for (const TensorView& output : outputs) views[at++] = &output;
     for (const TensorView& input : inputs) views[at++] = &input;
   }
 
@@ -59,75 +56,25 @@ std::vector<TensorView> copy_views(std::span<const TensorView* const> views) {
   return copies;
 }
 
-std::vector<TensorView> dense_outputs(std::span<const TensorMeta> metas, Device device) {
-  std::vector<TensorView> views;
-  for (const TensorMeta& meta : metas) views.push_back(dense_view(nullptr, meta.dtype, meta.shape, device));
-  return views;
-}
-
-/// The call's device: its first tensor's, or where that lies in host memory that a GPU may read, the GPU's.
-Device device_of(const CallTensors& tensors, const std::optional<Stream>& stream, std::string_view op) {
-  for (const TensorView* input : tensors.inputs())
-    if (input->device.is_cuda()) return input->device;
-  for (const TensorView* output : tensors.outputs())
-    if (output->device.is_cuda()) return output->device;
-  if (tensors.num_inputs > 0) return tensors.inputs().front()->device;
-  if (tensors.num_outputs > 0) return tensors.outputs().front()->device;
-  if (stream.has_value()) return stream->device;
-  check_inputs(Registry::process().get(op), {});  // an unknown op, or one that takes inputs, is the likelier mistake
-  throw_value_error("op '" + std::string(op) +
-                    "' was called with no input, output or stream, so there is no device to run it on");
-}
-
-void check_stream(std::string_view op, Stream stream, Device device) {
-  if (stream.device != device)
-    throw_type_error("op '" + std::string(op) + "': the stream is of " + to_string(stream.device) +
-                     ", but the tensors are on " + to_string(device));
-}
-
-bool is_left_out(const OpSpec& spec, const CallTensors& tensors, std::size_t tensor) {
-  return tensor >= tensors.num_outputs && input_spec(spec, tensor - tensors.num_outputs).optional &&
-         is_absent(*tensors.views[tensor]);
-}
-
 enum class Addresses { checked, ignored };
 
-/// The plan of a call that no cache knows: validate, build, publish. During a capture it is built only of kernels that
-/// are loaded.
-std::shared_ptr<const Plan> make_plan(std::string_view name, const PlanKey& key, const CallTensors& tensors,
-                                      const Attributes& attributes, const DispatchOptions& options, TuningPolicy tuning,
-                                      Stream stream, Addresses addresses) {
-  const OpSpec& spec = Registry::process().get(name);
-  const auto phase = observe_phase(ProfilePhase::plan, spec.name);
-  check_inputs(spec, tensors.inputs());
-  check_one_device(spec, tensors.inputs(), tensors.outputs());
-  const Attributes complete = complete_attributes(spec, attributes);
-  const std::vector<TensorView> inputs = copy_views(tensors.inputs());
-  const std::vector<TensorMeta> metas = spec.infer(inputs, complete);
-  if (tensors.num_inputs + metas.size() > kMaxTensors)
-    throw InternalError("op '" + spec.name + "' has more tensors than a call may have");
-  if (tensors.num_outputs > 0) check_outputs(spec, tensors.outputs(), metas);
-  if (addresses == Addresses::checked) {
-    std::array<MemoryExtent, kMaxTensors> extents;
-    for (std::size_t i = 0; i < tensors.all().size(); ++i)
-      extents[i] = is_left_out(spec, tensors, i) ? MemoryExtent{} : memory_extent(*tensors.views[i]);
-    check_memory(spec, tensors.all(), static_cast<int>(tensors.num_outputs), extents);
-  }
-
+/// The plan of a call that no cache knows: build, publish. During a capture it is built only of kernels that are
+/// loaded.
+std::shared_ptr<const Plan> make_plan(const PlanKey& key, const Call& call, const DispatchOptions& options,
+                                      TuningPolicy tuning) {
   if (auto plan = PlanCache::process().find(key)) return plan;
-  const Target target = target_of(stream.device);  // UsageError for a device that is not there
-  const Loading loading = is_capturing(stream) ? Loading::refused : Loading::allowed;
-  const std::vector<TensorView> outputs =
-      tensors.num_outputs > 0 ? copy_views(tensors.outputs()) : dense_outputs(metas, stream.device);
-  const OpCall call{inputs, outputs, complete, processors_of(stream.device)};
-  prepare_first_use({spec, call, attributes, stream, target, tuning, options.config != nullptr});
-  return PlanCache::process().insert(key, build_plan(spec, call, metas, target, stream.device, options.config,
-                                                     tuned_lookup(spec, call, stream.device, target, tuning), loading,
-                                                     overlaps_previous(options.overlap_previous, stream.device)));
+  const Target target = target_of(call.device);  // UsageError for a device that is not there
+  const Loading loading = is_capturing(*call.stream) ? Loading::refused : Loading::allowed;
+  prepare_first_use({call, target, tuning, options.config != nullptr});
+  return PlanCache::process().insert(
+      key, build_plan(call, target, options.config, tuned_lookup(call, target, tuning), loading,
+                      overlaps_previous(options.overlap_previous, call.device)));
 }
 
+/// `validated`: the call, where somebody has validated it; null: that is done where no cache knows its plan.
 std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& tensors, const Attributes& attributes,
-                                      const DispatchOptions& options, Stream stream, Addresses addresses) {
+                                      const DispatchOptions& options, Stream stream, Addresses addresses,
+                                      const Call* validated = nullptr) {
   PlanKey key;
   TuningPolicy tuning = options.tuning.value_or(tuning_policy());
   // Without data there is nothing to measure with, and a tuning's callback must not wait for a tuning; the plan must
@@ -143,9 +90,19 @@ std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& 
     // Nothing can be measured during a capture, and the plan must not pass for a tuned one.
     DispatchOptions untuned = options;
     untuned.tuning = TuningPolicy::use;
-    return find_plan(name, tensors, attributes, untuned, stream, addresses);
+    return find_plan(name, tensors, attributes, untuned, stream, addresses, validated);
   }
-  if (plan == nullptr) plan = make_plan(name, key, tensors, attributes, options, tuning, stream, addresses);
+  if (plan == nullptr) {
+    const OpSpec& spec = Registry::process().get(name);
+    const auto phase = observe_phase(ProfilePhase::plan, spec.name);
+    plan = validated != nullptr ? make_plan(key, *validated, options, tuning)
+                                : make_plan(key,
+                                            validated_call(spec, copy_views(tensors.inputs()), attributes,
+                                                           {.outputs = copy_views(tensors.outputs()),
+                                                            .stream = stream,
+                                                            .has_memory = addresses == Addresses::checked}),
+                                            options, tuning);
+  }
   recent.put(key, plan);
   return plan;
 }
@@ -156,7 +113,7 @@ template <typename Allocate, typename Launch>
 void run(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
          const DispatchOptions& options, const Allocate& allocate, const Launch& launch) {
   CallTensors tensors(name, options.outputs, inputs);
-  const Device device = device_of(tensors, options.stream, name);
+  const Device device = device_of(name, tensors.inputs(), tensors.outputs(), options.stream);
   const Stream stream = options.stream.value_or(Stream::default_of(device));
   check_stream(name, stream, device);
   const std::shared_ptr<const Plan> plan = find_plan(name, tensors, attributes, options, stream, Addresses::checked);
@@ -263,10 +220,16 @@ std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const T
 ResolvedOp resolve(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
                    const DispatchOptions& options) {
   const CallTensors tensors(name, options.outputs, inputs);
-  const Device device = device_of(tensors, options.stream, name);
+  const Device device = device_of(name, tensors.inputs(), tensors.outputs(), options.stream);
   const Stream stream = options.stream.value_or(Stream::default_of(device));
   check_stream(name, stream, device);
   return ResolvedOp(find_plan(name, tensors, attributes, options, stream, Addresses::ignored));
+}
+
+ResolvedOp resolve(const Call& call, const DispatchOptions& options) {
+  const std::string& name = call.spec->name;
+  const CallTensors tensors(name, call.given_outputs(), std::span(call.inputs));
+  return ResolvedOp(find_plan(name, tensors, call.attributes, options, *call.stream, Addresses::ignored, &call));
 }
 
 void ResolvedOp::operator()(std::span<const TensorView> inputs, std::span<const TensorView> outputs,
@@ -291,22 +254,15 @@ const std::vector<TensorMeta>& ResolvedOp::outputs() const noexcept {
 
 std::vector<TensorMeta> infer_outputs(std::string_view name, std::span<const TensorView> inputs,
                                       const Attributes& attributes) {
-  const OpSpec& spec = Registry::process().get(name);
-  const CallTensors tensors(name, {}, inputs);
-  check_inputs(spec, tensors.inputs());
-  return spec.infer(inputs, complete_attributes(spec, attributes));
+  return validated_call(Registry::process().get(name), inputs, attributes, {.seen_on = Device::cpu()}).metas;
 }
 
 std::vector<CompileRequest> compile_requests(std::string_view name, std::span<const TensorView> inputs,
                                              const Attributes& attributes, const Target& target, const Config* config,
                                              bool overlap_previous) {
   const OpSpec& spec = Registry::process().get(name);
-  const CallTensors tensors(name, {}, inputs);
-  check_inputs(spec, tensors.inputs());
-  const Attributes complete = complete_attributes(spec, attributes);
-  const std::vector<TensorMeta> metas = spec.infer(inputs, complete);
-  const std::vector<TensorView> outputs = dense_outputs(metas, {target.type, 0});
-  return choose(spec, {inputs, outputs, complete}, target, config, {}, overlap_previous).requests;
+  const Call call = validated_call(spec, inputs, attributes, {.seen_on = Device{target.type, 0}});
+  return choose(call, target, config, {}, overlap_previous).requests;
 }
 
 }  // namespace kiln

@@ -32,6 +32,7 @@ struct DispatchOptions {
   bool overlap_previous = false;
 };
 
+struct Call;
 struct Plan;
 
 /// An op bound to shapes, strides, dtypes, attributes, device and config: calling it looks nothing up, takes no lock
@@ -52,6 +53,7 @@ class ResolvedOp {
 
  private:
   friend ResolvedOp resolve(std::string_view, std::span<const TensorView>, const Attributes&, const DispatchOptions&);
+  friend ResolvedOp resolve(const Call&, const DispatchOptions&);
   explicit ResolvedOp(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
   std::shared_ptr<const Plan> plan_;
 };
@@ -78,6 +80,8 @@ inline ResolvedOp resolve(std::string_view name, std::initializer_list<TensorVie
                           const Attributes& attributes = {}, const DispatchOptions& options = {}) {
   return resolve(name, std::span(inputs.begin(), inputs.size()), attributes, options);
 }
+/// The same of a call that was validated; its outputs and stream take the place of those of `options`.
+ResolvedOp resolve(const Call& call, const DispatchOptions& options = {});
 
 /// Shapes and dtypes of what a call makes; empty for an op that changes its inputs. Reads no data and needs no device.
 /// UsageError as dispatch_gpu_op.

@@ -1,17 +1,13 @@
 #pragma once
 
-#include "ops/op_spec.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/tuning_policy.hpp"
-#include "runtime/stream.hpp"
 
 namespace kiln {
 
-/// A validated call that no plan was made for yet.
+/// A call that no plan was made for yet.
 struct FirstUse {
-  const OpSpec& spec;
-  const OpCall& call;
-  const Attributes& given;  ///< as the caller gave them; those of `call` are complete
-  Stream stream;
+  const Call& call;
   const Target& target;
   TuningPolicy tuning;
   bool is_config_given;

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
-#include "registry/plan/numbered_tensors.hpp"
-#include "registry/plan/registry.hpp"
-#include "registry/plan/validation.hpp"
 #include "registry/tuning/selected_entries.hpp"
 #include "runtime/event_timer.hpp"
 #include "runtime/memory.hpp"
@@ -13,54 +10,39 @@
 namespace kiln {
 namespace {
 
-/// As resolve takes it when the options leave it open.
-Stream stream_of(std::span<const TensorView> inputs, const DispatchOptions& options) {
-  if (options.stream) return *options.stream;
-  for (const TensorView& input : inputs)
-    if (input.device.is_cuda()) return Stream::default_of(input.device);
-  return Stream::default_of(Device::cpu());
-}
-
-BenchmarkTensors make_tensors(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes,
-                              std::span<const TensorMeta> outputs, Stream stream, bool copies_all) {
-  BenchmarkTensors tensors;
-  tensors.addressed = copy_addressed(spec, inputs, attributes, stream.device);
-  tensors.inputs = tensors.addressed.inputs;
+/// On `place`, with copies of the inputs that the op changes there, or of all.
+RepeatedCall repeated(const Call& call, Stream place, bool copies_all) {
+  RepeatedCall result{copy_addressed(call, place.device), {}, {}};
+  std::vector<TensorView> inputs = result.addressed.inputs, outputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const InputSpec& input = input_spec(spec, i);
-    if (is_absent(inputs[i]) || input.points_to) continue;
-    if (copies_all || (input.mutated && inputs[i].device == stream.device))
-      tensors.inputs[i] = tensors.owned.emplace_back(to_device(inputs[i], stream.device));
+    const TensorView* const input = call.input(i);
+    if (input == nullptr || call.input_spec(i).points_to) continue;
+    if (copies_all || (call.input_spec(i).mutated && input->device == place.device))
+      inputs[i] = result.owned.emplace_back(to_device(*input, place.device));
   }
-  for (const TensorMeta& meta : outputs)
-    tensors.outputs.push_back(tensors.owned.emplace_back(empty(meta.shape, meta.dtype, stream)).view());
-  return tensors;
+  for (const TensorMeta& meta : call.metas)
+    outputs.push_back(result.owned.emplace_back(empty(meta.shape, meta.dtype, place)).view());
+  result.call = call.over(inputs, outputs);
+  return result;
 }
 
 }  // namespace
 
-BenchmarkedCall::BenchmarkedCall(std::string_view op, std::span<const TensorView> inputs, const Attributes& attributes,
-                                 const DispatchOptions& options, MeasuringPolicy policy)
-    : op_(resolve(op, inputs, attributes, options)),
-      tensors_(make_tensors(Registry::process().get(op), inputs,
-                            complete_attributes(Registry::process().get(op), attributes), op_.outputs(),
-                            stream_of(inputs, options), false)),
-      skipped_(skipped_work(Registry::process().get(op), inputs,
-                            complete_attributes(Registry::process().get(op), attributes))),
-      timing_(op_, tensors_.inputs, tensors_.outputs, stream_of(inputs, options), policy) {}
+BenchmarkedCall::BenchmarkedCall(const Call& call, const DispatchOptions& options, MeasuringPolicy policy)
+    : op_(resolve(call, options)),
+      repeated_(repeated(call, *call.stream, /*copies_all=*/false)),
+      skipped_(skipped_work(call)),
+      timing_(op_, repeated_.call.inputs, repeated_.call.outputs, *call.stream, policy) {}
 
-BenchmarkedReference::BenchmarkedReference(std::string_view op, std::span<const TensorView> inputs,
-                                           const Attributes& attributes)
-    : spec_(Registry::process().get(op)) {
-  if (!spec_.reference) throw_not_implemented(fmt::format("op '{}' has no reference to compare with", spec_.name));
-  const std::vector<TensorMeta> outputs = infer_outputs(op, inputs, attributes);
-  attributes_ = complete_attributes(spec_, attributes);
-  tensors_ = make_tensors(spec_, inputs, attributes_, outputs, Stream::default_of(Device::cpu()), true);
+BenchmarkedReference::BenchmarkedReference(const Call& call) {
+  if (!call.spec->reference)
+    throw_not_implemented(fmt::format("op '{}' has no reference to compare with", call.spec->name));
+  repeated_ = repeated(call, Stream::default_of(Device::cpu()), /*copies_all=*/true);
 }
 
 std::vector<double> BenchmarkedReference::samples_us(int count) const {
-  return time_us(Stream::default_of(Device::cpu()),
-                 [this] { spec_.reference({tensors_.inputs, tensors_.outputs, attributes_}); },
+  const OpCall seen = repeated_.call.seen_by_spec();
+  return time_us(Stream::default_of(Device::cpu()), [&] { repeated_.call.spec->reference(seen); },
                  {.warmup = 0, .samples = count});
 }
 

@@ -12,14 +12,13 @@
 #include "core/errors.hpp"
 #include "core/quantity.hpp"
 #include "registry/inspection/inspection.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/device_target.hpp"
 #include "registry/plan/memory_overlap.hpp"
-#include "registry/plan/numbered_tensors.hpp"
 #include "registry/plan/plan.hpp"
 #include "registry/plan/plan_cache.hpp"
 #include "registry/plan/plan_key.hpp"
 #include "registry/plan/registry.hpp"
-#include "registry/plan/validation.hpp"
 #include "registry/tuning/addressed_memory.hpp"
 #include "registry/tuning/selected_entries.hpp"
 #include "registry/tuning/tuning.hpp"
@@ -41,14 +40,6 @@ constexpr std::int64_t kMostAlignmentBytes = 4096;
 
 double elapsed_us(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
-/// As the dispatcher chooses it.
-Device device_of(std::span<const Tensor> inputs, const DispatchOptions& options) {
-  for (const std::span<const Tensor> tensors : {inputs, options.outputs})
-    for (const Tensor& tensor : tensors)
-      if (tensor.device().is_cuda()) return tensor.device();
-  return options.stream ? options.stream->device : Device::cpu();
 }
 
 std::vector<const TensorView*> pointers_to(std::span<const TensorView> views) {
@@ -112,19 +103,21 @@ class DebuggedCall {
  public:
   DebuggedCall(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
                const DispatchOptions& options)
-      : spec_(Registry::process().get(name)),
-        inputs_(inputs),
-        views_(inputs.begin(), inputs.end()),
-        attributes_(attributes),
-        options_(options) {
-    check();
+      : inputs_(inputs), attributes_(attributes), options_(options), call_(checked_call(name)) {
+    device_info(call_.device);
+    if (is_capturing(stream_))
+      throw_value_error(fmt::format(
+          "op '{}' cannot be debugged while the stream is being captured, for debug_op waits for the stream; call it "
+          "before the capture",
+          spec_.name));
+    addressed_ = addressed_memory(call_);
     report_.op = spec_.name;
-    report_.attributes = complete_attributes(spec_, attributes_);
-    report_.device = stream_.device;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      DebuggedTensor& tensor = report_.inputs.emplace_back(describe_tensor(input_spec(spec_, i).name, views_[i]));
-      tensor.is_absent = is_left_out(i);
-      tensor.is_changed = input_spec(spec_, i).mutated;
+    report_.attributes = call_.attributes;
+    report_.device = call_.device;
+    for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
+      DebuggedTensor& tensor = report_.inputs.emplace_back(describe_tensor(call_.input_spec(i).name, call_.inputs[i]));
+      tensor.is_absent = call_.input(i) == nullptr;
+      tensor.is_changed = call_.input_spec(i).mutated;
     }
   }
 
@@ -134,7 +127,7 @@ class DebuggedCall {
     attempt("asking for the device's memory", [&] { report_.memory_before = memory_usage(stream_.device); });
     attempt("reading the inputs", [&] {
       look_at_inputs();
-      report_.skipped = skipped_work(spec_, views_, report_.attributes);
+      report_.skipped = skipped_work(call_);
     });
     attempt("copying the inputs for the reference", [&] { prepare_reference(); });
     if (call()) {
@@ -147,36 +140,18 @@ class DebuggedCall {
   }
 
  private:
-  bool is_left_out(std::size_t input) const { return input_spec(spec_, input).optional && is_absent(views_[input]); }
+  /// All that makes it safe to read the tensors.
+  Call checked_call(std::string_view name) const {
+    const std::vector<TensorView> inputs(inputs_.begin(), inputs_.end()),
+        outputs(options_.outputs.begin(), options_.outputs.end());
+    return validated_call(Registry::process().get(name), inputs, attributes_,
+                          {.outputs = outputs, .stream = options_.stream, .has_memory = true});
+  }
 
-  /// All that makes it safe to read the tensors. The dispatcher checks the rest.
-  void check() {
-    const std::vector<TensorMeta> metas = infer_outputs(spec_.name, views_, attributes_);
-    for (const Tensor& output : options_.outputs) output_views_.push_back(output);
-    const auto inputs = pointers_to(views_), outputs = pointers_to(output_views_);
-    check_one_device(spec_, inputs, outputs);
-    if (!outputs.empty()) check_outputs(spec_, outputs, metas);
-    std::vector<const TensorView*> all = outputs;
-    all.insert(all.end(), inputs.begin(), inputs.end());
-    std::vector<MemoryExtent> extents;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      extents.push_back(i >= outputs.size() && is_left_out(i - outputs.size()) ? MemoryExtent{}
-                                                                               : memory_extent(*all[i]));
-    check_memory(spec_, all, static_cast<int>(outputs.size()), extents);
-    const Device device = device_of(inputs_, options_);
-    device_info(device);
-    stream_ = options_.stream.value_or(Stream::default_of(device));
-    if (stream_.device == device && is_capturing(stream_))
-      throw_value_error(fmt::format(
-          "op '{}' cannot be debugged while the stream is being captured, for debug_op waits for the stream; call it "
-          "before the capture",
-          spec_.name));
-    addressed_ = addressed_memory(spec_, views_, complete_attributes(spec_, attributes_));
-    if (output_views_.empty())
-      for (const TensorMeta& meta : metas)
-        planned_outputs_.push_back(dense_view(nullptr, meta.dtype, meta.shape, device));
-    else
-      planned_outputs_ = output_views_;
+  /// An input that the op changes itself; null for another.
+  const TensorView* changed(std::size_t input) const {
+    const InputSpec& spec = call_.input_spec(input);
+    return spec.mutated && !spec.points_to ? call_.input(input) : nullptr;
   }
 
   /// What goes wrong beside the call itself must not lose the report.
@@ -200,16 +175,17 @@ class DebuggedCall {
   void prepare_reference() {
     why_not_ = reference_problem();
     if (!why_not_.empty()) return;
-    reference_addressed_ = copy_addressed(spec_, views_, report_.attributes, Device::cpu());
-    for (std::size_t i = 0; i < views_.size(); ++i) {
-      if (input_spec(spec_, i).points_to) {
+    reference_addressed_ = copy_addressed(call_, Device::cpu());
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (call_.input_spec(i).points_to) {
         reference_inputs_.emplace_back(reference_addressed_.inputs[i], nullptr);
         continue;
       }
       // Outputs may be the very memory of inputs.
-      const bool may_change = input_spec(spec_, i).mutated || !options_.outputs.empty();
-      const bool is_copied = !is_left_out(i) && (may_change || views_[i].device.is_cuda());
-      reference_inputs_.push_back(is_copied ? to_device(views_[i], Device::cpu()) : inputs_[i]);
+      const bool may_change = call_.input_spec(i).mutated || !call_.makes_outputs;
+      const TensorView* const input = call_.input(i);
+      const bool is_copied = input != nullptr && (may_change || input->device.is_cuda());
+      reference_inputs_.push_back(is_copied ? to_device(*input, Device::cpu()) : inputs_[i]);
     }
   }
 
@@ -220,10 +196,10 @@ class DebuggedCall {
     for (const AddressedMemory& addressed : addressed_)
       bytes +=
           static_cast<double>(addressed.memory.numel()) * static_cast<double>(itemsize_bytes(addressed.memory.dtype));
-    for (const auto* views : {&views_, &planned_outputs_})
+    for (const auto* views : {&call_.inputs, &call_.outputs})
       for (const TensorView& view : *views)
         bytes += static_cast<double>(view.numel()) * static_cast<double>(itemsize_bytes(view.dtype));
-    const double flops = spec_.cost ? spec_.cost({views_, planned_outputs_, report_.attributes}).flops : 0;
+    const double flops = spec_.cost ? spec_.cost(call_.seen_by_spec()).flops : 0;
     if (bytes <= static_cast<double>(kMostReferenceBytes) && flops <= kMostReferenceFlops) return {};
     return fmt::format(
         "too large to compare: {} and {:.3g} flops, and the reference runs on one thread (at most {} and "
@@ -233,8 +209,7 @@ class DebuggedCall {
 
   std::shared_ptr<const Plan> known_plan() const {
     PlanKey key;
-    const std::vector<TensorView> outputs(options_.outputs.begin(), options_.outputs.end());
-    key.encode(spec_.name, pointers_to(views_), pointers_to(outputs), attributes_, options_.config,
+    key.encode(spec_.name, pointers_to(call_.inputs), pointers_to(call_.given_outputs()), attributes_, options_.config,
                options_.tuning.value_or(tuning_policy()), stream_.device,
                overlaps_previous(options_.overlap_previous, stream_.device));
     return PlanCache::process().find(key);
@@ -267,8 +242,7 @@ class DebuggedCall {
   /// What the call would have run.
   PlanReport intended_plan() const {
     const InspectedCall chosen =
-        inspect_call(spec_.name, views_, attributes_, target_of(stream_.device), options_.config, stream_.device,
-                     options_.tuning.value_or(tuning_policy()));
+        inspect_call(call_, target_of(stream_.device), options_.config, options_.tuning.value_or(tuning_policy()));
     PlanReport plan{chosen.variant, chosen.config, chosen.config_source, {}, chosen.cost};
     for (const InspectedKernel& kernel : chosen.kernels) plan.kernels.emplace_back().name = kernel.request.kernel;
     return plan;
@@ -286,20 +260,21 @@ class DebuggedCall {
   void time_warm_calls() {
     AddressedCopies addressed;
     std::vector<Tensor> outputs, owned;
-    std::vector<TensorView> inputs = views_, output_views;
+    std::vector<TensorView> inputs, output_views;
     std::deque<KeptBytes> kept;
     try {
       if (!spec_.outputs.empty())
         for (const Tensor& result : report_.results)
           output_views.push_back(outputs.emplace_back(twin(result, stream_)));
-      addressed = copy_addressed(spec_, views_, report_.attributes, stream_.device);
+      addressed = copy_addressed(call_, stream_.device);
       inputs = addressed.inputs;
-      for (std::size_t i = 0; i < views_.size(); ++i) {
-        if (!input_spec(spec_, i).mutated || input_spec(spec_, i).points_to || is_left_out(i)) continue;
-        if (views_[i].device == stream_.device)
-          inputs[i] = owned.emplace_back(twin(views_[i], stream_));
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const TensorView* const input = changed(i);
+        if (input == nullptr) continue;
+        if (input->device == stream_.device)
+          inputs[i] = owned.emplace_back(twin(*input, stream_));
         else  // page-locked memory that the GPU writes: no other memory will do
-          kept.emplace_back(views_[i]);
+          kept.emplace_back(*input);
       }
     } catch (const DeviceError& error) {
       if (!error.meaning().starts_with("out of memory")) throw;
@@ -307,7 +282,7 @@ class DebuggedCall {
       return;
     }
     DispatchOptions options = options_;
-    if (!options_.outputs.empty()) options.outputs = outputs;
+    if (!call_.makes_outputs) options.outputs = outputs;
     options.stream = stream_;
     const ResolvedOp op = resolve(spec_.name, inputs, attributes_, options);
     if (!report_.plan) report_.plan = op.report();
@@ -328,12 +303,11 @@ class DebuggedCall {
     if (!spec_.outputs.empty())
       for (std::size_t i = 0; i < report_.results.size(); ++i)
         all.emplace_back(output_name(spec_, i), report_.results[i].view());
-    for (std::size_t i = 0; i < views_.size() && spec_.outputs.empty(); ++i) {
-      const InputSpec& input = input_spec(spec_, i);
-      if (input.mutated && !input.points_to && !is_left_out(i)) all.emplace_back(input.name, views_[i]);
+    for (std::size_t i = 0; i < inputs_.size() && spec_.outputs.empty(); ++i) {
+      const std::string& name = call_.input_spec(i).name;
+      if (const TensorView* const input = changed(i)) all.emplace_back(name, *input);
       for (const AddressedMemory& addressed : addressed_)
-        if (addressed.input == i)
-          all.emplace_back(fmt::format("{}[{}]", input.name, addressed.entry), addressed.memory);
+        if (addressed.input == i) all.emplace_back(fmt::format("{}[{}]", name, addressed.entry), addressed.memory);
     }
     return all;
   }
@@ -344,7 +318,7 @@ class DebuggedCall {
       report_.comparisons.push_back({name, view.dtype, view.shape,
                                      spec_.tolerance ? spec_.tolerance(view.dtype) : Tolerance{}, std::nullopt,
                                      why_not_});
-    if (!why_not_.empty() || reference_inputs_.size() != views_.size()) return;
+    if (!why_not_.empty() || reference_inputs_.size() != inputs_.size()) return;
     try {
       compare_with_reference(results);
     } catch (const std::exception& error) {
@@ -360,10 +334,9 @@ class DebuggedCall {
     if (!spec_.outputs.empty())
       for (const Tensor& result : report_.results)
         outputs.push_back(expected.emplace_back(empty(result.shape(), result.dtype(), Device::cpu())));
-    spec_.reference({inputs, outputs, report_.attributes});
+    spec_.reference({inputs, outputs, call_.attributes});
     for (std::size_t i = 0; i < inputs.size() && spec_.outputs.empty(); ++i) {
-      if (input_spec(spec_, i).mutated && !input_spec(spec_, i).points_to && !is_left_out(i))
-        expected.push_back(reference_inputs_[i]);
+      if (changed(i) != nullptr) expected.push_back(reference_inputs_[i]);
       for (std::size_t c = 0; c < addressed_.size(); ++c)
         if (addressed_[c].input == i)
           expected.push_back(to_device(reference_addressed_.copies[c], Device::cpu()));  // without gaps
@@ -374,14 +347,12 @@ class DebuggedCall {
     }
   }
 
-  const OpSpec& spec_;
   std::span<const Tensor> inputs_;
-  std::vector<TensorView> views_;
-  const Attributes& attributes_;
+  const Attributes& attributes_;  ///< as they were given
   const DispatchOptions& options_;
-  Stream stream_;
-  std::vector<TensorView> output_views_;     ///< those that were given
-  std::vector<TensorView> planned_outputs_;  ///< the same, or what will be made
+  const Call call_;
+  const OpSpec& spec_ = *call_.spec;
+  const Stream stream_ = *call_.stream;
   std::vector<Tensor> reference_inputs_;
   std::vector<AddressedMemory> addressed_;
   AddressedCopies reference_addressed_;

@@ -11,9 +11,7 @@
 #include "compiler/stub.hpp"
 #include "core/errors.hpp"
 #include "registry/plan/choice.hpp"
-#include "registry/plan/registry.hpp"
 #include "registry/plan/tuned_config.hpp"
-#include "registry/plan/validation.hpp"
 
 namespace kiln {
 namespace {
@@ -24,39 +22,17 @@ std::string source_text(const CompileRequest& request) {
                      body.empty() || body.back() != '\n' ? "\n" : "");
 }
 
-TensorView placed_on(TensorView view, Device device) {
-  if (!is_absent(view)) view.device = device;
-  return view;
-}
-
 }  // namespace
 
-InspectedCall inspect_call(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
-                           const Target& target, const Config* config, std::optional<Device> device,
-                           TuningPolicy tuning) {
-  const OpSpec& spec = Registry::process().get(name);
-  const Device place = device.value_or(Device{target.type, 0});
-  std::vector<TensorView> placed;
-  for (const TensorView& input : inputs) placed.push_back(placed_on(input, place));
-  std::vector<const TensorView*> pointers;
-  for (const TensorView& input : placed) pointers.push_back(&input);
-  check_inputs(spec, pointers);
-  const Attributes complete = complete_attributes(spec, attributes);
-  std::vector<TensorView> outputs;
-  for (const TensorMeta& meta : spec.infer(placed, complete))
-    outputs.push_back(dense_view(nullptr, meta.dtype, meta.shape, place));
-  const OpCall call{placed, outputs, complete, device ? processors_of(*device) : 0};
-
-  const TunedLookup tuned = device && config == nullptr && tuning != TuningPolicy::off
-                                ? tuned_lookup(spec, call, place, target, tuning)
-                                : TunedLookup();
-  Choice choice = choose(spec, call, target, config, tuned);
+InspectedCall inspect_call(const Call& call, const Target& target, const Config* config, TuningPolicy tuning) {
+  const bool is_tuned = call.stream.has_value() && config == nullptr;
+  Choice choice = choose(call, target, config, is_tuned ? tuned_lookup(call, target, tuning) : TunedLookup());
   InspectedCall inspected;
   inspected.variant = choice.variant->name;
   inspected.config = choice.config;
   inspected.config_source = choice.config_source;
   inspected.workspace_bytes = choice.plan.workspace_bytes;
-  if (spec.cost) inspected.cost = spec.cost(call);
+  if (call.spec->cost) inspected.cost = call.spec->cost(call.seen_by_spec());
   for (std::size_t i = 0; i < choice.requests.size(); ++i)
     inspected.kernels.push_back({std::move(choice.requests[i]), choice.plan.launches[i].geometry});
   return inspected;

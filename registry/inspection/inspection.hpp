@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/launch.hpp"
-#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/call.hpp"
+#include "registry/plan/tuning_policy.hpp"
 #include "runtime/kernel.hpp"
 
 namespace kiln {
@@ -29,11 +29,10 @@ struct InspectedCall {
   Cost cost;
 };
 
-/// What a call with these inputs would run on `target`, wherever the inputs are: no data is read and nothing compiled,
-/// so no device is needed. With a `device`, which is then the target's, and no config the one that a call there would
-/// take under `tuning`. UsageError as dispatch_gpu_op.
-InspectedCall inspect_call(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,
-                           const Target& target, const Config* config = nullptr, std::optional<Device> device = {},
+/// What a call would run on `target`: no data is read and nothing compiled, so no device is needed. A call with a
+/// stream, whose device is then the target's, and no config takes the one that it would have there under `tuning`.
+/// UsageError as dispatch_gpu_op.
+InspectedCall inspect_call(const Call& call, const Target& target, const Config* config = nullptr,
                            TuningPolicy tuning = TuningPolicy::off);
 
 /// Refuses a form that kernels for `target` do not have: "ptx", "sass" and "resources" are for GPUs, "llvm-ir" and

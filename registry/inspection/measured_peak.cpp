@@ -51,8 +51,8 @@ Tensor random_tensor(const Dims& shape, DType dtype, Device device, InputRange r
 /// One op over given tensors.
 class RateMeasurement {
  public:
-  RateMeasurement(std::string op, std::vector<TensorView> inputs, Stream stream)
-      : op_(std::move(op)), inputs_(std::move(inputs)), stream_(stream) {}
+  RateMeasurement(std::string_view op, const std::vector<TensorView>& inputs, Stream stream)
+      : call_(validated_call(Registry::process().get(op), inputs, {}, {.stream = stream})) {}
 
   /// With the best of a few configs: of each tunable some other values are tried, and the best is kept.
   MeasuredRate with_search() {
@@ -77,8 +77,8 @@ class RateMeasurement {
     const Contender contender{[&](int count) { return call.samples_us(count); }};
     const SampleSet times_us(take_turns({&contender, 1}, {.budget_s = kMeasureBudgetS}).front().samples_us);
     MeasuredRate rate;
-    rate.op = op_;
-    for (const TensorView& input : inputs_)
+    rate.op = call_.spec->name;
+    for (const TensorView& input : call_.inputs)
       rate.call += fmt::format("{}{} {}", rate.call.empty() ? "" : ", ", name(input.dtype), to_string(input.shape));
     rate.config = call.report().config;
     rate.bytes = call.report().cost.bytes;
@@ -94,9 +94,9 @@ class RateMeasurement {
 
   OtherValues other_values(const PlanReport& chosen) const {
     OtherValues others;
-    for (const Variant& variant : Registry::process().get(op_).variants) {
+    for (const Variant& variant : call_.spec->variants) {
       if (variant.name != chosen.variant) continue;
-      const ConfigSpace space = variant.space(target_of(stream_.device));
+      const ConfigSpace space = variant.space(target_of(call_.device));
       for (const Tunable& tunable : space.tunables()) {
         std::vector<std::int64_t>& values = others.emplace_back(tunable.name, std::vector<std::int64_t>{}).second;
         std::copy_if(tunable.values.begin(), tunable.values.end(), std::back_inserter(values),
@@ -109,10 +109,9 @@ class RateMeasurement {
 
   BenchmarkedCall prepare(const std::optional<Config>& config) const {
     DispatchOptions options;
-    options.stream = stream_;
     options.tuning = TuningPolicy::use;
     if (config) options.config = &*config;
-    return {op_, inputs_, {}, options, default_measuring_policy(stream_.device)};
+    return {call_, options, default_measuring_policy(call_.device)};
   }
 
   PlanReport consider(const std::optional<Config>& config) {
@@ -127,9 +126,7 @@ class RateMeasurement {
     return call.report();
   }
 
-  const std::string op_;
-  const std::vector<TensorView> inputs_;
-  const Stream stream_;
+  const Call call_;
   double sampled_us_ = 0;  ///< compiling does not count, for it happens once on a machine
   double best_us_ = 0;
   Config best_config_;

@@ -6,8 +6,6 @@
 #include <vector>
 
 #include "registry/inspection/random_input.hpp"
-#include "registry/plan/numbered_tensors.hpp"
-#include "registry/plan/validation.hpp"
 #include "registry/tuning/addressed_memory.hpp"
 #include "registry/tuning/selected_entries.hpp"
 #include "runtime/memory.hpp"
@@ -48,37 +46,31 @@ void fill_numbers(const TensorView& input, InputRange range, std::uint64_t seed,
 
 }  // namespace
 
-std::vector<Tensor> fill_selecting_inputs(const OpSpec& spec, std::span<const TensorView> inputs,
-                                          const Attributes& attributes, std::uint64_t seed,
-                                          const RandomContents& contents) {
+std::vector<Tensor> fill_selecting_inputs(const Call& call, std::uint64_t seed, const RandomContents& contents) {
   std::mt19937_64 random(seed);
-  const OpCall call{inputs, {}, attributes};
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (const InputSpec& input = input_spec(spec, i); input.selects && !is_absent(inputs[i]))
-      draw_entries(inputs[i], input.selects(call), random);
-  if (contents.spoiled && spec.spoil_inputs) spec.spoil_inputs(call, random);
-  return point_to_new_memory(spec, inputs, attributes, contents.addressed);
+  const OpCall seen = call.seen_by_spec();
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (const TensorView* const input = call.input(i); input != nullptr && call.input_spec(i).selects)
+      draw_entries(*input, call.input_spec(i).selects(seen), random);
+  if (contents.spoiled && call.spec->spoil_inputs) call.spec->spoil_inputs(seen, random);
+  return point_to_new_memory(call, contents.addressed);
 }
 
 std::vector<Tensor> fill_random_inputs(const OpSpec& spec, std::span<const TensorView> inputs,
                                        const Attributes& attributes, std::uint64_t seed,
                                        const RandomContents& contents) {
-  const Attributes complete = complete_attributes(spec, attributes);
-  std::vector<const TensorView*> pointers;
-  for (const TensorView& view : inputs) pointers.push_back(&view);
-  check_inputs(spec, pointers);
-  spec.infer(inputs, complete);
+  const Call call = validated_call(spec, inputs, attributes, {.seen_on = Device::cpu()});
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const InputSpec& input = input_spec(spec, i);
-    if (is_absent(inputs[i]) || input.selects || input.points_to) continue;
-    const bool is_integer = !is_floating(inputs[i].dtype) && !spec.integer_ranges.empty();
+    const TensorView* const input = call.input(i);
+    if (input == nullptr || call.input_spec(i).selects || call.input_spec(i).points_to) continue;
+    const bool is_integer = !is_floating(input->dtype) && !spec.integer_ranges.empty();
     const std::vector<InputRange>& stated = is_integer ? spec.integer_ranges : spec.input_ranges;
     const InputRange range = i < contents.ranges.size() ? contents.ranges[i]
                              : i < stated.size()        ? stated[i]
                                                         : InputRange{};
-    fill_numbers(inputs[i], range, seed, i);
+    fill_numbers(*input, range, seed, i);
   }
-  return fill_selecting_inputs(spec, inputs, complete, seed, contents);
+  return fill_selecting_inputs(call, seed, contents);
 }
 
 }  // namespace kiln

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/tensor.hpp"
-#include "ops/op_spec.hpp"
+#include "registry/plan/call.hpp"
 
 namespace kiln {
 
@@ -25,10 +25,7 @@ std::vector<Tensor> fill_random_inputs(const OpSpec& spec, std::span<const Tenso
                                        const Attributes& attributes, std::uint64_t seed,
                                        const RandomContents& contents = {});
 
-/// The part of it for inputs that hold other than numbers. `attributes` are complete, and the call is one that the op
-/// takes.
-std::vector<Tensor> fill_selecting_inputs(const OpSpec& spec, std::span<const TensorView> inputs,
-                                          const Attributes& attributes, std::uint64_t seed,
-                                          const RandomContents& contents = {});
+/// The part of it for inputs that hold other than numbers.
+std::vector<Tensor> fill_selecting_inputs(const Call& call, std::uint64_t seed, const RandomContents& contents = {});
 
 }  // namespace kiln

@@ -94,7 +94,7 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
 }
 
 /// Compiles and loads what `choice` launches, and adds it to a plan that has no steps yet.
-void add_steps(Plan& plan, const Choice& choice, const OpCall& call, Loading loading) {
+void add_steps(Plan& plan, const Choice& choice, const Call& call, Loading loading) {
   check_limits(*plan.spec, choice);
   plan.report.variant = choice.variant->name;
   plan.report.config = choice.config;
@@ -127,42 +127,47 @@ void check_shared_memory(const CompileRequest& request, bool takes_dynamic_share
       request.op, instance_name(request)));
 }
 
-std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
-                                       const Target& target, Device device, const Config* given,
+std::shared_ptr<const Plan> build_plan(const Call& call, const Target& target, const Config* given,
                                        const TunedLookup& tuned, Loading loading, bool overlap_previous) {
+  const OpSpec& spec = *call.spec;
   auto plan = std::make_shared<Plan>();
   plan->spec = &spec;
-  plan->device = device;
-  plan->outputs.assign(outputs.begin(), outputs.end());
+  plan->device = call.device;
+  plan->outputs = call.metas;
   const auto add_tensor = [&](const TensorView& view) {
-    const bool absent = plan->tensors.size() >= call.outputs.size() && is_absent(view) &&
-                        input_spec(spec, plan->tensors.size() - call.outputs.size()).optional;
-    if (device.is_cuda() && !view.device.is_cuda() && !absent) plan->host_tensors.push_back(plan->tensors.size());
-    plan->tensors.push_back({view.dtype, view.device, view.shape, view.strides, absent});
-    plan->extents.push_back(absent ? MemoryExtent{} : memory_extent(view));
+    if (call.device.is_cuda() && !view.device.is_cuda()) plan->host_tensors.push_back(plan->tensors.size());
+    plan->tensors.push_back({view.dtype, view.device, view.shape, view.strides, /*absent=*/false});
+    plan->extents.push_back(memory_extent(view));
   };
   std::for_each(call.outputs.begin(), call.outputs.end(), add_tensor);
-  std::for_each(call.inputs.begin(), call.inputs.end(), add_tensor);
-  for (std::size_t i = 0; i < call.inputs.size(); ++i)
-    if (const InputSpec& input = input_spec(spec, i); input.points_to)
-      plan->tables.push_back({call.outputs.size() + i, input.points_to(call)});
-  if (spec.cost) plan->report.cost = spec.cost(call);
+  const OpCall seen = call.seen_by_spec();
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (const TensorView* const input = call.input(i)) {
+      add_tensor(*input);
+    } else {
+      plan->tensors.emplace_back().absent = true;
+      plan->extents.emplace_back();
+    }
+    if (const auto& points_to = call.input_spec(i).points_to)
+      plan->tables.push_back({call.outputs.size() + i, points_to(seen)});
+  }
+  if (spec.cost) plan->report.cost = spec.cost(seen);
   if (writes_nothing(*plan)) {
     plan->report.config_source = "none: every output is empty";
     return plan;
   }
 
   if (given != nullptr || !tuned) {
-    add_steps(*plan, choose(spec, call, target, given, {}, overlap_previous), call, loading);
+    add_steps(*plan, choose(call, target, given, {}, overlap_previous), call, loading);
     return plan;
   }
   if (loading == Loading::refused) {  // the default would not be what the call gets at other times
-    add_steps(*plan, choose(spec, call, target, nullptr, tuned, overlap_previous), call, loading);
+    add_steps(*plan, choose(call, target, nullptr, tuned, overlap_previous), call, loading);
     return plan;
   }
   const Plan without_steps = *plan;
   try {
-    add_steps(*plan, choose(spec, call, target, nullptr, tuned, overlap_previous), call, loading);
+    add_steps(*plan, choose(call, target, nullptr, tuned, overlap_previous), call, loading);
     const PlanReport& report = plan->report;
     if (report.config_source.starts_with("tuned for "))  // other shapes
       detail::log_tuning(fmt::format("op '{}': {}, {}", spec.name, to_string(report.config), report.config_source));
@@ -170,7 +175,7 @@ std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, s
     // A file of tuned choices must never be what a call fails of. Where the default fails too, that error is the news.
     const std::string reason = error.what();
     *plan = without_steps;
-    add_steps(*plan, choose(spec, call, target, nullptr, {}, overlap_previous), call, loading);
+    add_steps(*plan, choose(call, target, nullptr, {}, overlap_previous), call, loading);
     detail::log_tuning("op '" + spec.name + "': the tuned config is not used, it failed: " + reason);
   }
   return plan;

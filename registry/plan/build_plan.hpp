@@ -1,9 +1,9 @@
 #pragma once
 
 #include <memory>
-#include <span>
 
 #include "compiler/compile_request.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/plan.hpp"
 #include "registry/plan/tuned_config.hpp"
 
@@ -20,10 +20,9 @@ enum class Loading {
   refused,  ///< UsageError(value): the stream is being captured
 };
 
-/// Chooses, compiles for `target` and loads on `device` what a validated call needs. `call.outputs` are the given
-/// outputs, or dense views without data. A tuned config that does not compile or load gives way to the default.
-std::shared_ptr<const Plan> build_plan(const OpSpec& spec, const OpCall& call, std::span<const TensorMeta> outputs,
-                                       const Target& target, Device device, const Config* given,
+/// Chooses, compiles for `target` and loads on its device what a call needs. A tuned config that does not compile or
+/// load gives way to the default.
+std::shared_ptr<const Plan> build_plan(const Call& call, const Target& target, const Config* given,
                                        const TunedLookup& tuned = {}, Loading loading = Loading::allowed,
                                        bool overlap_previous = false);
 

@@ -8,8 +8,10 @@
 
 namespace kiln {
 
-Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
-              const TunedLookup& tuned, bool overlap_previous) {
+Choice choose(const Call& made, const Target& target, const Config* given, const TunedLookup& tuned,
+              bool overlap_previous) {
+  const OpSpec& spec = *made.spec;
+  const OpCall call = made.seen_by_spec();
   Choice choice;
   const auto serving = std::find_if(spec.variants.begin(), spec.variants.end(),
                                     [&](const Variant& variant) { return variant.serves(call, target); });

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compiler/compile_request.hpp"
-#include "ops/op_spec.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/tuned_config.hpp"
 
 namespace kiln {
@@ -19,7 +19,7 @@ struct Choice {
 };
 /// Needs no device. UsageError: not_implemented when no variant serves the call, value for a `given` config outside the
 /// variant's space. `overlap_previous`: see DispatchOptions; without effect where target or variant cannot.
-Choice choose(const OpSpec& spec, const OpCall& call, const Target& target, const Config* given,
-              const TunedLookup& tuned = {}, bool overlap_previous = false);
+Choice choose(const Call& call, const Target& target, const Config* given, const TunedLookup& tuned = {},
+              bool overlap_previous = false);
 
 }  // namespace kiln

@@ -17,10 +17,24 @@ namespace {
 /// contents say nothing.
 constexpr std::int64_t kDrawnEntries = 2;
 
-/// Of the variant's kernel and everything it includes, and of how the inputs of what was measured came about. A
-/// registered variant never changes, and nor do the files it reads but under KILN_SOURCE_DIR, where an edit shows in
-/// the next process.
+/// ", layout[1]=(1, 4096)" for each input that is not dense and row-major, ", host[1]" for one in host memory that a
+/// GPU reads: the bus asks for another config than the GPU's own memory.
+std::string layouts_text(const Call& call) {
+  std::string text;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorView* const input = call.input(i);
+    if (input == nullptr) continue;
+    if (!input->is_contiguous()) text += ", layout[" + std::to_string(i) + "]=" + to_string(input->strides);
+    if (call.device.is_cuda() && !input->device.is_cuda()) text += ", host[" + std::to_string(i) + "]";
+  }
+  return text;
+}
+
+}  // namespace
+
 const std::string& kernel_hash(const OpSpec& spec, const Variant& variant) {
+  // A registered variant never changes, and nor do the files it reads but under KILN_SOURCE_DIR, where an edit shows in
+  // the next process.
   static std::mutex mutex;
   static auto* const hashes = new std::map<const Variant*, std::string>;
   const std::lock_guard lock(mutex);
@@ -37,20 +51,6 @@ const std::string& kernel_hash(const OpSpec& spec, const Variant& variant) {
   return hash;
 }
 
-/// ", layout[1]=(1, 4096)" for each input that is not dense and row-major, ", host[1]" for one in host memory that a
-/// GPU reads: the bus asks for another config than the GPU's own memory.
-std::string layouts_text(const OpCall& call, Device device) {
-  std::string text;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    const TensorView& input = call.inputs[i];
-    if (!input.is_contiguous()) text += ", layout[" + std::to_string(i) + "]=" + to_string(input.strides);
-    if (device.is_cuda() && !is_absent(input) && !input.device.is_cuda()) text += ", host[" + std::to_string(i) + "]";
-  }
-  return text;
-}
-
-}  // namespace
-
 Attributes deciding_attributes(const OpSpec& spec, const Attributes& attributes) {
   Attributes deciding;
   for (const auto& [name, value] : attributes.entries()) {
@@ -61,32 +61,30 @@ Attributes deciding_attributes(const OpSpec& spec, const Attributes& attributes)
   return deciding;
 }
 
-TuningKey tuning_key(const OpSpec& spec, const Variant& variant, const OpCall& call, Device device,
-                     const Target& target) {
-  const DeviceInfo& info = device_info(device);
+TuningKey tuning_key(const Call& call, const Variant& variant, const Target& target) {
+  const DeviceInfo& info = device_info(call.device);
   std::vector<DType> dtypes;
   std::vector<const Dims*> shapes;
-  for (const TensorView& input : call.inputs) {
-    const bool absent = is_absent(input);
-    if (!absent) dtypes.push_back(input.dtype);
-    shapes.push_back(absent ? nullptr : &input.shape);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorView* const input = call.input(i);
+    if (input != nullptr) dtypes.push_back(input->dtype);
+    shapes.push_back(input == nullptr ? nullptr : &input->shape);
   }
   return {.device_model = info.name,
           .processors = info.processors,
-          .op = spec.name,
+          .op = call.spec->name,
           .variant = variant.name,
           .dtypes = dtypes_text(dtypes),
-          .shapes = shape_key(shapes, spec.shape_rule),
-          .attributes = attributes_text(deciding_attributes(spec, call.attributes)) + layouts_text(call, device),
-          .kernel_hash = kernel_hash(spec, variant),
+          .shapes = shape_key(shapes, call.spec->shape_rule),
+          .attributes = attributes_text(deciding_attributes(*call.spec, call.attributes)) + layouts_text(call),
+          .kernel_hash = kernel_hash(*call.spec, variant),
           .space_hash = space_hash(variant.space(target))};
 }
 
-TunedLookup tuned_lookup(const OpSpec& spec, const OpCall& call, Device device, const Target& target,
-                         TuningPolicy policy) {
+TunedLookup tuned_lookup(const Call& call, const Target& target, TuningPolicy policy) {
   if (policy == TuningPolicy::off) return {};
-  return [&spec, call, device, target, policy](const Variant& variant) -> std::optional<TunedConfig> {
-    const TuningKey key = tuning_key(spec, variant, call, device, target);
+  return [&call, target, policy](const Variant& variant) -> std::optional<TunedConfig> {
+    const TuningKey key = tuning_key(call, variant, target);
     TuningDatabase& database = TuningDatabase::process();
     std::optional<TunedConfig> found;
     if (const auto entry = database.find(key)) {
@@ -99,7 +97,7 @@ TunedLookup tuned_lookup(const OpSpec& spec, const OpCall& call, Device device, 
     try {
       variant.space(target).validate(found->config);
     } catch (const UsageError& error) {
-      detail::log_tuning("op '" + spec.name + "': the tuned config " + to_string(found->config) +
+      detail::log_tuning("op '" + call.spec->name + "': the tuned config " + to_string(found->config) +
                          " is not used: " + error.what());
       return std::nullopt;
     }

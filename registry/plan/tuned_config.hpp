@@ -5,7 +5,7 @@
 #include <string>
 
 #include "autotune/tuning_entry.hpp"
-#include "ops/op_spec.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/tuning_policy.hpp"
 
 namespace kiln {
@@ -22,13 +22,15 @@ using TunedLookup = std::function<std::optional<TunedConfig>(const Variant&)>;
 Attributes deciding_attributes(const OpSpec& spec, const Attributes& attributes);
 
 /// What a call is tuned under. Layouts that are not row-major are part of it: a transposed operand is another kernel in
-/// all but name. `device` is asked for its model and processors.
-TuningKey tuning_key(const OpSpec& spec, const Variant& variant, const OpCall& call, Device device,
-                     const Target& target);
+/// all but name. The call's device is asked for its model and processors.
+TuningKey tuning_key(const Call& call, const Variant& variant, const Target& target);
+
+/// What a key says of a variant's sources: its kernel and everything that includes, and how the inputs of what was
+/// measured came about.
+const std::string& kernel_hash(const OpSpec& spec, const Variant& variant);
 
 /// Looks a call up in the process's database, as `policy` says. Answers are checked against the variant's space; they
-/// are of the same sources and the same space, which the key covers.
-TunedLookup tuned_lookup(const OpSpec& spec, const OpCall& call, Device device, const Target& target,
-                         TuningPolicy policy);
+/// are of the same sources and the same space, which the key covers. It refers to the call.
+TunedLookup tuned_lookup(const Call& call, const Target& target, TuningPolicy policy);
 
 }  // namespace kiln

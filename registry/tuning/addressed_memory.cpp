@@ -12,8 +12,9 @@
 namespace kiln {
 namespace {
 
-bool is_table(const OpSpec& spec, std::span<const TensorView> inputs, std::size_t input) {
-  return input_spec(spec, input).points_to && !is_absent(inputs[input]);
+/// An input that holds addresses; null for another.
+const TensorView* table(const Call& call, std::size_t input) {
+  return call.input_spec(input).points_to ? call.input(input) : nullptr;
 }
 
 /// The bytes from a view's first to its last, gaps between blocks included.
@@ -42,39 +43,39 @@ bool holds_addresses(const OpSpec& spec) {
   return std::ranges::any_of(spec.inputs, [](const InputSpec& input) { return static_cast<bool>(input.points_to); });
 }
 
-std::vector<AddressedMemory> addressed_memory(const OpSpec& spec, std::span<const TensorView> inputs,
-                                              const Attributes& attributes) {
+std::vector<AddressedMemory> addressed_memory(const Call& call) {
   std::vector<AddressedMemory> all;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!is_table(spec, inputs, i)) continue;
-    const TensorView like = input_spec(spec, i).points_to({inputs, {}, attributes});
-    const Tensor table = to_device(inputs[i], Device::cpu());
-    for (std::int64_t entry = 0; entry < table.numel(); ++entry) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorView* const addresses = table(call, i);
+    if (addresses == nullptr) continue;
+    const TensorView like = call.input_spec(i).points_to(call.seen_by_spec());
+    const Tensor on_cpu = to_device(*addresses, Device::cpu());
+    for (std::int64_t entry = 0; entry < on_cpu.numel(); ++entry) {
       TensorView memory = like;
-      memory.device = inputs[i].device;
-      memory.data = reinterpret_cast<void*>(static_cast<std::intptr_t>(table.data_as<std::int64_t>()[entry]));
+      memory.device = addresses->device;
+      memory.data = reinterpret_cast<void*>(static_cast<std::intptr_t>(on_cpu.data_as<std::int64_t>()[entry]));
       if (memory.data == nullptr && memory.numel() > 0)
-        throw_value_error(fmt::format("op '{}': {}[{}] is a null address, expected that of {}", spec.name,
-                                      tensor_label(spec, i, 0), entry, describe(like)));
+        throw_value_error(fmt::format("op '{}': {}[{}] is a null address, expected that of {}", call.spec->name,
+                                      tensor_label(*call.spec, i, 0), entry, describe(like)));
       all.push_back({i, entry, memory});
     }
   }
   return all;
 }
 
-std::vector<Tensor> point_to_new_memory(const OpSpec& spec, std::span<const TensorView> inputs,
-                                        const Attributes& attributes, Device device) {
+std::vector<Tensor> point_to_new_memory(const Call& call, Device device) {
   std::vector<Tensor> memory;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!is_table(spec, inputs, i)) continue;
-    const TensorView like = input_spec(spec, i).points_to({inputs, {}, attributes});
-    for (std::int64_t entry = 0; entry < inputs[i].numel(); ++entry) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorView* const addresses = table(call, i);
+    if (addresses == nullptr) continue;
+    const TensorView like = call.input_spec(i).points_to(call.seen_by_spec());
+    for (std::int64_t entry = 0; entry < addresses->numel(); ++entry) {
       memory.push_back(empty_like(like, device));
       memset_bytes(as_bytes(memory.back()), 0, Stream::default_of(device));
       std::int64_t rest = entry, offset = 0;
-      for (int axis = inputs[i].ndim() - 1; axis >= 0; rest /= inputs[i].shape[axis--])
-        offset += rest % inputs[i].shape[axis] * inputs[i].strides[axis];
-      static_cast<std::int64_t*>(inputs[i].data)[offset] = address_of(memory.back());
+      for (int axis = addresses->ndim() - 1; axis >= 0; rest /= addresses->shape[axis--])
+        offset += rest % addresses->shape[axis] * addresses->strides[axis];
+      static_cast<std::int64_t*>(addresses->data)[offset] = address_of(memory.back());
     }
   }
   return memory;
@@ -85,20 +86,20 @@ void AddressedCopies::restore(Stream stream) const {
     if (copies[i].numel() > 0) copy(as_bytes(copies[i]), as_bytes(originals[i].memory), stream);
 }
 
-AddressedCopies copy_addressed(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes,
-                               Device device) {
+AddressedCopies copy_addressed(const Call& call, Device device) {
   AddressedCopies result;
-  result.inputs.assign(inputs.begin(), inputs.end());
-  if (!holds_addresses(spec)) return result;
-  result.originals = addressed_memory(spec, inputs, attributes);
+  result.inputs = call.inputs;
+  if (!holds_addresses(*call.spec)) return result;
+  result.originals = addressed_memory(call);
   for (const AddressedMemory& original : result.originals) result.copies.push_back(empty_like(original.memory, device));
   std::size_t next = 0;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!is_table(spec, inputs, i)) continue;
-    const Tensor table = empty(inputs[i].shape, DType::i64, Device::cpu());
-    for (std::int64_t entry = 0; entry < table.numel(); ++entry)
-      table.data_as<std::int64_t>()[entry] = address_of(result.copies[next++]);
-    result.inputs[i] = result.tables.emplace_back(device.is_cuda() ? to_device(table, device) : table);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorView* const addresses = table(call, i);
+    if (addresses == nullptr) continue;
+    const Tensor on_cpu = empty(addresses->shape, DType::i64, Device::cpu());
+    for (std::int64_t entry = 0; entry < on_cpu.numel(); ++entry)
+      on_cpu.data_as<std::int64_t>()[entry] = address_of(result.copies[next++]);
+    result.inputs[i] = result.tables.emplace_back(device.is_cuda() ? to_device(on_cpu, device) : on_cpu);
   }
   if (result.originals.empty()) return result;
   const Device source = result.originals.front().memory.device;

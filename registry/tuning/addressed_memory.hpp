@@ -2,12 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "core/attributes.hpp"
 #include "core/tensor.hpp"
-#include "ops/op_spec.hpp"
+#include "registry/plan/call.hpp"
 #include "runtime/stream.hpp"
 
 namespace kiln {
@@ -22,15 +20,13 @@ struct AddressedMemory {
   TensorView memory;
 };
 
-/// What the addresses of a call's inputs name, input by input. Waits for their device. `attributes` are complete.
-/// UsageError(value) for an address that is null, naming it.
-std::vector<AddressedMemory> addressed_memory(const OpSpec& spec, std::span<const TensorView> inputs,
-                                              const Attributes& attributes);
+/// What the addresses of a call's inputs name, input by input. Waits for their device. UsageError(value) for an address
+/// that is null, naming it.
+std::vector<AddressedMemory> addressed_memory(const Call& call);
 
-/// Writes addresses of new memory on `device`, filled with zeros, into those of `inputs` that hold addresses; these are
-/// on the CPU, of any strides. The memory is there as long as what is returned.
-std::vector<Tensor> point_to_new_memory(const OpSpec& spec, std::span<const TensorView> inputs,
-                                        const Attributes& attributes, Device device);
+/// Writes addresses of new memory on `device`, filled with zeros, into those of a call's inputs that hold addresses;
+/// these are on the CPU, of any strides. The memory is there as long as what is returned.
+std::vector<Tensor> point_to_new_memory(const Call& call, Device device);
 
 /// A call's inputs with what their addresses name replaced by copies, so that calling the op changes nothing of the
 /// caller's.
@@ -44,7 +40,6 @@ struct AddressedCopies {
   void restore(Stream stream) const;
 };
 /// UsageError as addressed_memory; DeviceError where memory is short. Nothing is copied for an op without addresses.
-AddressedCopies copy_addressed(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes,
-                               Device device);
+AddressedCopies copy_addressed(const Call& call, Device device);
 
 }  // namespace kiln

@@ -133,6 +133,15 @@ std::string trace_text(const std::string& path) {
   }
 }
 
+/// Those of a call's attributes that say more than the op's defaults.
+Attributes chosen_attributes(const OpSpec& spec, const Attributes& complete) {
+  Attributes chosen;
+  for (const AttributeSpec& attribute : spec.attributes)
+    if (const AttributeValue& value = *complete.find(attribute.name); attribute.required || value != attribute.fallback)
+      chosen.set(attribute.name, value);
+  return chosen;
+}
+
 }  // namespace
 
 std::string format_call(const TracedCall& call) {
@@ -178,12 +187,12 @@ std::vector<TracedCall> read_trace(const std::string& path) {
   return calls;
 }
 
-void trace_call(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes, Device device) {
+void trace_call(const Call& made) {
   const auto path = environment("KILN_TRACE");
   if (!path.has_value()) return;
-  const TracedCall call{spec.name, device.type, {inputs.begin(), inputs.end()}, attributes};
+  const TracedCall call{made.spec->name, made.device.type, made.inputs, chosen_attributes(*made.spec, made.attributes)};
   TracedCall kind = call;  // a new seed is not another call to tune
-  kind.attributes = deciding_attributes(spec, attributes);
+  kind.attributes = deciding_attributes(*made.spec, call.attributes);
   Writer& trace = writer();
   const std::lock_guard lock(trace.mutex);
   const std::string text = format_call(kind);

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/attributes.hpp"
 #include "core/tensor.hpp"
-#include "ops/op_spec.hpp"
+#include "registry/plan/call.hpp"
 
 namespace kiln {
 
@@ -32,6 +31,6 @@ std::vector<TracedCall> read_trace(const std::string& path);
 /// Appends a call to the file KILN_TRACE names, as one write, so that processes may share it; nothing when it is unset.
 /// The dispatcher calls this once for each plan it makes, before anything runs. UsageError(value) naming the variable
 /// when the file cannot be written.
-void trace_call(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes, Device device);
+void trace_call(const Call& call);
 
 }  // namespace kiln

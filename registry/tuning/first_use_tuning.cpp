@@ -28,15 +28,15 @@ double first_use_budget_s() {
   return environment_seconds("KILN_TUNING_BUDGET").value_or(kBudgetSeconds);
 }
 
-void tune_at_first_use(const OpSpec& spec, const OpCall& call, Stream stream, const Target& target, double budget_s) {
+void tune_at_first_use(const Call& call, const Target& target, double budget_s) {
   std::exception_ptr interrupt;
   try {
-    detail::refuse_tuning_in_capture(spec, stream);
+    detail::refuse_tuning_in_capture(call);
     const std::lock_guard lock(
         detail::tuning_mutex());  // of several threads that make one call, the first one tunes it
     const TuningScope scope;
-    const Choice choice = choose(spec, call, target, nullptr);
-    const TuningKey key = tuning_key(spec, *choice.variant, call, stream.device, target);
+    const Choice choice = choose(call, target, nullptr);
+    const TuningKey key = tuning_key(call, *choice.variant, target);
     // Once: what could not be tuned, or is tuned under the key of dense outputs, must not be tuned at every call.
     static auto* const attempted = new std::set<std::string>;
     if (!attempted->insert(hash_of(key).hex()).second || TuningDatabase::process().find(key) != nullptr) return;
@@ -52,11 +52,11 @@ void tune_at_first_use(const OpSpec& spec, const OpCall& call, Stream stream, co
         stop.request_stop();
       }
     };
-    const TuneReport report = detail::tune_call(spec, call.inputs, call.attributes, stream, target, options);
-    detail::log_tuning(fmt::format("op '{}' was tuned at its first use in {:.2f} s: {}", spec.name, report.elapsed_s,
-                                   report.result.verdict));
+    const TuneReport report = detail::tune_call(call, target, options);
+    detail::log_tuning(fmt::format("op '{}' was tuned at its first use in {:.2f} s: {}", call.spec->name,
+                                   report.elapsed_s, report.result.verdict));
   } catch (const std::exception& error) {
-    detail::log_tuning(fmt::format("op '{}' could not be tuned at its first use: {}", spec.name, error.what()));
+    detail::log_tuning(fmt::format("op '{}' could not be tuned at its first use: {}", call.spec->name, error.what()));
   }
   if (interrupt) std::rethrow_exception(interrupt);
 }

@@ -18,9 +18,9 @@
 #include "registry/dispatch/enqueue.hpp"
 #include "registry/dispatch/matching_tensors.hpp"
 #include "registry/plan/build_plan.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/plan/call_observer.hpp"
 #include "registry/plan/choice.hpp"
-#include "registry/plan/device_target.hpp"
 #include "registry/plan/tuned_config.hpp"
 #include "registry/plan/tuning_policy.hpp"
 #include "registry/plan/tuning_scope.hpp"
@@ -79,19 +79,16 @@ auto guarded(Stream stream, const Body& body) {
 
 class OpTuning {
  public:
-  OpTuning(const OpSpec& spec, std::span<const TensorView> inputs, Attributes complete, Stream stream,
-           const Target& target, const TuneOptions& options)
-      : spec_(spec),
-        attributes_(std::move(complete)),
-        stream_(stream),
+  OpTuning(const Call& call, const Target& target, const TuneOptions& options)
+      : stream_(*call.stream),
         target_(target),
         options_(options),
-        metas_(spec.infer(inputs, attributes_)),
-        scratch_(spec, inputs, attributes_, metas_, stream),
-        skipped_(skipped_work(spec, inputs, attributes_)),
-        choice_(choose(spec, call(), target, nullptr)),
-        policy_(options.measuring.value_or(default_measuring_policy(stream.device))) {
-    if (spec.cost) cost_ = spec.cost(call());
+        scratch_(call),
+        call_(scratch_.call()),
+        skipped_(skipped_work(call)),
+        choice_(choose(call_, target, nullptr)),
+        policy_(options.measuring.value_or(default_measuring_policy(call.device))) {
+    if (call.spec->cost) cost_ = call.spec->cost(call_.seen_by_spec());
     const ConfigSpace space = choice_.variant->space(target);
     const Config default_config = in_order_of(space, choice_.config);
     launches_.find_or_add(default_config, choice_.plan);
@@ -102,7 +99,7 @@ class OpTuning {
                                   },
                               .lower_bound_us = [this](const Config&) { return roofline_us(); }});
     default_index_ = index_of(candidates_, default_config);
-    key_ = tuning_key(spec, *choice_.variant, call(), stream.device, target);
+    key_ = tuning_key(call_, *choice_.variant, target);
     ops_.resize(candidates_.size());
   }
 
@@ -146,8 +143,6 @@ class OpTuning {
   }
 
  private:
-  OpCall call() const { return {scratch_.inputs(), scratch_.outputs(), attributes_, processors_of(stream_.device)}; }
-
   std::string driver() const {
     const std::int32_t version = device_info(stream_.device).driver_version;
     return version == 0 ? std::string() : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -163,11 +158,11 @@ class OpTuning {
   /// Why a config need not be measured, as far as that is clear without.
   std::string reason_to_pass_over(const Config& config) {
     const Variant& variant = *choice_.variant;
-    if (variant.worth_trying && !variant.worth_trying(call(), config, target_))
+    if (variant.worth_trying && !variant.worth_trying(call_.seen_by_spec(), config, target_))
       return "its tiles are larger than the call";
     LaunchPlan plan;
     try {
-      plan = variant.plan(call(), config, target_);
+      plan = variant.plan(call_.seen_by_spec(), config, target_);
     } catch (const Error& error) {
       return error.what();
     }
@@ -200,15 +195,14 @@ class OpTuning {
   void compile(std::size_t candidate) {
     const TuningScope scope;
     DispatchOptions options;
-    options.stream = stream_;
     options.config = &candidates_[candidate].config;
-    ops_[candidate] = std::make_unique<ResolvedOp>(resolve(spec_.name, scratch_.inputs(), attributes_, options));
+    ops_[candidate] = std::make_unique<ResolvedOp>(resolve(call_, options));
   }
 
   std::string check(std::size_t candidate) {
     scratch_.restore();
     scratch_.poison_outputs();
-    (*ops_[candidate])(scratch_.inputs(), scratch_.outputs(), stream_);
+    (*ops_[candidate])(call_.inputs, call_.outputs, stream_);
     synchronize(stream_);
     if (candidate == default_index_) {
       wanted_.clear();
@@ -217,7 +211,7 @@ class OpTuning {
       return {};
     }
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      const Tolerance tolerance = spec_.tolerance ? spec_.tolerance(wanted_[i].dtype()) : Tolerance{};
+      const Tolerance tolerance = call_.spec->tolerance ? call_.spec->tolerance(wanted_[i].dtype()) : Tolerance{};
       if (std::string difference = output_difference(wanted_[i], scratch_.results()[i], tolerance, stream_);
           !difference.empty())
         return difference;
@@ -244,8 +238,7 @@ class OpTuning {
     }
     auto& timing = timings_[request.candidate];
     if (timing == nullptr)
-      timing =
-          std::make_unique<OpTiming>(*ops_[request.candidate], scratch_.inputs(), scratch_.outputs(), stream_, policy_);
+      timing = std::make_unique<OpTiming>(*ops_[request.candidate], call_.inputs, call_.outputs, stream_, policy_);
     const double first_us = timing->samples_us(1).front();
     if (first_us < kWarmUpBelowUs) return timing->samples_us(request.samples);
     // A call as long as that warms up within itself, and one that must not be waited for is found out by few.
@@ -284,10 +277,9 @@ class OpTuning {
   }
 
   std::function<void(Stream)> copy_of_kernels(std::size_t candidate) {
-    return [this, plan = build_plan(spec_, call(), metas_, target_, stream_.device, &candidates_[candidate].config, {},
-                                    Loading::anew)](Stream stream) {
+    return [this, plan = build_plan(call_, target_, &candidates_[candidate].config, {}, Loading::anew)](Stream stream) {
       PlanTensors storage;
-      enqueue(*plan, matching_tensors(*plan, scratch_.inputs(), scratch_.outputs(), "tuned", storage), stream);
+      enqueue(*plan, matching_tensors(*plan, call_.inputs, call_.outputs, "tuned", storage), stream);
     };
   }
 
@@ -306,13 +298,11 @@ class OpTuning {
     if (options_.hung) options_.hung(entry);
   }
 
-  const OpSpec& spec_;
-  const Attributes attributes_;
   const Stream stream_;
   const Target target_;
   const TuneOptions& options_;
-  const std::vector<TensorMeta> metas_;
   const ScratchCall scratch_;
+  const Call& call_;  ///< scratch_'s
   const std::optional<SkippedWork> skipped_;
   const Choice choice_;
   LaunchTwins launches_;
@@ -346,22 +336,21 @@ std::mutex& tuning_mutex() {
   return *mutex;
 }
 
-void refuse_tuning_in_capture(const OpSpec& spec, Stream stream) {
-  if (is_capturing(stream))
+void refuse_tuning_in_capture(const Call& call) {
+  if (is_capturing(*call.stream))
     throw_value_error(fmt::format(
         "op '{}' cannot be tuned while the stream is being captured, which would lose its measurements: tune the call "
         "before the capture, and kiln::warm_up then loads what it found",
-        spec.name));
+        call.spec->name));
 }
 
-TuneReport tune_call(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& complete, Stream stream,
-                     const Target& target, const TuneOptions& options) {
-  const auto phase = observe_phase(ProfilePhase::tune, spec.name);
+TuneReport tune_call(const Call& call, const Target& target, const TuneOptions& options) {
+  const auto phase = observe_phase(ProfilePhase::tune, call.spec->name);
   const auto start = std::chrono::steady_clock::now();
-  OpTuning tuning(spec, inputs, complete, stream, target, options);
+  OpTuning tuning(call, target, options);
   TuningResult result = tuning.run();
   const CandidateEvidence& of_default = result.candidates[result.default_index];
-  if (is_failure(of_default.outcome)) throw_default_failed(spec, of_default);
+  if (is_failure(of_default.outcome)) throw_default_failed(*call.spec, of_default);
   TuneReport report{tuning.entry_of(result), std::move(result), tuning.cost(), tuning.skipped(), std::nullopt, 0};
   if (options.record && of_default.samples > 0) {
     // A search that was stopped must not take the place of one that was not.

@@ -4,7 +4,6 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <stop_token>
 
 #include "autotune/entry_set.hpp"
@@ -14,6 +13,8 @@
 #include "runtime/stream.hpp"
 
 namespace kiln {
+
+struct Call;
 
 struct TuneOptions {
   std::optional<Stream> stream = {};  ///< unset: the device's default stream
@@ -49,10 +50,9 @@ namespace detail {
 /// The measurements of one process take turns: whoever tunes holds this.
 std::mutex& tuning_mutex();
 /// UsageError(value) while the stream is being captured.
-void refuse_tuning_in_capture(const OpSpec& spec, Stream stream);
-/// Tunes a validated call, under the mutex and inside a TuningScope. `complete`: its attributes. As tune_op otherwise.
-TuneReport tune_call(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& complete, Stream stream,
-                     const Target& target, const TuneOptions& options);
+void refuse_tuning_in_capture(const Call& call);
+/// Tunes a call, under the mutex and inside a TuningScope. As tune_op otherwise.
+TuneReport tune_call(const Call& call, const Target& target, const TuneOptions& options);
 
 }  // namespace detail
 

@@ -23,35 +23,38 @@ Tensor dense_copy(const TensorView& view, Stream stream) {
   return copied;
 }
 
-ScratchCall::ScratchCall(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes,
-                         std::span<const TensorMeta> outputs, Stream stream)
-    : stream_(stream), addressed_(copy_addressed(spec, inputs, attributes, stream.device)), inputs_(addressed_.inputs) {
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!input_spec(spec, i).mutated || input_spec(spec, i).points_to || is_absent(inputs[i])) continue;
-    if (!inputs[i].is_contiguous() || inputs[i].device != stream.device)
+ScratchCall::ScratchCall(const Call& call) : call_(call), addressed_(copy_addressed(call, call.device)) {
+  const Stream stream = *call.stream;
+  call_.inputs = addressed_.inputs;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const TensorView* const input = call.input(i);
+    if (input == nullptr || !call.input_spec(i).mutated || call.input_spec(i).points_to) continue;
+    if (!input->is_contiguous() || input->device != call.device)
       throw_not_implemented(
           fmt::format("op '{}' changes {}, and tuning does so on a copy, which it cannot make of a tensor that is "
                       "not dense or not "
                       "on {}: {}",
-                      spec.name, tensor_label(spec, i, 0), to_string(stream.device), describe(inputs[i])));
-    originals_.push_back(inputs[i]);
-    results_.push_back(dense_copy(inputs[i], stream));
-    inputs_[i] = results_.back();
+                      call.spec->name, tensor_label(*call.spec, i, 0), to_string(call.device), describe(*input)));
+    originals_.push_back(*input);
+    results_.push_back(dense_copy(*input, stream));
+    call_.inputs[i] = results_.back();
   }
-  for (const TensorMeta& meta : outputs) {
+  call_.makes_outputs = true;
+  call_.outputs.clear();
+  for (const TensorMeta& meta : call.metas) {
     results_.push_back(empty(meta.shape, meta.dtype, stream));
-    outputs_.push_back(results_.back());
+    call_.outputs.push_back(results_.back());
   }
   results_.insert(results_.end(), addressed_.copies.begin(), addressed_.copies.end());
 }
 
 void ScratchCall::restore() const {
-  for (std::size_t i = 0; i < originals_.size(); ++i) copy(results_[i], originals_[i], stream_);
-  addressed_.restore(stream_);
+  for (std::size_t i = 0; i < originals_.size(); ++i) copy(results_[i], originals_[i], *call_.stream);
+  addressed_.restore(*call_.stream);
 }
 
 void ScratchCall::poison_outputs() const {
-  for (const TensorView& output : outputs_) memset_bytes(output, kPoison, stream_);
+  for (const TensorView& output : call_.outputs) memset_bytes(output, kPoison, *call_.stream);
 }
 
 }  // namespace kiln

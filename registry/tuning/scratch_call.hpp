@@ -1,11 +1,9 @@
 #pragma once
 
-#include <span>
 #include <vector>
 
-#include "core/attributes.hpp"
 #include "core/tensor.hpp"
-#include "ops/op_spec.hpp"
+#include "registry/plan/call.hpp"
 #include "registry/tuning/addressed_memory.hpp"
 #include "runtime/stream.hpp"
 
@@ -14,17 +12,16 @@ namespace kiln {
 /// A dense copy in new memory, in the order of `stream`.
 Tensor dense_copy(const TensorView& view, Stream stream);
 
-/// The tensors of a call that is made many times: `inputs` with those that the op changes, and what lies at their
-/// addresses, replaced by copies, which `restore` brings back to what they were.
+/// A call that is made many times: its inputs that the op changes, and what lies at their addresses, are replaced by
+/// copies, which `restore` brings back to what they were.
 class ScratchCall {
  public:
-  /// `attributes` are complete. UsageError: not_implemented for an input that the op changes and that is not dense or
-  /// not on the stream's device, value for a null address.
-  ScratchCall(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes,
-              std::span<const TensorMeta> outputs, Stream stream);
+  /// UsageError: not_implemented for an input that the op changes and that is not dense or not on the call's device,
+  /// value for a null address.
+  explicit ScratchCall(const Call& call);
 
-  std::span<const TensorView> inputs() const noexcept { return inputs_; }
-  std::span<const TensorView> outputs() const noexcept { return outputs_; }
+  /// Over the copies, and dense outputs of its own.
+  const Call& call() const noexcept { return call_; }
   /// What a call leaves behind: changed inputs, outputs, and what lies at addresses.
   const std::vector<Tensor>& results() const noexcept { return results_; }
 
@@ -33,9 +30,9 @@ class ScratchCall {
   void poison_outputs() const;
 
  private:
-  Stream stream_;
+  Call call_;
   AddressedCopies addressed_;
-  std::vector<TensorView> inputs_, outputs_, originals_;
+  std::vector<TensorView> originals_;
   std::vector<Tensor> results_;
 };
 

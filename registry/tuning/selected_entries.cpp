@@ -12,7 +12,6 @@
 
 #include "core/errors.hpp"
 #include "ops/common/element.hpp"
-#include "registry/plan/numbered_tensors.hpp"
 #include "runtime/memory.hpp"
 
 namespace kiln {
@@ -130,22 +129,22 @@ void draw_entries(const TensorView& view, std::span<const SelectionRange> stated
   }
 }
 
-std::optional<SkippedWork> skipped_work(const OpSpec& spec, std::span<const TensorView> inputs,
-                                        const Attributes& attributes) {
+std::optional<SkippedWork> skipped_work(const Call& call) {
   std::vector<Tensor> copies;
-  std::vector<TensorView> views(inputs.begin(), inputs.end());
+  std::vector<TensorView> views = call.inputs;
   std::optional<std::size_t> selecting;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const InputSpec& input = input_spec(spec, i);
-    if (!input.selects || is_absent(inputs[i])) continue;
-    if (!input.mutated) selecting = i;
-    if (inputs[i].device.is_cuda()) views[i] = copies.emplace_back(to_device(inputs[i], Device::cpu()));
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const TensorView* const input = call.input(i);
+    if (input == nullptr || !call.input_spec(i).selects) continue;
+    if (!call.input_spec(i).mutated) selecting = i;
+    if (input->device.is_cuda()) views[i] = copies.emplace_back(to_device(*input, Device::cpu()));
   }
   if (!selecting) return std::nullopt;
-  const OpCall call{views, {}, attributes};
-  if (spec.skipped_work) return spec.skipped_work(call);
-  const InputSpec& input = input_spec(spec, *selecting);
-  return entries_outside(input.name, views[*selecting], input.selects(call));
+  const Call readable = call.over(views, call.outputs);
+  const OpCall seen = readable.seen_by_spec();
+  if (call.spec->skipped_work) return call.spec->skipped_work(seen);
+  const InputSpec& input = call.input_spec(*selecting);
+  return entries_outside(input.name, views[*selecting], input.selects(seen));
 }
 
 std::string to_string(const SkippedWork& work) {

@@ -5,9 +5,8 @@
 #include <span>
 #include <string>
 
-#include "core/attributes.hpp"
 #include "core/tensor.hpp"
-#include "ops/op_spec.hpp"
+#include "registry/plan/call.hpp"
 
 namespace kiln {
 
@@ -15,10 +14,9 @@ namespace kiln {
 /// whole of their ranges. Entries that must be distinct and find no value left are -1, which ops skip.
 void draw_entries(const TensorView& view, std::span<const SelectionRange> stated, std::mt19937_64& random);
 
-/// How much of a call's work its inputs' values leave out; nullopt where no input selects. The call is one that the op
-/// takes, with complete attributes. What selects is copied to the CPU for it, which waits for the inputs' device.
-std::optional<SkippedWork> skipped_work(const OpSpec& spec, std::span<const TensorView> inputs,
-                                        const Attributes& attributes);
+/// How much of a call's work its inputs' values leave out; nullopt where no input selects. What selects is copied to
+/// the CPU for it, which waits for the inputs' device.
+std::optional<SkippedWork> skipped_work(const Call& call);
 
 /// "44.0% of the work: 440 of 1000 entries of 'index'".
 std::string to_string(const SkippedWork& work);

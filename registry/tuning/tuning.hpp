@@ -18,5 +18,7 @@ namespace kiln {
 /// from a callback of a tuning; CompileError or DeviceError when the default config itself fails.
 TuneReport tune_op(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes = {},
                    const TuneOptions& options = {});
+/// The same of a call that was validated; its stream takes the place of that of `options`.
+TuneReport tune_op(const Call& call, const TuneOptions& options);
 
 }  // namespace kiln

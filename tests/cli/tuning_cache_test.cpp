@@ -57,12 +57,11 @@ class TuningCacheTest : public testing::Test {
     const Variant& variant = spec.variants.front();
     const Tensor x = empty({size}, DType::f32, Device::cpu());
     const TensorView inputs[] = {x.view(), x.view()}, outputs[] = {x.view()};
-    const Attributes attributes = complete_attributes(spec, {});
-    const OpCall call{inputs, outputs, attributes};
+    const Call call = validated_call(spec, inputs, {}, {.outputs = outputs});
     const Target target = target_of(Device::cpu());
     TuningEntry entry = test::tuned_entry(1);
-    entry.key = tuning_key(spec, variant, call, Device::cpu(), target);
-    entry.config = entry.default_config = variant.default_config(call, target);
+    entry.key = tuning_key(call, variant, target);
+    entry.config = entry.default_config = variant.default_config(call.seen_by_spec(), target);
     entry.tried = {test::measured(entry.config, 20)};
     return entry;
   }

@@ -58,11 +58,11 @@ TEST(CallTrace, DistinctCallsOnceInOrder) {
   ASSERT_EQ(setenv("KILN_TRACE", path.c_str(), 1), 0);
   const OpSpec& add = Registry::process().get("add");
   const TensorView x = dense_view(nullptr, DType::f32, {7}), y = dense_view(nullptr, DType::f32, {7, 1});
-  trace_call(add, std::vector<TensorView>{x, y}, {}, Device::cpu());
-  trace_call(add, std::vector<TensorView>{x, x}, {{"alpha", 2.0}}, Device::cpu());
-  trace_call(add, std::vector<TensorView>{x, y}, {}, Device::cpu());
+  trace_call(validated_call(add, std::vector<TensorView>{x, y}));
+  trace_call(validated_call(add, std::vector<TensorView>{x, x}, {{"alpha", 2.0}}));
+  trace_call(validated_call(add, std::vector<TensorView>{x, y}));
   unsetenv("KILN_TRACE");
-  trace_call(add, std::vector<TensorView>{y, y}, {}, Device::cpu());
+  trace_call(validated_call(add, std::vector<TensorView>{y, y}));
   const std::vector<TracedCall> calls = read_trace(path);
   ASSERT_EQ(calls.size(), 2u);
   EXPECT_EQ(calls[0].inputs[1].shape, (Dims{7, 1}));
@@ -77,7 +77,7 @@ TEST(CallTrace, ANewSeedIsNotAnotherCall) {
   const TensorView x = dense_view(nullptr, DType::f32, {5});
   for (const std::int64_t seed : {1, 2})
     for (const double p : {0.5, 0.25})
-      trace_call(dropout, std::vector<TensorView>{x}, {{"seed", seed}, {"p", p}}, Device::cpu());
+      trace_call(validated_call(dropout, std::vector<TensorView>{x}, {{"seed", seed}, {"p", p}}));
   unsetenv("KILN_TRACE");
   const std::vector<TracedCall> calls = read_trace(path);
   ASSERT_EQ(calls.size(), 2u);
@@ -86,7 +86,7 @@ TEST(CallTrace, ANewSeedIsNotAnotherCall) {
 
 TEST(CallTrace, AFileThatCannotBeWrittenIsAnError) {
   const TensorView x = dense_view(nullptr, DType::f32, {11});
-  const auto trace = [&] { trace_call(Registry::process().get("abs"), std::vector<TensorView>{x}, {}, Device::cpu()); };
+  const auto trace = [&] { trace_call(validated_call(Registry::process().get("abs"), std::vector<TensorView>{x})); };
   for (const auto& [path, reason] : std::vector<std::pair<std::string, std::string>>{
            {"/dev/full", "No space"}, {"/no/such/folder/x", "No such file"}})
     for (int repeat = 0; repeat < 2; ++repeat) {  // and not only the first time

@@ -47,7 +47,8 @@ UserKernel products() {
 std::vector<std::string> problems_of(const OpSpec& spec, const std::vector<TensorView>& inputs,
                                      const std::vector<TensorView>& outputs, const Attributes& attributes,
                                      const Target& target) {
-  const Choice choice = choose(spec, {inputs, outputs, attributes}, target, nullptr);
+  const Call call{.spec = &spec, .inputs = inputs, .outputs = outputs, .attributes = attributes};
+  const Choice choice = choose(call, target, nullptr);
   std::vector<std::string> problems;
   for (std::size_t i = 0; i < choice.requests.size(); ++i) {
     const Artifact artifact = compiler_for(target.type).compile(choice.requests[i]);

@@ -8,6 +8,7 @@
 #include "compiler/compilers.hpp"
 #include "compiler/host_cpu.hpp"
 #include "core/errors.hpp"
+#include "registry/plan/registry.hpp"
 
 namespace kiln {
 namespace {
@@ -17,6 +18,12 @@ using ::testing::HasSubstr;
 
 TensorView f32(const Dims& shape) {
   return dense_view(reinterpret_cast<void*>(std::uintptr_t{1} << 20), DType::f32, shape);
+}
+
+InspectedCall inspect(std::string_view op, const std::vector<TensorView>& inputs, const Target& target,
+                      const Config* config = nullptr) {
+  const Call call = validated_call(Registry::process().get(op), inputs, {}, {.seen_on = Device{target.type, 0}});
+  return inspect_call(call, target, config);
 }
 
 template <typename Body>
@@ -32,7 +39,7 @@ std::string problem_with(const Body& body) {
 TEST(Inspection, SaysWhatACallWouldRunOnAnyTarget) {
   const std::vector<TensorView> inputs{f32({64, 32}), f32({64, 32})};
   const Target sm90 = parse_cuda_target("sm_90a");
-  const InspectedCall call = inspect_call("add", inputs, {}, sm90);
+  const InspectedCall call = inspect("add", inputs, sm90);
   EXPECT_EQ(call.variant, "contiguous");
   EXPECT_EQ(call.config_source, "default");
   ASSERT_EQ(call.kernels.size(), 1U);
@@ -42,16 +49,16 @@ TEST(Inspection, SaysWhatACallWouldRunOnAnyTarget) {
 
   Config config = call.config;
   config.set("BLOCK_SIZE", 256);
-  const InspectedCall given = inspect_call("add", inputs, {}, sm90, &config);
+  const InspectedCall given = inspect("add", inputs, sm90, &config);
   EXPECT_EQ(given.config_source, "given");
   EXPECT_EQ(given.kernels[0].geometry.grid[0], 64 * 32 / 256);
 }
 
 TEST(Inspection, WrongCallsAreRefused) {
   const Target sm90 = parse_cuda_target("sm_90a");
-  EXPECT_THAT(problem_with([&] { inspect_call("ad", {}, {}, sm90); }), HasSubstr("'add'"));
+  EXPECT_THAT(problem_with([&] { inspect("ad", {}, sm90); }), HasSubstr("'add'"));
   const std::vector<TensorView> unequal{f32({3}), f32({4})};
-  EXPECT_THAT(problem_with([&] { inspect_call("add", unequal, {}, sm90); }), AllOf(HasSubstr("(3)"), HasSubstr("(4)")));
+  EXPECT_THAT(problem_with([&] { inspect("add", unequal, sm90); }), AllOf(HasSubstr("(3)"), HasSubstr("(4)")));
 }
 
 TEST(Inspection, FormsBelongToTargets) {
@@ -67,7 +74,7 @@ TEST(Inspection, FormsBelongToTargets) {
 TEST(Inspection, TextsOfTheCpu) {
   if (const std::string problem = compiler_problem(DeviceType::cpu); !problem.empty()) GTEST_SKIP() << problem;
   const std::vector<TensorView> inputs{f32({64}), f32({64})};
-  const CompileRequest request = inspect_call("add", inputs, {}, host_cpu_target()).kernels.at(0).request;
+  const CompileRequest request = inspect("add", inputs, host_cpu_target()).kernels.at(0).request;
   EXPECT_THAT(kernel_text(request, "source"), AllOf(HasSubstr("kiln_entry"), HasSubstr("KILN_KERNEL")));
   EXPECT_THAT(kernel_text(request, "llvm-ir"), HasSubstr("define"));
   EXPECT_THAT(kernel_text(request, "asm"), HasSubstr("kiln_entry:"));

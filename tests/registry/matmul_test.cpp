@@ -41,16 +41,14 @@ class Matmul : public testing::DevicesTest {
     return values;
   }
   /// `count` configs of the variant that multiplies a (m x k) and b (k x n).
-  std::vector<Config> some_configs(const Tensor& a, const Tensor& b, Attributes attributes, int count) {
+  std::vector<Config> some_configs(const Tensor& a, const Tensor& b, const Attributes& attributes, int count) {
     const OpSpec& spec = Registry::process().get("matmul");
     const Device device = a.device();
     const std::vector<TensorView> inputs = {a, b};
     const Tensor out = make_f32(Dims{a.shape()[0], b.shape()[1]}, {}, device);
-    for (const AttributeSpec& attribute : spec.attributes)
-      if (attributes.find(attribute.name) == nullptr) attributes.set(attribute.name, attribute.fallback);
-    const OpCall call{inputs, std::span(&out.view(), 1), attributes};
+    const Call call = validated_call(spec, inputs, attributes, {.outputs = std::span(&out.view(), 1)});
     const std::vector<Config> all =
-        choose(spec, call, target_of(device), nullptr).variant->space(target_of(device)).enumerate();
+        choose(call, target_of(device), nullptr).variant->space(target_of(device)).enumerate();
     std::vector<Config> configs;
     while (static_cast<int>(configs.size()) < count) configs.push_back(all[random_() % all.size()]);
     return configs;

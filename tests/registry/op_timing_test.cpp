@@ -51,14 +51,8 @@ TEST_F(LoadedAnew, EveryPlanHasKernelsOfItsOwn) {
     const Stream stream = Stream::default_of(device);
     const Tensor x = empty({1000}, DType::f32, stream), y = empty({1000}, DType::f32, stream);
     const std::array<TensorView, 2> inputs{x, y};
-    const Attributes attributes = complete_attributes(spec, {});
-    const auto metas = spec.infer(inputs, attributes);
-    const Tensor out = empty(metas[0].shape, metas[0].dtype, stream);
-    const std::array<TensorView, 1> outputs{out};
-    const auto plan_with = [&](Loading loading) {
-      return build_plan(spec, OpCall{inputs, outputs, attributes}, metas, target_of(device), device, nullptr, {},
-                        loading);
-    };
+    const Call call = validated_call(spec, inputs);
+    const auto plan_with = [&](Loading loading) { return build_plan(call, target_of(device), nullptr, {}, loading); };
     const auto shared = plan_with(Loading::allowed), again = plan_with(Loading::allowed);
     const auto one = plan_with(Loading::anew), other = plan_with(Loading::anew);
     ASSERT_EQ(shared->steps.size(), 1U);

@@ -145,16 +145,13 @@ std::vector<CompileRequest> requests_of_all_variants(const OpSpec& spec, const E
   const std::vector<TensorView> inputs = views_of(example);
   std::vector<CompileRequest> requests;
   try {
-    const Attributes attributes = complete_attributes(spec, example.attributes);
-    std::vector<TensorView> outputs;
-    for (const TensorMeta& meta : spec.infer(inputs, attributes))
-      outputs.push_back(dense_view(nullptr, meta.dtype, meta.shape, Device::cuda(0)));
-    const OpCall call{inputs, outputs, attributes};
+    Call call = validated_call(spec, inputs, example.attributes, {.seen_on = Device::cuda(0)});
     OpSpec alone = spec;
+    call.spec = &alone;
     for (const Variant& variant : spec.variants) {
-      if (!variant.serves(call, target)) continue;
+      if (!variant.serves(call.seen_by_spec(), target)) continue;
       alone.variants = {variant};
-      const Choice choice = choose(alone, call, target, nullptr, {}, true);
+      const Choice choice = choose(call, target, nullptr, {}, true);
       requests.insert(requests.end(), choice.requests.begin(), choice.requests.end());
     }
   } catch (const UsageError&) {

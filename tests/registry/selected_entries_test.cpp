@@ -46,18 +46,20 @@ std::vector<Example> calls_of(const OpSpec& spec, std::mt19937_64& random) {
 
 /// A call of the op with random inputs in CPU memory.
 struct DrawnCall {
+  const OpSpec& spec;
   std::vector<Tensor> tensors;
   std::vector<TensorView> views;
   std::vector<Tensor> addressed;
   Attributes attributes;  ///< complete
 
-  DrawnCall(const OpSpec& spec, const Example& example, std::uint64_t seed, bool spoiled = false)
-      : attributes(complete_attributes(spec, example.attributes)) {
+  DrawnCall(const OpSpec& op, const Example& example, std::uint64_t seed, bool spoiled = false)
+      : spec(op), attributes(complete_attributes(spec, example.attributes)) {
     for (const TensorMeta& meta : example.inputs)
       views.push_back(tensors.emplace_back(meta.absent ? Tensor{} : empty(meta.shape, meta.dtype, Device::cpu())));
     addressed = fill_random_inputs(spec, views, attributes, seed, {.ranges = example.ranges, .spoiled = spoiled});
   }
   OpCall call() const { return {views, {}, attributes}; }
+  Call validated() const { return validated_call(spec, views, attributes, {.seen_on = Device::cpu()}); }
 };
 
 void fill(const Tensor& tensor, std::int64_t value) {
@@ -151,7 +153,7 @@ TEST(SelectedEntriesTest, AddressesAreOfMemoryThatIsThere) {
   for (const OpSpec& spec : builtin_ops()) {
     if (!holds_addresses(spec)) continue;
     const DrawnCall drawn(spec, spec.examples.front(), 5);
-    const std::vector<AddressedMemory> found = addressed_memory(spec, drawn.views, drawn.attributes);
+    const std::vector<AddressedMemory> found = addressed_memory(drawn.validated());
     ASSERT_EQ(found.size(), drawn.addressed.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].memory.data, drawn.addressed[i].data());
@@ -176,7 +178,7 @@ TEST(SelectedEntriesTest, WhatIsSkippedIsCounted) {
     for (const Example& example : selects ? calls_of(spec, random) : std::vector{spec.examples.front()}) {
       SCOPED_TRACE(spec.name);
       const DrawnCall drawn(spec, example, random());
-      const auto work = skipped_work(spec, drawn.views, drawn.attributes);
+      const auto work = skipped_work(drawn.validated());
       ASSERT_EQ(work.has_value(), selects);
       if (!selects || work->total == 0) continue;
       EXPECT_LE(work->skipped, work->total);
@@ -185,7 +187,7 @@ TEST(SelectedEntriesTest, WhatIsSkippedIsCounted) {
         if (!input.selects || input.mutated || is_absent(drawn.views[i])) continue;
         const DrawnCall other(spec, example, 1);
         fill(other.tensors[i], -1);
-        EXPECT_EQ(skipped_work(spec, other.views, other.attributes)->share(), 1) << input.name << " of -1";
+        EXPECT_EQ(skipped_work(other.validated())->share(), 1) << input.name << " of -1";
       }
     }
   }
@@ -198,10 +200,8 @@ const OpSpec& spec_of(std::string_view name) {
 
 TEST(SelectedEntriesTest, SharesOfKnownCalls) {
   const auto share = [](std::string_view op, const std::vector<Tensor>& inputs, const Attributes& attributes) {
-    const OpSpec& spec = spec_of(op);
-    return skipped_work(spec, std::vector<TensorView>(inputs.begin(), inputs.end()),
-                        complete_attributes(spec, attributes))
-        ->share();
+    const std::vector<TensorView> views(inputs.begin(), inputs.end());
+    return skipped_work(validated_call(spec_of(op), views, attributes, {.seen_on = Device::cpu()}))->share();
   };
   const Device cpu = Device::cpu();
   const auto floats = [&](const Dims& shape) { return empty(shape, DType::f32, cpu); };

@@ -105,7 +105,8 @@ class Sweep {
       return false;
     }
     const std::vector<Tensor> addressed =
-        fill_selecting_inputs(spec_, views, complete, random_(), {.spoiled = random_() % 4 != 0, .addressed = device_});
+        fill_selecting_inputs(validated_call(spec_, views, complete, {.seen_on = Device::cpu()}), random_(),
+                              {.spoiled = random_() % 4 != 0, .addressed = device_});
     for (GuardedTensor& tensor : inputs) tensor.remember();
     std::vector<Tensor> device_inputs, device_outputs;
     for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -113,7 +114,8 @@ class Sweep {
                               : test.pinned && input_spec(spec_, i).pinned ? inputs[i].upload_pinned(device_)
                                                                            : inputs[i].upload(device_));
     const std::vector<TensorView> device_views(device_inputs.begin(), device_inputs.end());
-    const AddressedCopies copies = copy_addressed(spec_, device_views, complete, Device::cpu());
+    const AddressedCopies copies = copy_addressed(
+        validated_call(spec_, device_views, complete, {.stream = Stream::default_of(device_)}), Device::cpu());
 
     const bool in_place = test.in_place && !views.empty() && metas[0].shape == views[0].shape &&
                           (spec_.random_example ? metas[0].dtype == views[0].dtype
@@ -219,7 +221,8 @@ class Sweep {
                      const Attributes& attributes) {
     const std::vector<TensorView> input_views(inputs.begin(), inputs.end()),
         output_views(outputs.begin(), outputs.end());
-    const Choice choice = choose(spec_, {input_views, output_views, attributes}, target_, nullptr);
+    const Choice choice =
+        choose(validated_call(spec_, input_views, attributes, {.outputs = output_views}), target_, nullptr);
     const std::vector<Config> configs = choice.variant->space(target_).enumerate();
     return configs.at(random_() % configs.size());
   }

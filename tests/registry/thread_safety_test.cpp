@@ -75,7 +75,8 @@ std::vector<Job> make_jobs(Device device, std::mt19937_64& random) {
       views.push_back(inputs.back().host_view());
     }
     const Attributes complete = complete_attributes(spec, example.attributes);
-    fill_selecting_inputs(spec, views, complete, random(), {.spoiled = true});
+    fill_selecting_inputs(validated_call(spec, views, complete, {.seen_on = Device::cpu()}), random(),
+                          {.spoiled = true});
     std::vector<Tensor> expected_outputs;
     std::vector<TensorView> outputs;
     for (const TensorMeta& meta : spec.infer(views, complete)) {

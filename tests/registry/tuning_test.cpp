@@ -435,11 +435,10 @@ TEST_F(TuningTest, AWarmUpLooksWhereItsCallWill) {
 
 TEST_F(TuningTest, SeedsShareWhatWasTuned) {
   const OpSpec& spec = Registry::process().get("dropout");
-  const TensorView x = dense_view(nullptr, DType::f32, {64}), out = x;
+  const TensorView x = dense_view(nullptr, DType::f32, {64});
   const auto key = [&](double p, std::int64_t seed, std::int64_t offset) {
     const Attributes attributes{{"offset", offset}, {"p", p}, {"seed", seed}};
-    const OpCall call{{&x, 1}, {&out, 1}, attributes};
-    return tuning_key(spec, spec.variants.front(), call, Device::cpu(), Target{});
+    return tuning_key(validated_call(spec, {&x, 1}, attributes), spec.variants.front(), Target{});
   };
   EXPECT_EQ(key(0.5, 1, 0), key(0.5, 2, 4096));
   EXPECT_FALSE(key(0.5, 1, 0) == key(0.25, 1, 0));
@@ -451,9 +450,7 @@ TEST_F(TuningTest, TokensShareWhatWasTunedByPowersOfTwo) {
     const TensorView token = dense_view(nullptr, DType::f32, {tokens, 2, 8});
     const TensorView cache = dense_view(nullptr, DType::f32, {blocks, 16, 2, 8});
     const TensorView inputs[] = {token, token, cache, cache, dense_view(nullptr, DType::i64, {tokens})};
-    const Attributes attributes;
-    const OpCall call{inputs, {}, attributes};
-    return tuning_key(spec, spec.variants.front(), call, Device::cpu(), Target{});
+    return tuning_key(validated_call(spec, inputs), spec.variants.front(), Target{});
   };
   EXPECT_EQ(key(33, 100), key(64, 2000));
   EXPECT_FALSE(key(64, 100) == key(65, 100));
