@@ -50,7 +50,9 @@ std::string like_example(const OpSpec& spec) {
 
 bool accepts(const OpSpec& spec, const std::vector<TensorMeta>& metas, const Attributes& attributes) {
   try {
-    spec.infer(placeholder_views(metas, Device::cpu()), complete_attributes(spec, attributes));
+    std::vector<TensorView> views;
+    for (const TensorMeta& meta : metas) views.push_back(dense_view(nullptr, meta.dtype, meta.shape));
+    spec.infer(CallInputs(views, {}), complete_attributes(spec, attributes));
     return true;
   } catch (const UsageError&) {
     return false;
@@ -82,10 +84,10 @@ std::vector<TensorMeta> metas_of(const OpSpec& spec, const CallText& call, std::
 
 }  // namespace
 
-std::vector<TensorView> placeholder_views(const std::vector<TensorMeta>& metas, Device device) {
-  std::vector<TensorView> views;
-  for (const TensorMeta& meta : metas)
-    views.push_back(dense_view(reinterpret_cast<void*>(std::uintptr_t{1} << 20), meta.dtype, meta.shape, device));
+std::vector<std::optional<TensorView>> placeholder_views(const std::vector<TensorMeta>& metas, Device device) {
+  std::vector<std::optional<TensorView>> views(metas.size());
+  for (std::size_t i = 0; i < metas.size(); ++i)
+    if (!metas[i].absent) views[i] = dense_view(nullptr, metas[i].dtype, metas[i].shape, device);
   return views;
 }
 

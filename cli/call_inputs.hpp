@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,8 @@ struct CallText {
 /// none. UsageError(value) for malformed text and counts that do not fit.
 std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, const Attributes& attributes);
 
-/// Dense views with an address that is not null, but that nothing may be read from: enough for a spec to look at.
-std::vector<TensorView> placeholder_views(const std::vector<TensorMeta>& metas, Device device);
+/// Dense views without memory, enough for a spec to look at; none for an input that is left out.
+std::vector<std::optional<TensorView>> placeholder_views(const std::vector<TensorMeta>& metas, Device device);
 
 /// The name of input number `input` of a call; a repeated one has the last name.
 std::string input_name(const OpSpec& spec, std::size_t input);

@@ -10,8 +10,8 @@
 #include "compiler/host_cpu.hpp"
 #include "core/errors.hpp"
 #include "core/text_table.hpp"
-#include "registry/dispatch/dispatch.hpp"
 #include "registry/inspection/inspection.hpp"
+#include "registry/plan/choice.hpp"
 #include "registry/plan/registry.hpp"
 #include "runtime/device_info.hpp"
 
@@ -40,10 +40,11 @@ Place place_of(const InspectOptions& options) {
 std::vector<CompileRequest> requests_of(const OpSpec& spec, const InspectOptions& options, const Target& target) {
   const Attributes attributes = parse_attributes(spec, options.call.attributes);
   const Device device = target.type == DeviceType::cuda ? Device::cuda(0) : Device::cpu();
-  const std::vector<TensorView> views = placeholder_views(input_metas(spec, options.call, attributes), device);
+  const Call call = validated_call(spec, placeholder_views(input_metas(spec, options.call, attributes), device),
+                                   attributes, {.seen_on = device});
   const std::optional<Config> config =
       options.config.empty() ? std::nullopt : std::optional(parse_config(options.config));
-  return compile_requests(spec.name, views, attributes, target, config ? &*config : nullptr);
+  return choose(call, target, config ? &*config : nullptr).requests;
 }
 
 Json resources_of(const CompileRequest& request, const std::optional<Device>& device) {

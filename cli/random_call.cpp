@@ -51,24 +51,21 @@ Tensor placed(const Buffer& buffer, bool in_host_memory, Device device) {
 
 }  // namespace
 
-std::vector<Tensor> random_inputs(const OpSpec& spec, std::span<const TensorView> like, const Attributes& attributes,
-                                  Device device, std::uint64_t seed) {
+std::vector<Tensor> random_inputs(const OpSpec& spec, std::span<const std::optional<TensorView>> like,
+                                  const Attributes& attributes, Device device, std::uint64_t seed) {
   std::vector<Buffer> buffers;
   std::vector<TensorView> views;
-  for (std::size_t i = 0; i < like.size(); ++i) {
-    const bool absent = is_absent(like[i]) && like[i].dtype == DType::f32 && input_spec(spec, i).optional;
-    buffers.push_back(absent ? Buffer{} : make_buffer(like[i]));
-    views.push_back(buffers.back().view);
-  }
+  for (const std::optional<TensorView>& view : like)
+    views.push_back(buffers.emplace_back(view ? make_buffer(*view) : Buffer{}).view);
   const auto addressed =
       std::make_shared<std::vector<Tensor>>(fill_random_inputs(spec, views, attributes, seed, {.addressed = device}));
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < like.size(); ++i) {
-    if (is_absent(views[i])) {
+    if (!like[i]) {
       inputs.emplace_back();
       continue;
     }
-    Tensor input = placed(buffers[i], device.is_cuda() && !like[i].device.is_cuda(), device);
+    Tensor input = placed(buffers[i], device.is_cuda() && !like[i]->device.is_cuda(), device);
     if (input_spec(spec, i).points_to) {
       const auto owners =
           std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(input.owner(), addressed);

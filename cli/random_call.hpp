@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace kiln::cli {
 /// The inputs of a call on `device`, laid out as `like` says (shapes, strides, which are in host memory, which are left
 /// out), with random contents that the op can take (fill_random_inputs). What addresses among them name is theirs.
 /// UsageError for a call that the op refuses.
-std::vector<Tensor> random_inputs(const OpSpec& spec, std::span<const TensorView> like, const Attributes& attributes,
-                                  Device device, std::uint64_t seed);
+std::vector<Tensor> random_inputs(const OpSpec& spec, std::span<const std::optional<TensorView>> like,
+                                  const Attributes& attributes, Device device, std::uint64_t seed);
 
 }  // namespace kiln::cli

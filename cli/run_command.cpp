@@ -164,7 +164,8 @@ struct ReferenceCall {
     if (!spec.outputs.empty())
       for (const Tensor& output : host_outputs)
         expected.push_back(empty(output.shape(), output.dtype(), Device::cpu()));
-    spec.reference({views_of(inputs), views_of(expected), call.attributes});
+    const std::vector<TensorView> input_views = views_of(inputs), output_views = views_of(expected);
+    spec.reference({{input_views, call.left_out}, output_views, call.attributes});
     if (spec.outputs.empty()) {
       std::vector<AddressedMemory> copies = addressed.originals;
       for (std::size_t i = 0; i < copies.size(); ++i) copies[i].memory = addressed.copies[i];

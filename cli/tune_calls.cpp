@@ -18,13 +18,6 @@ namespace {
 constexpr std::string_view kAll = "all";
 constexpr std::size_t kMostShapesBytes = std::size_t{16} << 20;
 
-std::vector<TensorView> views_of(const std::vector<TensorMeta>& metas, Device device) {
-  std::vector<TensorView> views;
-  for (const TensorMeta& meta : metas)
-    views.push_back(meta.absent ? TensorView{} : placeholder_views({meta}, device).front());
-  return views;
-}
-
 /// Whether a call launches anything. UsageError as a dispatch of the call would have it.
 bool has_work(const OpSpec& spec, const TracedCall& call, Device device) {
   const std::vector<TensorMeta> outputs =
@@ -37,7 +30,7 @@ TracedCall call_of(const CallText& text, Device device) {
   const OpSpec& spec = Registry::process().get(text.op);
   for (const std::string& dtype : text.dtypes) parse_dtype(dtype);
   TracedCall call{spec.name, device.type, {}, parse_attributes(spec, text.attributes)};
-  call.inputs = views_of(input_metas(spec, text, call.attributes), device);
+  call.inputs = placeholder_views(input_metas(spec, text, call.attributes), device);
   if (!has_work(spec, call, device))
     throw_value_error(
         fmt::format("op '{}': its outputs are empty for these shapes, so there is nothing to tune: give "
@@ -121,8 +114,8 @@ std::vector<TracedCall> calls_of_trace(const TuneCallsText& text, Device device)
     ops.insert(call.op);
     devices.insert(call.device == DeviceType::cuda ? "cuda" : "cpu");
     if (call.device != device.type || (!is_any_op && call.op != wanted)) continue;
-    for (TensorView& input : call.inputs)
-      if (input.device.is_cuda()) input.device = device;
+    for (std::optional<TensorView>& input : call.inputs)
+      if (input && input->device.is_cuda()) input->device = device;
     if (has_work(Registry::process().get(call.op), call, device)) calls.push_back(std::move(call));
   }
   if (ops.empty())
@@ -144,7 +137,7 @@ TracedCall example_call(const OpSpec& spec, Device device) {
   };
   const auto largest = std::max_element(spec.examples.begin(), spec.examples.end(),
                                         [&](const auto& a, const auto& b) { return elements(a) < elements(b); });
-  return {spec.name, device.type, views_of(largest->inputs, device), largest->attributes};
+  return {spec.name, device.type, placeholder_views(largest->inputs, device), largest->attributes};
 }
 
 }  // namespace
@@ -181,11 +174,10 @@ std::vector<TracedCall> calls_to_tune(const TuneCallsText& text, Device device) 
 
 std::string describe_call(const TracedCall& call) {
   std::vector<std::string> parts;
-  for (const TensorView& input : call.inputs)
-    parts.push_back(is_absent(input)
-                        ? "-"
-                        : fmt::format("{} {}{}", name(input.dtype), to_string(input.shape),
-                                      input.is_contiguous() ? "" : " strides " + to_string(input.strides)));
+  for (const std::optional<TensorView>& input : call.inputs)
+    parts.push_back(!input ? "-"
+                           : fmt::format("{} {}{}", name(input->dtype), to_string(input->shape),
+                                         input->is_contiguous() ? "" : " strides " + to_string(input->strides)));
   for (const auto& [name, value] : call.attributes.entries())
     parts.push_back(fmt::format("{}={}", name, to_string(value)));
   return fmt::format("{} {}", call.op, fmt::join(parts, ", "));

@@ -17,6 +17,7 @@
 #include "core/shape_key.hpp"
 #include "core/target.hpp"
 #include "core/tensor.hpp"
+#include "ops/call_inputs.hpp"
 
 namespace kiln {
 
@@ -25,11 +26,6 @@ struct TensorMeta {
   Dims shape;
   bool absent = false;  ///< an optional input that is left out while a later one is given
 };
-
-/// Whether an optional input is left out in the middle of a call: a Tensor made of nothing, Tensor{}.
-inline bool is_absent(const TensorView& view) noexcept {
-  return view.data == nullptr && view.ndim() == 0 && !view.device.is_cuda();
-}
 
 /// What an op's family made of a call, kept beside it (ops/common/call_parser.hpp).
 struct ParsedCall {
@@ -41,7 +37,7 @@ struct ParsedCall {
 /// strides, dtypes and whether `data` is a multiple of 16 bytes (takes_tensor_map), never the data. It describes one
 /// call for good, and serves one thread at a time.
 struct OpCall {
-  std::span<const TensorView> inputs;
+  CallInputs inputs;
   std::span<const TensorView> outputs;
   const Attributes& attributes;
   /// Multiprocessors of the GPU that the call runs on; 0: not known, as where a kernel is compiled for no device.
@@ -108,7 +104,7 @@ struct SelectionRange {
 struct InputSpec {
   std::string name;
   std::string doc;
-  /// May be left out (add(x, other=2.0)); `infer` says what replaces it. Before one that is given it is Tensor{}.
+  /// May be left out (add(x, other=2.0)); `infer` says what replaces it. Before one that is given callers put Tensor{}.
   bool optional = false;
   /// The last input may be given any number of times, up to kMaxTensors tensors in all (concat).
   bool repeated = false;
@@ -195,7 +191,7 @@ struct OpSpec {
   Aliasing aliasing = Aliasing::none;
   /// Shapes and dtypes of the outputs. UsageError naming the argument, both values and what was expected. Arity,
   /// device, nulls, negative extents and single dtypes are already checked.
-  std::function<std::vector<TensorMeta>(std::span<const TensorView> inputs, const Attributes& attributes)> infer;
+  std::function<std::vector<TensorMeta>(const CallInputs& inputs, const Attributes& attributes)> infer;
   std::vector<Variant> variants;  ///< in order of preference
   std::function<Cost(const OpCall&)> cost;
   /// Naive, on CPU memory, any strides, accumulating in double (or in int64/uint64 for integers). Changes the inputs

@@ -9,12 +9,12 @@ double stored_bytes(const TensorView& view) {
   return bytes;
 }
 
+double whole_bytes(const TensorView& view) {
+  return static_cast<double>(view.numel() * itemsize_bytes(view.dtype));
+}
+
 Cost each_tensor_once(const OpCall& call, double flops_per_element) {
-  Cost cost{flops_per_element * static_cast<double>(call.outputs[0].numel()), 0};
-  for (const auto tensors : {call.inputs, call.outputs})
-    for (const TensorView& tensor : tensors)
-      cost.bytes += static_cast<double>(tensor.numel() * itemsize_bytes(tensor.dtype));
-  return cost;
+  return {flops_per_element * static_cast<double>(call.outputs[0].numel()), sum_of_tensors(call, whole_bytes)};
 }
 
 }  // namespace kiln::common

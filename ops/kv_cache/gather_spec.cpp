@@ -59,7 +59,7 @@ OpSpec rows_spec(const std::string& op, std::string doc, RowsInput pinned) {
       {"max_sms", std::int64_t{0}, false, "most multiprocessors to keep busy, 0 for as many as pay; GPUs only"},
       check_bounds_attribute("'indices'")};
   spec.dtypes.assign(kAllDTypes.begin(), kAllDTypes.end());
-  spec.infer = [op](std::span<const TensorView> inputs, const Attributes& attributes) {
+  spec.infer = [op](const CallInputs& inputs, const Attributes& attributes) {
     return infer_rows(op, inputs, attributes);
   };
   spec.variants = rows_variants(parse);

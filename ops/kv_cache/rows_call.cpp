@@ -40,18 +40,13 @@ bool have_same_rows(const TensorView& a, const TensorView& b) {
   return true;
 }
 
-bool is_given(std::span<const TensorView> inputs, RowsInput input) {
-  return inputs.size() > static_cast<std::size_t>(input) && !is_absent(inputs[static_cast<std::size_t>(input)]);
-}
-
 std::int64_t row_stride_bytes(const TensorView& view) {
   return step(view, 0) * itemsize_bytes(view.dtype);
 }
 
 }  // namespace
 
-std::vector<TensorMeta> infer_rows(std::string_view op, std::span<const TensorView> inputs,
-                                   const Attributes& attributes) {
+std::vector<TensorMeta> infer_rows(std::string_view op, const CallInputs& inputs, const Attributes& attributes) {
   const TensorView &dst = inputs[kDst], &src = inputs[kSrc], &indices = inputs[kIndices];
   check_rows(op, "dst", dst);
   check_rows(op, "src", src);
@@ -67,16 +62,16 @@ std::vector<TensorMeta> infer_rows(std::string_view op, std::span<const TensorVi
     throw_value_error(fmt::format(
         "op '{}': input 'indices' has shape {}, expected [requests, topk, 2], a pair (src row, dst row) for each row",
         op, to_string(indices.shape)));
-  if (is_given(inputs, kCounts)) {
-    const TensorView& counts = inputs[kCounts];
+  if (const TensorView* const given = inputs.find(kCounts)) {
+    const TensorView& counts = *given;
     if (counts.shape != Dims{indices.shape[0]})
       throw_value_error(
           fmt::format("op '{}': input 'counts' has shape {}, expected {}, a number for each request of "
                       "'indices'",
                       op, to_string(counts.shape), to_string(Dims{indices.shape[0]})));
   }
-  if (is_given(inputs, kSlotMap)) {
-    const TensorView& slot_map = inputs[kSlotMap];
+  if (const TensorView* const given = inputs.find(kSlotMap)) {
+    const TensorView& slot_map = *given;
     if (slot_map.shape != Dims{src.shape[0]})
       throw_value_error(fmt::format("op '{}': input 'slot_map' has shape {}, expected {}, a slot for each row of 'src'",
                                     op, to_string(slot_map.shape), to_string(Dims{src.shape[0]})));
@@ -102,12 +97,12 @@ RowsCall rows_call(const std::string& op, const OpCall& call) {
   it.dst_stride = row_stride_bytes(dst);
   for (int axis = 0; axis < 3; ++axis) it.index_strides[axis] = step(indices, axis);
   rows.index = rows.count = rows.slot = indices.dtype;
-  rows.has_counts = is_given(call.inputs, kCounts);
+  rows.has_counts = call.inputs.find(kCounts) != nullptr;
   if (rows.has_counts) {
     rows.count = call.inputs[kCounts].dtype;
     it.count_stride = step(call.inputs[kCounts], 0);
   }
-  rows.has_slot_map = is_given(call.inputs, kSlotMap);
+  rows.has_slot_map = call.inputs.find(kSlotMap) != nullptr;
   if (rows.has_slot_map) {
     rows.slot = call.inputs[kSlotMap].dtype;
     it.slot_stride = step(call.inputs[kSlotMap], 0);

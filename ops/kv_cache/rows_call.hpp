@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +32,7 @@ struct RowsCall {
 };
 
 /// UsageError for shapes, dtypes or strides that do not go together, naming `op`.
-std::vector<TensorMeta> infer_rows(std::string_view op, std::span<const TensorView> inputs,
-                                   const Attributes& attributes);
+std::vector<TensorMeta> infer_rows(std::string_view op, const CallInputs& inputs, const Attributes& attributes);
 RowsCall rows_call(const std::string& op, const OpCall& call);
 using RowsParser = common::CallParser<RowsCall>;
 

@@ -12,8 +12,7 @@ namespace {
 Cost cost(const OpCall& call) {
   Cost cost;
   cost.flops = 2.0 * static_cast<double>(call.outputs[0].numel()) * static_cast<double>(call.inputs[0].shape.back());
-  for (const auto tensors : {call.inputs, call.outputs})
-    for (const TensorView& tensor : tensors) cost.bytes += common::stored_bytes(tensor);
+  cost.bytes = common::sum_of_tensors(call, common::stored_bytes);
   return cost;
 }
 

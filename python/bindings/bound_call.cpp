@@ -45,8 +45,9 @@ BoundCall::BoundCall(const std::string& op, const py::sequence& tensors, const p
     : spec(Registry::process().get(op)) {
   py::dict left(arguments.attr("copy")());
   objects_ = positional(spec, tensors, left);
+  check_num_tensors(spec.name, objects_.size(), 0);
   for (const py::handle object : objects_) add(object, metas_allowed, meta_device);
-  while (!views.empty() && is_absent(views.back())) {
+  while (!views.empty() && left_out[views.size() - 1]) {
     views.pop_back();
     arrays.pop_back();
   }
@@ -55,8 +56,9 @@ BoundCall::BoundCall(const std::string& op, const py::sequence& tensors, const p
     left.attr("pop")("device");
   }
   bool is_first = true;
-  for (const ArrayArgument& array : arrays) {
-    if (is_absent(array.tensor) || array.tensor.device() != device()) continue;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const ArrayArgument& array = arrays[i];
+    if (left_out[i] || array.tensor.device() != device()) continue;
     kind = is_first ? array.kind : stream_kind(kind, array.kind);
     is_first = false;
   }
@@ -65,8 +67,11 @@ BoundCall::BoundCall(const std::string& op, const py::sequence& tensors, const p
 
 void BoundCall::add(py::handle object, bool metas_allowed, Device meta_device) {
   ArrayArgument array;
+  left_out[arrays.size()] = object.is_none();
   if (metas_allowed && py::isinstance<TensorMeta>(object)) {
-    array.tensor = Tensor(placeholder(object.cast<const TensorMeta&>(), meta_device), {});
+    const auto& meta = object.cast<const TensorMeta&>();
+    left_out[arrays.size()] = meta.absent;
+    array.tensor = Tensor(placeholder(meta, meta_device), {});
   } else if (!object.is_none()) {
     array = array_argument(object, spec.inputs.empty() ? "input" : input_spec(spec, arrays.size()).name);
   }

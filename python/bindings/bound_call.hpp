@@ -25,6 +25,7 @@ struct BoundCall {
   const OpSpec& spec;
   std::vector<ArrayArgument> arrays;
   std::vector<TensorView> views;  ///< of `arrays`
+  LeftOut left_out;               ///< which of them are None
   Attributes attributes;
   ArrayKind kind = ArrayKind::numpy;  ///< of the tensors on the call's device, the one whose current stream it runs on
 
@@ -35,7 +36,8 @@ struct BoundCall {
   /// As stream_argument.
   Stream stream(py::handle stream_or_none) const;
   /// The call as it would run on `stream`. Needs no GIL. UsageError as dispatch_gpu_op.
-  Call on(Stream stream) const { return validated_call(spec, views, attributes, {.stream = stream}); }
+  Call on(Stream stream) const { return validated_call(spec, inputs(), attributes, {.stream = stream}); }
+  CallInputs inputs() const noexcept { return {views, left_out}; }
 
  private:
   void add(py::handle object, bool metas_allowed, Device meta_device);

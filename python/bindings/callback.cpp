@@ -5,16 +5,16 @@
 
 namespace kiln::python {
 
-py::list describe(std::span<const TensorView> tensors) {
+py::list describe(const CallInputs& tensors) {
   py::list list;
-  for (const TensorView& view : tensors)
-    list.append(py::make_tuple(to_python(view.dtype), to_python(view.shape), to_python(view.strides),
-                               to_string(view.device), is_absent(view)));
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    list.append(py::make_tuple(to_python(tensors[i].dtype), to_python(tensors[i].shape), to_python(tensors[i].strides),
+                               to_string(tensors[i].device), tensors.find(i) == nullptr));
   return list;
 }
 
 py::tuple describe(const OpCall& call) {
-  return py::make_tuple(describe(call.inputs), describe(call.outputs), to_python(call.attributes));
+  return py::make_tuple(describe(call.inputs), describe({call.outputs, {}}), to_python(call.attributes));
 }
 
 py::str target_name(const Target& target) {

@@ -29,7 +29,7 @@ class Callback {
 
 /// A call as the package's callbacks take it: a list for the inputs and one for the outputs, each tensor as the tuple
 /// (dtype, shape, strides in elements, device, whether it is absent), and the attributes as a dict.
-py::list describe(std::span<const TensorView> tensors);
+py::list describe(const CallInputs& tensors);
 py::tuple describe(const OpCall& call);
 /// "cpu" or "cuda".
 py::str target_name(const Target& target);

@@ -35,7 +35,7 @@ PyObject* by_name(PyObject*, PyObject* const* arguments, Py_ssize_t num_position
 std::vector<TensorMeta> infer(py::handle name, const py::args& tensors, const py::kwargs& attributes) {
   const py::object op = is_op(name) ? py::reinterpret_borrow<py::object>(name) : op_object(name);
   const BoundCall call(names_of(op).spec->name, tensors, attributes, /*metas_allowed=*/true);
-  return infer_outputs(call.spec.name, call.views, call.attributes);
+  return validated_call(call.spec, call.inputs(), call.attributes, {.seen_on = Device::cpu()}).metas;
 }
 
 template <typename Function>

@@ -38,10 +38,9 @@ Place place_of(const BoundCall& call, const std::optional<std::string>& device,
 Call placed(const BoundCall& call, const Place& place) {
   const Device device = place.device.value_or(Device{place.target.type, 0});
   std::vector<TensorView> views = call.views;
-  for (TensorView& view : views)
-    if (!is_absent(view)) view.device = device;
+  for (TensorView& view : views) view.device = device;
   return validated_call(
-      call.spec, views, call.attributes,
+      call.spec, CallInputs(views, call.left_out), call.attributes,
       place.device ? CallOptions{.stream = Stream::default_of(device)} : CallOptions{.seen_on = device});
 }
 

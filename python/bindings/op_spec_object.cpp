@@ -61,15 +61,23 @@ struct Views {
   py::tuple objects;
   std::vector<Tensor> held;
   std::vector<TensorView> views;
+  LeftOut left_out;
+
+  CallInputs inputs() const noexcept { return {views, left_out}; }
 };
 
 Views views_of(const OpSpec& spec, const py::sequence& arrays, const char* role, bool is_written, bool on_cpu) {
-  Views result{py::tuple(arrays), {}, {}};
+  Views result{py::tuple(arrays), {}, {}, {}};
+  check_num_tensors(spec.name, result.objects.size(), 0);
   for (const py::handle array : result.objects) {
-    const std::string label = fmt::format("op '{}': {} {}", spec.name, role, result.views.size());
+    const std::size_t place = result.views.size();
+    const std::string label = fmt::format("op '{}': {} {}", spec.name, role, place);
+    result.left_out[place] = array.is_none();
     if (py::isinstance<TensorMeta>(array)) {
       if (on_cpu) throw_type_error(label + " is a TensorMeta, and its data is needed");
-      result.views.push_back(placeholder(array.cast<const TensorMeta&>()));
+      const auto& meta = array.cast<const TensorMeta&>();
+      result.left_out[place] = meta.absent;
+      result.views.push_back(placeholder(meta));
       continue;
     }
     ArrayArgument argument = array_argument(array, label);
@@ -79,7 +87,7 @@ Views views_of(const OpSpec& spec, const py::sequence& arrays, const char* role,
     result.views.push_back(argument.tensor.view());
     result.held.push_back(std::move(argument.tensor));
   }
-  while (!result.views.empty() && is_absent(result.views.back())) result.views.pop_back();
+  while (!result.views.empty() && result.left_out[result.views.size() - 1]) result.views.pop_back();
   return result;
 }
 
@@ -88,7 +96,7 @@ void run_reference(const OpSpec& spec, const py::sequence& inputs, const py::seq
   if (!spec.reference) throw_not_implemented(fmt::format("op '{}' has no reference", spec.name));
   const Views in = views_of(spec, inputs, "input", false, true);
   const Views out = views_of(spec, outputs, "output", true, true);
-  const Call call = validated_call(spec, in.views, attributes_argument(spec, attributes),
+  const Call call = validated_call(spec, in.inputs(), attributes_argument(spec, attributes),
                                    {.outputs = out.views, .seen_on = Device::cpu()});
   if (call.makes_outputs && !call.metas.empty()) check_outputs(spec, {}, call.metas);  // it writes what is given
   const GilReleased released;
@@ -106,7 +114,7 @@ std::vector<py::object> fill(const OpSpec& spec, const py::sequence& arrays, con
   std::vector<Tensor> memory;
   {
     const GilReleased released;
-    memory = fill_random_inputs(spec, views.views, given, seed,
+    memory = fill_random_inputs(spec, views.inputs(), given, seed,
                                 {.ranges = input_ranges, .spoiled = spoiled, .addressed = place});
   }
   std::vector<py::object> objects;
@@ -116,7 +124,8 @@ std::vector<py::object> fill(const OpSpec& spec, const py::sequence& arrays, con
 
 Cost cost_of(const OpSpec& spec, const py::sequence& inputs, const py::object& attributes) {
   const Views in = views_of(spec, inputs, "input", false, false);
-  const Call call = validated_call(spec, in.views, attributes_argument(spec, attributes), {.seen_on = Device::cpu()});
+  const Call call =
+      validated_call(spec, in.inputs(), attributes_argument(spec, attributes), {.seen_on = Device::cpu()});
   return spec.cost ? spec.cost(call.seen_by_spec()) : Cost{};
 }
 

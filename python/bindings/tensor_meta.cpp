@@ -10,8 +10,7 @@ namespace kiln::python {
 
 TensorView placeholder(const TensorMeta& meta, Device device) {
   if (meta.absent) return {};
-  constexpr std::uintptr_t kNowhere = 4096;  // aligned as fresh memory is
-  return dense_view(reinterpret_cast<void*>(kNowhere), meta.dtype, meta.shape, device);
+  return dense_view(nullptr, meta.dtype, meta.shape, device);
 }
 
 py::tuple to_python(const Dims& dims) {

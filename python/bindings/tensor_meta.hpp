@@ -9,8 +9,7 @@ namespace kiln::python {
 
 namespace py = pybind11;
 
-/// A dense view of that dtype and shape with an address that is not null, but that nothing may be read from: enough for
-/// a spec to look at. Tensor{} for an absent one.
+/// A dense view of that dtype and shape without memory, enough for a spec to look at. Tensor{} for an absent one.
 TensorView placeholder(const TensorMeta& meta, Device device = Device::cpu());
 
 /// A tuple of ints; the inverse takes any sequence of them, or one. UsageError(value) for too many.

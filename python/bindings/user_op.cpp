@@ -174,7 +174,7 @@ Example example_from(const py::dict& given, const std::string& op) {
 }
 
 auto infer_function(const py::object& infer) {
-  return [callback = Callback(infer)](std::span<const TensorView> inputs, const Attributes& attributes) {
+  return [callback = Callback(infer)](const CallInputs& inputs, const Attributes& attributes) {
     const GilAcquired gil;
     std::vector<TensorMeta> metas;
     for (const py::handle item : callback(describe(inputs), kiln::python::to_python(attributes))) {
@@ -189,13 +189,14 @@ std::function<void(const OpCall&)> reference_function(const py::object& referenc
   if (reference.is_none()) return {};
   return [callback = Callback(reference)](const OpCall& call) {
     const GilAcquired gil;
-    const auto arrays = [](std::span<const TensorView> views) {
+    const auto arrays = [](const CallInputs& views) {
       py::list list;
-      for (const TensorView& view : views)
-        list.append(is_absent(view) ? py::object(py::none()) : to_python(Tensor(view, nullptr), ArrayKind::numpy));
+      for (std::size_t i = 0; i < views.size(); ++i)
+        list.append(views.find(i) == nullptr ? py::object(py::none())
+                                             : to_python(Tensor(views[i], nullptr), ArrayKind::numpy));
       return list;
     };
-    callback(arrays(call.inputs), arrays(call.outputs), kiln::python::to_python(call.attributes));
+    callback(arrays(call.inputs), arrays({call.outputs, {}}), kiln::python::to_python(call.attributes));
   };
 }
 

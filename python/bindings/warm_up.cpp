@@ -59,6 +59,9 @@ WarmUpCall call_of(py::handle given, std::deque<BoundCall>& kept, std::deque<Arr
   const BoundCall& bound =
       kept.emplace_back(call.op, tuple_of(py::object(parts[1])), keywords, /*metas_allowed=*/true, place);
   call.inputs = bound.views;
+  alignas(kTensorMapAlignmentBytes) static std::byte scalar[8];  // without memory it would pass for an input left out
+  for (std::size_t i = 0; i < call.inputs.size(); ++i)
+    if (!bound.left_out[i] && is_absent(call.inputs[i])) call.inputs[i].data = scalar;
   call.attributes = bound.attributes;
   if (bound.spec.inputs.empty()) return call;
   if (!call.inputs.empty() && call.device && bound.device() != *call.device)

@@ -334,7 +334,7 @@ class DebuggedCall {
     if (!spec_.outputs.empty())
       for (const Tensor& result : report_.results)
         outputs.push_back(expected.emplace_back(empty(result.shape(), result.dtype(), Device::cpu())));
-    spec_.reference({inputs, outputs, call_.attributes});
+    spec_.reference({{inputs, call_.left_out}, outputs, call_.attributes});
     for (std::size_t i = 0; i < inputs.size() && spec_.outputs.empty(); ++i) {
       if (changed(i) != nullptr) expected.push_back(reference_inputs_[i]);
       for (std::size_t c = 0; c < addressed_.size(); ++c)

@@ -56,9 +56,8 @@ std::vector<Tensor> fill_selecting_inputs(const Call& call, std::uint64_t seed, 
   return point_to_new_memory(call, contents.addressed);
 }
 
-std::vector<Tensor> fill_random_inputs(const OpSpec& spec, std::span<const TensorView> inputs,
-                                       const Attributes& attributes, std::uint64_t seed,
-                                       const RandomContents& contents) {
+std::vector<Tensor> fill_random_inputs(const OpSpec& spec, const CallInputs& inputs, const Attributes& attributes,
+                                       std::uint64_t seed, const RandomContents& contents) {
   const Call call = validated_call(spec, inputs, attributes, {.seen_on = Device::cpu()});
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const TensorView* const input = call.input(i);

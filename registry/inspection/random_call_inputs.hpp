@@ -21,9 +21,8 @@ struct RandomContents {
 /// Every caller that needs a call without having one draws it here: the command, the tuner's calls, tests.
 /// Addresses are of new memory, zeros, which is there as long as what is returned. UsageError for a call that the op
 /// refuses.
-std::vector<Tensor> fill_random_inputs(const OpSpec& spec, std::span<const TensorView> inputs,
-                                       const Attributes& attributes, std::uint64_t seed,
-                                       const RandomContents& contents = {});
+std::vector<Tensor> fill_random_inputs(const OpSpec& spec, const CallInputs& inputs, const Attributes& attributes,
+                                       std::uint64_t seed, const RandomContents& contents = {});
 
 /// The part of it for inputs that hold other than numbers.
 std::vector<Tensor> fill_selecting_inputs(const Call& call, std::uint64_t seed, const RandomContents& contents = {});

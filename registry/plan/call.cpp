@@ -17,7 +17,7 @@ const InputSpec& Call::input_spec(std::size_t i) const {
 }
 
 const TensorView* Call::input(std::size_t i) const {
-  return is_absent(inputs[i]) && input_spec(i).optional ? nullptr : &inputs[i];
+  return left_out[i] ? nullptr : &inputs[i];
 }
 
 std::span<const TensorView> Call::given_outputs() const noexcept {
@@ -25,46 +25,56 @@ std::span<const TensorView> Call::given_outputs() const noexcept {
 }
 
 OpCall Call::seen_by_spec() const {
-  return {inputs, outputs, attributes, stream.has_value() ? processors_of(device) : 0};
+  return {{inputs, left_out}, outputs, attributes, stream.has_value() ? processors_of(device) : 0};
 }
 
 Call Call::over(std::span<const TensorView> other_inputs, std::span<const TensorView> other_outputs) const {
-  Call other{.spec = spec,
-             .makes_outputs = makes_outputs,
-             .attributes = attributes,
-             .metas = metas,
-             .device = device,
-             .stream = stream};
+  Call other = *this;
   other.inputs.assign(other_inputs.begin(), other_inputs.end());
   other.outputs.assign(other_outputs.begin(), other_outputs.end());
   return other;
 }
 
-Call validated_call(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes,
+Call validated_call(const OpSpec& spec, std::span<const std::optional<TensorView>> inputs, const Attributes& attributes,
                     const CallOptions& options) {
   check_num_tensors(spec.name, inputs.size(), options.outputs.size());
-  std::array<const TensorView*, kMaxTensors> views;
-  std::size_t count = 0;
-  for (const TensorView& output : options.outputs) views[count++] = &output;
-  for (const TensorView& input : inputs) views[count++] = &input;
-  const std::span<const TensorView* const> all(views.data(), count);
-  const auto output_views = all.first(options.outputs.size()), input_views = all.subspan(options.outputs.size());
+  std::vector<TensorView> views;
+  LeftOut left_out;
+  for (const std::optional<TensorView>& input : inputs) {
+    left_out[views.size()] = !input.has_value();
+    views.push_back(input.value_or(TensorView{}));
+  }
+  return validated_call(spec, CallInputs(views, left_out), attributes, options);
+}
 
-  check_inputs(spec, input_views);
-  if (!options.seen_on) check_one_device(spec, input_views, output_views);
-  Call call{.spec = &spec, .makes_outputs = output_views.empty(), .attributes = complete_attributes(spec, attributes)};
-  call.inputs.assign(inputs.begin(), inputs.end());
+Call validated_call(const OpSpec& spec, const CallInputs& given, const Attributes& attributes,
+                    const CallOptions& options) {
+  check_num_tensors(spec.name, given.size(), options.outputs.size());
+  Call call{.spec = &spec, .makes_outputs = options.outputs.empty()};
+  call.inputs.assign(given.begin(), given.end());
   call.outputs.assign(options.outputs.begin(), options.outputs.end());
-  call.metas = spec.infer(call.inputs, call.attributes);
+  for (std::size_t i = 0; i < given.size() && !spec.inputs.empty(); ++i)
+    call.left_out[i] = given.left_out()[i] && call.input_spec(i).optional;  // others are wrong, and said to be
+  const CallInputs inputs(call.inputs, call.left_out);
+
+  check_inputs(spec, inputs);
+  if (!options.seen_on) check_one_device(spec, inputs, call.outputs);
+  call.attributes = complete_attributes(spec, attributes);
+  call.metas = spec.infer(inputs, call.attributes);
   if (inputs.size() + call.metas.size() > kMaxTensors)
     throw InternalError("op '" + spec.name + "' has more tensors than a call may have");
-  if (!call.makes_outputs) check_outputs(spec, output_views, call.metas);
+  if (!call.makes_outputs) check_outputs(spec, call.outputs, call.metas);
+
+  std::array<const TensorView*, kMaxTensors> views;
+  std::array<MemoryExtent, kMaxTensors> extents;
+  std::size_t count = 0;
+  for (const TensorView& output : call.outputs) views[count++] = &output;
+  for (const TensorView& input : call.inputs) views[count++] = &input;
+  const std::span<const TensorView* const> all(views.data(), count);
+  const auto output_views = all.first(call.outputs.size()), input_views = all.subspan(call.outputs.size());
   if (options.has_memory) {
-    std::array<MemoryExtent, kMaxTensors> extents;
-    for (std::size_t i = 0; i < count; ++i) {
-      const bool is_left_out = i >= output_views.size() && call.input(i - output_views.size()) == nullptr;
-      extents[i] = is_left_out ? MemoryExtent{} : memory_extent(*views[i]);
-    }
+    for (std::size_t i = 0; i < count; ++i)
+      if (i < output_views.size() || !call.left_out[i - output_views.size()]) extents[i] = memory_extent(*views[i]);
     check_memory(spec, all, static_cast<int>(output_views.size()), extents);
   }
   if (options.seen_on) {
@@ -94,7 +104,8 @@ void throw_other_stream(std::string_view op, Stream stream, Device device) {
 }
 
 void throw_no_device(std::string_view op) {
-  check_inputs(Registry::process().get(op), {});  // an unknown op, or one that takes inputs, is the likelier mistake
+  // An unknown op, or one that takes inputs, is the likelier mistake.
+  check_inputs(Registry::process().get(op), CallInputs());
   throw_value_error("op '" + std::string(op) +
                     "' was called with no input, output or stream, so there is no device to run it on");
 }

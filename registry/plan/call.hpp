@@ -15,7 +15,8 @@ namespace kiln {
 /// changed, and shared among threads. The memory of its tensors is borrowed.
 struct Call {
   const OpSpec* spec = nullptr;
-  std::vector<TensorView> inputs = {};   ///< as the caller gives them: Tensor{} for one that is left out
+  std::vector<TensorView> inputs = {};   ///< where one is left out, Tensor{}
+  LeftOut left_out = {};                 ///< which of them
   std::vector<TensorView> outputs = {};  ///< those that were given, else dense views without data
   bool makes_outputs = true;             ///< none were given
   Attributes attributes = {};            ///< complete
@@ -48,17 +49,11 @@ struct CallOptions {
 
 /// The call of `spec` with these inputs and attributes. UsageError (value, type or not_implemented), naming the
 /// argument, its value and what was expected, for one that the op does not take.
-Call validated_call(const OpSpec& spec, std::span<const TensorView> inputs, const Attributes& attributes = {},
+Call validated_call(const OpSpec& spec, const CallInputs& inputs, const Attributes& attributes = {},
                     const CallOptions& options = {});
-
-/// UsageError(value) for more tensors than any op has.
-inline void check_num_tensors(std::string_view op, std::size_t num_inputs, std::size_t num_outputs);
-/// UsageError(type) for a stream of another device than the tensors'.
-inline void check_stream(std::string_view op, Stream stream, Device device);
-/// Where a call runs: the device of its first tensor, or where that lies in host memory that a GPU may read, the GPU.
-/// UsageError(value) where nothing says so.
-inline Device device_of(std::string_view op, std::span<const TensorView* const> inputs,
-                        std::span<const TensorView* const> outputs, const std::optional<Stream>& stream);
+/// Of inputs that say themselves which of them are left out, with or without memory.
+Call validated_call(const OpSpec& spec, std::span<const std::optional<TensorView>> inputs,
+                    const Attributes& attributes = {}, const CallOptions& options = {});
 
 namespace detail {
 [[noreturn]] void throw_too_many_tensors(std::string_view op, std::size_t num_inputs, std::size_t num_outputs);
@@ -66,14 +61,18 @@ namespace detail {
 [[noreturn]] void throw_no_device(std::string_view op);
 }  // namespace detail
 
+/// UsageError(value) for more tensors than any op has.
 inline void check_num_tensors(std::string_view op, std::size_t num_inputs, std::size_t num_outputs) {
   if (num_inputs + num_outputs > kMaxTensors) detail::throw_too_many_tensors(op, num_inputs, num_outputs);
 }
 
+/// UsageError(type) for a stream of another device than the tensors'.
 inline void check_stream(std::string_view op, Stream stream, Device device) {
   if (stream.device != device) detail::throw_other_stream(op, stream, device);
 }
 
+/// Where a call runs: the device of its first tensor, or where that lies in host memory that a GPU may read, the GPU.
+/// UsageError(value) where nothing says so.
 inline Device device_of(std::string_view op, std::span<const TensorView* const> inputs,
                         std::span<const TensorView* const> outputs, const std::optional<Stream>& stream) {
   for (const TensorView* input : inputs)
@@ -82,8 +81,8 @@ inline Device device_of(std::string_view op, std::span<const TensorView* const> 
     if (output->device.is_cuda()) return output->device;
   if (!inputs.empty()) return inputs.front()->device;
   if (!outputs.empty()) return outputs.front()->device;
-  if (stream.has_value()) return stream->device;
-  detail::throw_no_device(op);
+  if (!stream.has_value()) detail::throw_no_device(op);
+  return stream->device;
 }
 
 }  // namespace kiln

@@ -67,7 +67,7 @@ bool convert(const AttributeValue& fallback, AttributeValue& value) {
 
 }  // namespace
 
-void check_inputs(const OpSpec& spec, std::span<const TensorView* const> inputs) {
+void check_inputs(const OpSpec& spec, const CallInputs& inputs) {
   const auto required = static_cast<std::size_t>(
       std::count_if(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return !input.optional; }));
   const bool repeated = !spec.inputs.empty() && spec.inputs.back().repeated;
@@ -80,9 +80,9 @@ void check_inputs(const OpSpec& spec, std::span<const TensorView* const> inputs)
                       (spec.inputs.size() == 1 && !repeated ? " input " : " inputs ") + signature(spec) + ", got " +
                       std::to_string(inputs.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const TensorView& view = *inputs[i];
+    const TensorView& view = inputs[i];
     const InputSpec& input = input_spec(spec, i);
-    if (input.optional && is_absent(view)) continue;
+    if (inputs.find(i) == nullptr) continue;
     const std::string label = tensor_label(spec, i, 0);
     check_view(spec, label, view);
     const std::vector<DType>& dtypes = input.dtypes.empty() ? spec.dtypes : input.dtypes;
@@ -98,9 +98,8 @@ void check_inputs(const OpSpec& spec, std::span<const TensorView* const> inputs)
   }
 }
 
-void check_one_device(const OpSpec& spec, std::span<const TensorView* const> inputs,
-                      std::span<const TensorView* const> outputs) {
-  const auto is_cuda = [](const TensorView* view) { return view->device.is_cuda(); };
+void check_one_device(const OpSpec& spec, const CallInputs& inputs, std::span<const TensorView> outputs) {
+  const auto is_cuda = [](const TensorView& view) { return view.device.is_cuda(); };
   const bool runs_on_gpu =
       std::any_of(inputs.begin(), inputs.end(), is_cuda) || std::any_of(outputs.begin(), outputs.end(), is_cuda);
   const TensorView* first = nullptr;  // of those that say where the call runs
@@ -118,10 +117,10 @@ void check_one_device(const OpSpec& spec, std::span<const TensorView* const> inp
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const InputSpec& input = input_spec(spec, i);
     const bool lies_elsewhere =
-        (input.optional && is_absent(*inputs[i])) || (input.pinned && runs_on_gpu && !inputs[i]->device.is_cuda());
-    if (!lies_elsewhere) check(*inputs[i], tensor_label(spec, i, 0));
+        inputs.find(i) == nullptr || (input.pinned && runs_on_gpu && !inputs[i].device.is_cuda());
+    if (!lies_elsewhere) check(inputs[i], tensor_label(spec, i, 0));
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) check(*outputs[i], tensor_label(spec, i, outputs.size()));
+  for (std::size_t i = 0; i < outputs.size(); ++i) check(outputs[i], tensor_label(spec, i, outputs.size()));
 }
 
 Attributes complete_attributes(const OpSpec& spec, const Attributes& given) {
@@ -164,8 +163,7 @@ Attributes complete_attributes(const OpSpec& spec, const Attributes& given) {
   return complete;
 }
 
-void check_outputs(const OpSpec& spec, std::span<const TensorView* const> outputs,
-                   std::span<const TensorMeta> expected) {
+void check_outputs(const OpSpec& spec, std::span<const TensorView> outputs, std::span<const TensorMeta> expected) {
   if (spec.outputs.empty())
     throw_value_error("op '" + spec.name + "' changes its inputs in place and makes no output, but " +
                       std::to_string(outputs.size()) + (outputs.size() == 1 ? " was given" : " were given"));
@@ -174,7 +172,7 @@ void check_outputs(const OpSpec& spec, std::span<const TensorView* const> output
                       (expected.size() == 1 ? " output" : " outputs") + ", but " + std::to_string(outputs.size()) +
                       " were given");
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const TensorView& view = *outputs[i];
+    const TensorView& view = outputs[i];
     const std::string label = tensor_label(spec, i, outputs.size());
     check_view(spec, label, view);
     if (view.dtype != expected[i].dtype)

@@ -85,21 +85,20 @@ Dims dims_of(const Json& json) {
   return dims;
 }
 
-Json tensor_json(const TensorView& view, DeviceType device) {
-  if (is_absent(view)) return nullptr;
+Json tensor_json(const std::optional<TensorView>& input, DeviceType device) {
+  if (!input) return nullptr;
+  const TensorView& view = *input;
   Json json = {{"dtype", name(view.dtype)}, {"shape", list_of(view.shape)}};
   if (!view.is_contiguous()) json["strides"] = list_of(view.strides);
   if (view.device.type != device) json["pinned"] = true;
   return json;
 }
 
-TensorView parse_tensor(const Json& json, DeviceType device) {
-  if (json.is_null()) return {};
+std::optional<TensorView> parse_tensor(const Json& json, DeviceType device) {
+  if (json.is_null()) return std::nullopt;
   const bool is_pinned = json.value("pinned", false);
-  // An address that nothing may be read from: without one a scalar of the CPU would pass for an input left out.
-  TensorView view =
-      dense_view(reinterpret_cast<void*>(std::uintptr_t{1} << 20), parse_dtype(json.at("dtype").get<std::string>()),
-                 dims_of(json.at("shape")), {is_pinned ? DeviceType::cpu : device, 0});
+  TensorView view = dense_view(nullptr, parse_dtype(json.at("dtype").get<std::string>()), dims_of(json.at("shape")),
+                               {is_pinned ? DeviceType::cpu : device, 0});
   if (json.contains("strides")) view.strides = dims_of(json.at("strides"));
   if (view.strides.size() != view.shape.size()) throw_value_error("there must be one stride for each dimension");
   return view;
@@ -146,7 +145,7 @@ Attributes chosen_attributes(const OpSpec& spec, const Attributes& complete) {
 
 std::string format_call(const TracedCall& call) {
   Json inputs = Json::array(), attributes = Json::object();
-  for (const TensorView& input : call.inputs) inputs.push_back(tensor_json(input, call.device));
+  for (const auto& input : call.inputs) inputs.push_back(tensor_json(input, call.device));
   for (const auto& [name, value] : call.attributes.entries()) attributes[name] = value_json(value);
   return Json{{"op", call.op},
               {"device", call.device == DeviceType::cuda ? "cuda" : "cpu"},
@@ -190,7 +189,9 @@ std::vector<TracedCall> read_trace(const std::string& path) {
 void trace_call(const Call& made) {
   const auto path = environment("KILN_TRACE");
   if (!path.has_value()) return;
-  const TracedCall call{made.spec->name, made.device.type, made.inputs, chosen_attributes(*made.spec, made.attributes)};
+  TracedCall call{made.spec->name, made.device.type, {}, chosen_attributes(*made.spec, made.attributes)};
+  for (std::size_t i = 0; i < made.inputs.size(); ++i)
+    call.inputs.push_back(made.left_out[i] ? std::nullopt : std::optional(made.inputs[i]));
   TracedCall kind = call;  // a new seed is not another call to tune
   kind.attributes = deciding_attributes(*made.spec, call.attributes);
   Writer& trace = writer();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,8 @@ namespace kiln {
 struct TracedCall {
   std::string op;
   DeviceType device = DeviceType::cpu;
-  std::vector<TensorView>
-      inputs;             ///< nothing may be read from them; those in host memory that a GPU reads are on the CPU
+  /// Without memory; none for one that is left out. Those in host memory that a GPU reads are on the CPU.
+  std::vector<std::optional<TensorView>> inputs;
   Attributes attributes;  ///< those that differ from their defaults
 };
 

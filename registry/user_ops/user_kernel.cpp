@@ -11,6 +11,7 @@
 #include "core/errors.hpp"
 #include "core/nearest_name.hpp"
 #include "ops/common/tolerance.hpp"
+#include "ops/common/traffic.hpp"
 #include "registry/user_ops/kernel_binding.hpp"
 
 namespace kiln {
@@ -140,10 +141,7 @@ LaunchGeometry geometry_of(const LaunchValues& launch, const Attributes& values,
 }
 
 Cost bytes_moved(const OpCall& call) {
-  Cost cost;
-  for (const auto tensors : {call.inputs, call.outputs})
-    for (const TensorView& view : tensors) cost.bytes += static_cast<double>(view.numel() * itemsize_bytes(view.dtype));
-  return cost;
+  return {0, common::sum_of_tensors(call, common::whole_bytes)};
 }
 
 Tolerance few_roundings(DType dtype) {
@@ -395,23 +393,22 @@ Variant kernel_variant(const OpSpec& spec, const UserKernel& kernel, LaunchFunct
                      const OpCall& call, const Config& config, const Target& target) {
     const LaunchValues given = launch ? launch(call, config, target) : LaunchValues{.grid = kernel.grid(call, config)};
     Attributes values = merged(call.attributes, config, given.values);
-    const auto view = [&](std::size_t tensor) -> const TensorView* {
-      const std::size_t num_outputs = call.outputs.size();
-      if (tensor < num_outputs) return &call.outputs[tensor];
-      return tensor - num_outputs < call.inputs.size() ? &call.inputs[tensor - num_outputs] : nullptr;
+    const std::size_t num_outputs = call.outputs.size();
+    const auto view = [&](std::size_t tensor) {
+      return tensor < num_outputs ? &call.outputs[tensor] : call.inputs.find(tensor - num_outputs);
     };
     std::vector<KernelBinding::Pointer> pointers;
     for (const KernelParameter& parameter : binding.signature().parameters) {
       if (!parameter.is_pointer) continue;
       const std::size_t tensor = tensors.find(op, parameter, tensor_name(given, parameter.name));
-      const TensorView* const found = view(tensor);
-      if (found == nullptr)
+      if (tensor >= num_outputs + call.inputs.size())
         throw_not_implemented(fmt::format(
             "op '{}': input '{}' was left out at the end of a call, and kernel '{}' takes it; give it, or serve such "
             "calls with another kernel",
             op, tensors.names[tensor], binding.signature().kernel));
-      if (!is_absent(*found)) check_strides(kernel, parameter, tensors.names[tensor], *found);
-      pointers.push_back({static_cast<int>(tensor), found->dtype, is_absent(*found)});
+      const TensorView* const found = view(tensor);
+      if (found != nullptr) check_strides(kernel, parameter, tensors.names[tensor], *found);
+      pointers.push_back({static_cast<int>(tensor), found != nullptr ? found->dtype : DType::f32, found == nullptr});
     }
     const std::size_t first_result = static_cast<std::size_t>(
         std::find(tensors.written.begin(), tensors.written.end(), true) - tensors.written.begin());

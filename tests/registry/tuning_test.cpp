@@ -438,7 +438,7 @@ TEST_F(TuningTest, SeedsShareWhatWasTuned) {
   const TensorView x = dense_view(nullptr, DType::f32, {64});
   const auto key = [&](double p, std::int64_t seed, std::int64_t offset) {
     const Attributes attributes{{"offset", offset}, {"p", p}, {"seed", seed}};
-    return tuning_key(validated_call(spec, {&x, 1}, attributes), spec.variants.front(), Target{});
+    return tuning_key(validated_call(spec, std::span(&x, 1), attributes), spec.variants.front(), Target{});
   };
   EXPECT_EQ(key(0.5, 1, 0), key(0.5, 2, 4096));
   EXPECT_FALSE(key(0.5, 1, 0) == key(0.25, 1, 0));

@@ -38,7 +38,7 @@ double largest_error(const char* op, const Tensor& x, const Attributes& attribut
     if (complete.find(attribute.name) == nullptr) complete.set(attribute.name, attribute.fallback);
   const Tensor expected = empty(made.shape(), made.dtype(), Device::cpu());
   const TensorView input = x, output = expected;
-  spec.reference({{&input, 1}, {&output, 1}, complete});
+  spec.reference({std::span(&input, 1), {&output, 1}, complete});
   double largest = 0;
   for (std::int64_t i = 0; i < made.numel(); ++i) {
     const double want = static_cast<double>(expected.data_as<T>()[i]);
