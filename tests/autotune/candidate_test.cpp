@@ -1,13 +1,12 @@
 #include "autotune/candidate.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 ConfigSpace space() {
@@ -46,13 +45,9 @@ TEST(CandidatesOf, ASpaceWithoutTunablesHasOne) {
 TEST(IndexOf, FindsOrNamesTheConfig) {
   const std::vector<Candidate> candidates = candidates_of(space());
   EXPECT_EQ(index_of(candidates, {{"BLOCK_SIZE", 128}, {"num_warps", 4}}), 2U);
-  try {
-    index_of(candidates, {{"BLOCK_SIZE", 64}, {"num_warps", 4}});
-    FAIL() << "nothing was thrown";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("'BLOCK_SIZE=64 num_warps=4' is not among the 5 candidates"));
-  }
+  EXPECT_THAT(usage_message([&] { index_of(candidates, {{"BLOCK_SIZE", 64}, {"num_warps", 4}}); }),
+              HasSubstr("'BLOCK_SIZE=64 num_warps=4' is not among the 5 candidates"));
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -16,7 +16,7 @@
 #include "core/errors.hpp"
 #include "core/interruption.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -138,4 +138,4 @@ TEST(CompileAhead, NeedsAThread) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

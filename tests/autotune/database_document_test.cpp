@@ -1,26 +1,15 @@
 #include "autotune/database_document.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "autotune/entry_merge.hpp"
-#include "tests/autotune/tuned.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tuned_entry.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using test::tuned_entry;
-using test::tuned_key;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
-using testing::SizeIs;
-using testing::StartsWith;
 
 /// Entries of 1, 2, ... rows.
 TuningDocument document_of(std::int64_t count) {
@@ -79,8 +68,7 @@ TEST(DatabaseDocumentTest, UnknownFieldsOfAnEntryAreKept) {
                "\"op\":", "\"power\": {\"limit_w\": 700}, \"operator\": [1, null],\n      \"op\":");
   const TuningDocument document = parse_document(text);
   ASSERT_THAT(document.entries, SizeIs(1));
-  EXPECT_THAT(format_document(document),
-              AllOf(HasSubstr("\"power\": {\"limit_w\":700}"), HasSubstr("\"operator\": [1,null]")));
+  EXPECT_THAT(format_document(document), Says("\"power\": {\"limit_w\":700}", "\"operator\": [1,null]"));
   EXPECT_EQ(format_document(parse_document(format_document(document))), format_document(document));
 }
 
@@ -237,4 +225,4 @@ TEST(DatabaseDocumentTest, ATruncatedTextKeepsTheEntriesBeforeTheCut) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

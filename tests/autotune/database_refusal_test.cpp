@@ -1,5 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -13,23 +11,18 @@
 #include <string>
 
 #include "autotune/database.hpp"
-#include "tests/autotune/tuned.hpp"
-#include "tests/child_process.hpp"
-#include "tests/temporary_directory.hpp"
-#include "tests/tmpfs.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "tests/support/tmpfs.hpp"
+#include "tests/support/tuned_entry.hpp"
 
 /// Disks that refuse: full, read-only, or another user's. Each check runs in a child, whose limits, identity and mounts
 /// are its own.
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::ChildProcess;
-using test::kDeviceFile;
-using test::kNotPermitted;
-using test::run_on_tmpfs;
-using test::tuned_entry;
-using test::tuned_key;
 
 constexpr uid_t kNobody = 65534;
 constexpr TuningDatabase::Clock::duration kAlways{};
@@ -43,7 +36,7 @@ TuningEntry large_entry(std::int64_t rows) {
 
 class TuningDatabaseRefusalTest : public ::testing::Test {
  protected:
-  const test::TemporaryDirectory directory_;
+  const TemporaryDirectory directory_;
   const fs::path folder_ = directory_.path() / "tuning";
   const fs::path file_ = folder_ / kDeviceFile;
 };
@@ -61,12 +54,12 @@ int check_full_disk(const fs::path& folder, const std::function<void()>& make_fu
   TuningDatabase database(folder, kAlways);
   database.record({tuned_entry(1)});
   REQUIRE_IN_CHILD(database.problem().empty());
-  const std::string text = test::read_text(file);
+  const std::string text = read_text(file);
   make_full();
   database.record({large_entry(2)});
   REQUIRE_IN_CHILD(database.problem().find("kept in memory only") != std::string::npos);
   REQUIRE_IN_CHILD(database.problem().find(file.string()) != std::string::npos);
-  REQUIRE_IN_CHILD(test::read_text(file) == text);
+  REQUIRE_IN_CHILD(read_text(file) == text);
   REQUIRE_IN_CHILD(database.find(tuned_key(1)) != nullptr);
   REQUIRE_IN_CHILD(database.find(tuned_key(2)) != nullptr);
   REQUIRE_IN_CHILD(TuningDatabase(folder).find(tuned_key(1)) != nullptr);
@@ -164,15 +157,15 @@ TEST_F(TuningDatabaseRefusalTest, WhatOthersCouldWriteIsRefused) {
     return database.problem();
   };
   ASSERT_EQ(::chmod(file_.c_str(), 0622), 0);
-  EXPECT_THAT(problem(), testing::HasSubstr("is refused: other users"));
+  EXPECT_THAT(problem(), HasSubstr("is refused: other users"));
   ASSERT_EQ(::chmod(file_.c_str(), 0644), 0);
   ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
-  EXPECT_THAT(problem(), testing::HasSubstr("is refused: other users"));
+  EXPECT_THAT(problem(), HasSubstr("is refused: other users"));
   TuningDatabase database(folder_);
-  const std::string text = test::read_text(file_);
+  const std::string text = read_text(file_);
   database.record({tuned_entry(2)});
-  EXPECT_THAT(database.problem(), testing::HasSubstr("is refused"));
-  EXPECT_EQ(test::read_text(file_), text);
+  EXPECT_THAT(database.problem(), HasSubstr("is refused"));
+  EXPECT_EQ(read_text(file_), text);
 }
 
 TEST_F(TuningDatabaseRefusalTest, WhatIsNoFileIsLeftAlone) {
@@ -181,10 +174,10 @@ TEST_F(TuningDatabaseRefusalTest, WhatIsNoFileIsLeftAlone) {
   const auto check = [&](const char* expected) {
     TuningDatabase database(folder_, kAlways);
     EXPECT_EQ(database.find(tuned_key(1)), nullptr);
-    EXPECT_THAT(database.problem(), testing::HasSubstr(expected));
+    EXPECT_THAT(database.problem(), HasSubstr(expected));
     database.record({tuned_entry(1)});
     EXPECT_NE(database.find(tuned_key(1)), nullptr);
-    EXPECT_THAT(database.problem(), testing::HasSubstr("memory only"));
+    EXPECT_THAT(database.problem(), HasSubstr("memory only"));
     fs::remove_all(file_);
   };
   ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
@@ -206,11 +199,11 @@ TEST_F(TuningDatabaseRefusalTest, WithoutAFolderThereIsMemory) {
   EXPECT_EQ(database.find(tuned_key(1)), nullptr);
   database.record({tuned_entry(1)});
   EXPECT_NE(database.find(tuned_key(1)), nullptr);
-  EXPECT_THAT(database.problem(), testing::HasSubstr("set KILN_CACHE_DIR"));
-  EXPECT_THAT(database.list(), testing::SizeIs(1));
+  EXPECT_THAT(database.problem(), HasSubstr("set KILN_CACHE_DIR"));
+  EXPECT_THAT(database.list(), SizeIs(1));
   database.remove_if([](const TuningEntry&) { return true; });
   EXPECT_EQ(database.find(tuned_key(1)), nullptr);
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

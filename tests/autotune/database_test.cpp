@@ -1,8 +1,6 @@
 #include "autotune/database.hpp"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -15,32 +13,22 @@
 
 #include "core/errors.hpp"
 #include "core/file_lock.hpp"
-#include "tests/autotune/tuned.hpp"
-#include "tests/child_process.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "tests/support/tuned_entry.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::config_of;
-using test::kDate;
-using test::kDeviceFile;
-using test::read_text;
-using test::tuned_entry;
-using test::tuned_key;
-using test::write_text;
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
 using Kind = MergeOutcome::Kind;
 
 constexpr TuningDatabase::Clock::duration kAlways{};
 
 class TuningDatabaseTest : public ::testing::Test {
  protected:
-  const test::TemporaryDirectory directory_;
+  const TemporaryDirectory directory_;
   const fs::path folder_ = directory_.path() / "cache" / "tuning";
   const fs::path file_ = folder_ / kDeviceFile;
   TuningDatabase database_{folder_, kAlways};
@@ -52,7 +40,7 @@ TEST_F(TuningDatabaseTest, WhatIsRecordedIsFoundByTheNextProcess) {
   ASSERT_THAT(outcomes, SizeIs(2));
   EXPECT_EQ(outcomes[0].kind, Kind::added);
   EXPECT_EQ(database_.problem(), "");
-  test::ChildProcess next([&] {
+  ChildProcess next([&] {
     TuningDatabase database(folder_);
     const auto entry = database.find(tuned_key(64));
     REQUIRE_IN_CHILD(entry != nullptr);
@@ -162,8 +150,7 @@ TEST_F(TuningDatabaseTest, ADamagedFileIsUsedMendedAndKeptBeside) {
   TuningDatabase fresh(folder_, kAlways);
   EXPECT_NE(fresh.find(tuned_key(16)), nullptr);
   EXPECT_EQ(fresh.find(tuned_key(64)), nullptr);
-  EXPECT_THAT(fresh.problem(),
-              AllOf(HasSubstr(kDeviceFile), HasSubstr("it is no JSON"), HasSubstr("1 of its entries can be used")));
+  EXPECT_THAT(fresh.problem(), Says(kDeviceFile, "it is no JSON", "1 of its entries can be used"));
   // One that had read it whole has it whole, and mends it with its next entry.
   EXPECT_NE(database_.find(tuned_key(64)), nullptr);
   database_.record({tuned_entry(1024)});
@@ -180,7 +167,7 @@ TEST_F(TuningDatabaseTest, ADamagedEntryStaysForItsAuthorToMend) {
   text.replace(text.find("\"processors\": 132"), 17, "\"processors\": \"1\"");
   write_text(file_, text);
   EXPECT_EQ(database_.find(tuned_key(16)), nullptr);
-  EXPECT_THAT(database_.problem(), AllOf(HasSubstr("entry 1 (matmul 16x4096"), HasSubstr("'processors' is \"1\"")));
+  EXPECT_THAT(database_.problem(), Says("entry 1 (matmul 16x4096", "'processors' is \"1\""));
   database_.record({tuned_entry(256)});
   ASSERT_THAT(database_.list(), SizeIs(1));
   EXPECT_THAT(database_.list()[0].entries, SizeIs(2));
@@ -202,7 +189,7 @@ TEST_F(TuningDatabaseTest, AFileOfALaterVersionIsNotTouched) {
   TuningDatabase database(folder_, kAlways);
   EXPECT_EQ(database.find(tuned_key(16)), nullptr);
   database.record({tuned_entry(64)});
-  EXPECT_THAT(database.problem(), AllOf(HasSubstr("schema version is 9"), HasSubstr("memory only")));
+  EXPECT_THAT(database.problem(), Says("schema version is 9", "memory only"));
   EXPECT_NE(database.find(tuned_key(64)), nullptr);
   EXPECT_THAT(database.remove_if([](const TuningEntry&) { return true; }).problems, SizeIs(1));
   EXPECT_EQ(read_text(file_), text);
@@ -269,4 +256,4 @@ TEST_F(TuningDatabaseTest, FindingCostsLittle) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

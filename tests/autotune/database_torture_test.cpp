@@ -1,6 +1,4 @@
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,25 +9,19 @@
 #include <vector>
 
 #include "autotune/database.hpp"
-#include "tests/autotune/tuned.hpp"
-#include "tests/child_process.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "tests/support/tuned_entry.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::ChildProcess;
-using test::kDate;
-using test::kDeviceFile;
-using test::tuned_entry;
-using test::tuned_key;
-using testing::IsEmpty;
-using testing::SizeIs;
 
 class TuningDatabaseTortureTest : public ::testing::Test {
  protected:
-  const test::TemporaryDirectory directory_;
+  const TemporaryDirectory directory_;
   const fs::path folder_ = directory_.path() / "tuning";
 };
 
@@ -115,4 +107,4 @@ TEST_F(TuningDatabaseTortureTest, ReadersNeverSeeAHalfWrittenFile) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,23 +1,15 @@
 #include "autotune/entry_merge.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "autotune/entry_set.hpp"
-#include "tests/autotune/tuned.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tuned_entry.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using test::config_of;
-using test::kDate;
-using test::measured;
-using test::tuned_entry;
-using testing::HasSubstr;
 
 /// Both ways round, since an order that depended on who comes first would make merges depend on it.
 void expect_better(const TuningEntry& better, const TuningEntry& worse, const std::string& reason) {
@@ -71,7 +63,7 @@ TEST(EntryMergeTest, HistoryKeepsTheLastTen) {
   EntrySet entries;
   for (int i = 0; i < 15; ++i) entries.add(tuned_entry(64, 150 + i % 2, kDate + i));
   entries.add(tuned_entry(64, 150, kDate + 14));  // seen before
-  const auto entry = entries.find(test::tuned_key(64));
+  const auto entry = entries.find(tuned_key(64));
   ASSERT_EQ(entry->history.size(), kHistoryLength);
   for (std::size_t i = 0; i < kHistoryLength; ++i)
     EXPECT_EQ(entry->history[i].date_unix_s, kDate + 5 + static_cast<std::int64_t>(i));
@@ -135,4 +127,4 @@ TEST(EntryMergeTest, DriftBeyondNoiseIsReported) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

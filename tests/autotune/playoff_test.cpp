@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 /// Plays with true relative times, `noise` of its own for each sample, and `common` noise that a round's candidates
@@ -86,4 +86,4 @@ TEST(Playoff, WithoutFinalistsItIsOver) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(ReferenceScale, FollowsTheLastTwoTurns) {
@@ -81,4 +81,4 @@ TEST(ReferenceScale, OldTurnsDoNotCountWhereTheMachineDrifts) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,19 +1,14 @@
 #include "autotune/sample_set.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <random>
 #include <vector>
 
 #include "core/errors.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 SampleSet one_to(int last) {
   SampleSet set;
@@ -81,9 +76,8 @@ TEST(SampleSet, CountsOutliersAndKeepsThem) {
   EXPECT_NEAR(outliers.slowest, 31 / before, 0.1);
   EXPECT_EQ(set.size(), 40U);
   EXPECT_NEAR(set.median(), before, 0.02);
-  EXPECT_THAT(to_string(outliers),
-              AllOf(HasSubstr("1 of 40 samples (2.5%) lie more than 6 MADs above the median"), HasSubstr("up to 3.0x"),
-                    HasSubstr("below the median"), HasSubstr("count like any other")));
+  EXPECT_THAT(to_string(outliers), Says("1 of 40 samples (2.5%) lie more than 6 MADs above the median", "up to 3.0x",
+                                        "below the median", "count like any other"));
   EXPECT_EQ(to_string(one_to(20).outliers()), "");
 }
 
@@ -95,4 +89,4 @@ TEST(SampleSet, EqualSamplesHaveAnIntervalOfNoWidth) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -9,7 +9,7 @@
 #include "autotune/search.hpp"
 #include "tests/autotune/synthetic_machine.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using synthetic::Machine;
@@ -128,4 +128,4 @@ INSTANTIATE_TEST_SUITE_P(Strategies, SearchQuality,
                          [](const auto& param) { return std::string(to_string(param.param)); });
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,8 +1,5 @@
 #include "autotune/search.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -13,14 +10,14 @@
 
 #include "core/errors.hpp"
 #include "tests/autotune/synthetic_machine.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using synthetic::Machine;
 using synthetic::Surface;
-using testing::AllOf;
-using testing::HasSubstr;
 
 /// Candidates A=0, 1, ... that take `cost_us`, in order; 0: fails. The first is the default.
 Surface surface_of(const std::vector<double>& cost_us) {
@@ -51,18 +48,6 @@ TuningResult run(const Surface& surface, std::uint64_t seed = 1, SearchOptions o
   Machine machine(surface, seed);
   answer(search, machine, surface);
   return search.result();
-}
-
-template <typename Function>
-std::string value_error(Function function) {
-  try {
-    function();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), UsageError::Kind::value);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
 }
 
 TEST(Search, BeginsWithTheDefaultUntilItIsWarm) {
@@ -103,7 +88,7 @@ TEST(Search, ChoosesTheFastestAndSaysWhy) {
   EXPECT_TRUE(result.complete);
   EXPECT_NEAR(result.chosen_relative.low, 0.8, 0.01);
   EXPECT_NEAR(result.chosen_relative.high, 0.8, 0.01);
-  EXPECT_THAT(result.verdict, AllOf(HasSubstr("A=2 takes "), HasSubstr("% less time than the default (95%: ")));
+  EXPECT_THAT(result.verdict, Says("A=2 takes ", "% less time than the default (95%: "));
   EXPECT_EQ(result.candidates[2].rank, 1);
   EXPECT_EQ(result.candidates[0].rank, 2);
   EXPECT_EQ(result.candidates[0].outcome, Outcome::measured);
@@ -400,4 +385,4 @@ TEST(Search, RefusesMisuse) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

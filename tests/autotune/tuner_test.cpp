@@ -1,8 +1,5 @@
 #include "autotune/tuner.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -18,14 +15,15 @@
 
 #include "core/errors.hpp"
 #include "tests/autotune/synthetic_machine.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using namespace std::chrono_literals;
 using synthetic::Machine;
 using synthetic::Surface;
-using testing::HasSubstr;
 
 /// A tuner whose world is a synthetic machine; its clock is the machine's, so that budgets mean the same on any host.
 class TunerTest : public testing::Test {
@@ -267,12 +265,7 @@ TEST_F(TunerTest, RefusesOptionsOutOfRange) {
   const auto refused = [&](const std::function<void()>& change) {
     options_ = {};
     change();
-    try {
-      tune_it();
-    } catch (const UsageError& error) {
-      return std::string(error.what());
-    }
-    return std::string("nothing was thrown");
+    return usage_message([&] { tune_it(); });
   };
   EXPECT_THAT(refused([&] { options_.budget_s = 0; }), HasSubstr("budget_s=0; expected"));
   EXPECT_THAT(refused([&] { options_.budget_s = std::nan(""); }), HasSubstr("budget_s=nan"));
@@ -283,4 +276,4 @@ TEST_F(TunerTest, RefusesOptionsOutOfRange) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

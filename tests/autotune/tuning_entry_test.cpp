@@ -5,14 +5,10 @@
 #include <string>
 
 #include "core/errors.hpp"
-#include "tests/autotune/tuned.hpp"
+#include "tests/support/tuned_entry.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using test::config_of;
-using test::measured;
-using test::tuned_key;
 
 TEST(TuningEntryTest, EveryPartOfAKeyTellsEntriesApart) {
   const TuningKey key = tuned_key(64);
@@ -97,4 +93,4 @@ TEST(MeasuringPolicyText, IsReadAsItIsWritten) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

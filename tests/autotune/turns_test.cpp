@@ -1,17 +1,13 @@
 #include "autotune/turns.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 /// A contender whose samples are `times_us`, one after the other, again and again; `log` gets its name at each turn.
 Contender made_up(const std::string& name, std::vector<double> times_us, std::string& log, int per_turn = 2) {
@@ -80,17 +76,10 @@ TEST(Turns, WhatIsThrownBetweenTurnsEndsThem) {
 }
 
 TEST(Turns, OptionsOutOfRangeAreRefused) {
-  const auto problem_with = [](const TurnOptions& options) -> std::string {
-    try {
-      take_turns({}, options);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
-  };
+  const auto problem_with = [](const TurnOptions& options) { return usage_message([&] { take_turns({}, options); }); };
   EXPECT_THAT(problem_with({.samples = -1}), HasSubstr("samples=-1"));
   EXPECT_THAT(problem_with({.budget_s = 0}), HasSubstr("budget_s=0"));
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 bool add(WarmUp& warm_up, double median_us) {
@@ -51,4 +51,4 @@ TEST(Precision, IsAShareOrATime) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <thread>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -62,4 +62,4 @@ TEST(Watchdog, LimitsAreEachWatchsOwn) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

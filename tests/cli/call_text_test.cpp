@@ -13,22 +13,13 @@
 #include "cli/shape_text.hpp"
 #include "core/errors.hpp"
 #include "registry/plan/registry.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
 namespace kiln::cli {
 namespace {
 
 using testing::HasSubstr;
-
-template <typename Body>
-std::string usage_error_of(Body body) {
-  try {
-    body();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no UsageError";
-  return "";
-}
 
 OpSpec spec_of(std::string name, std::vector<InputSpec> inputs, std::vector<AttributeSpec> attributes) {
   OpSpec spec;
@@ -57,7 +48,7 @@ TEST(ShapeTextTest, RefusesOtherText) {
   for (const std::string text : {"", "x", "4x", "x4", "4xx4", "4*4", "four", "-1", "4x-1", "1.5", "(4", "4,",
                                  "99999999999999999999", "1x1x1x1x1x1x1x1x1x1x1x1x1", "4611686018427387904x4"})
     EXPECT_THROW(parse_shape(text), UsageError) << text;
-  EXPECT_THAT(usage_error_of([] { parse_shape("4x-1"); }), HasSubstr("-1 is negative"));
+  EXPECT_THAT(test::usage_message([] { parse_shape("4x-1"); }), HasSubstr("-1 is negative"));
 }
 
 TEST(AttributeTextTest, ReadsValuesAsTheDefaultsType) {
@@ -91,18 +82,18 @@ TEST(AttributeTextTest, RefusesWhatDoesNotFit) {
   const OpSpec spec =
       spec_of("clamp", {{"x", "", false}}, {{"alpha", 1.0, false, ""}, {"dim", std::int64_t{0}, false, ""}});
   const auto parse = [&](std::vector<std::string> items) {
-    return usage_error_of([&] { parse_attributes(spec, items); });
+    return test::usage_message([&] { parse_attributes(spec, items); });
   };
-  EXPECT_THAT(parse({"alpha=fast"}), testing::AllOf(HasSubstr("alpha"), HasSubstr("fast"), HasSubstr("float")));
-  EXPECT_THAT(parse({"dim=1.5"}), testing::AllOf(HasSubstr("dim"), HasSubstr("1.5"), HasSubstr("int")));
+  EXPECT_THAT(parse({"alpha=fast"}), test::Says("alpha", "fast", "float"));
+  EXPECT_THAT(parse({"dim=1.5"}), test::Says("dim", "1.5", "int"));
   EXPECT_THAT(parse({"dim=99999999999999999999"}), HasSubstr("int of at most 64 bits"));
-  EXPECT_THAT(parse({"alhpa=1"}), testing::AllOf(HasSubstr("alhpa"), HasSubstr("'alpha'")));
+  EXPECT_THAT(parse({"alhpa=1"}), test::Says("alhpa", "'alpha'"));
   EXPECT_THAT(parse({"alpha"}), HasSubstr("name=value"));
   EXPECT_THAT(parse({"=1"}), HasSubstr("name=value"));
   EXPECT_THAT(parse({"dim=1", "dim=2"}), HasSubstr("twice"));
-  EXPECT_THAT(
-      usage_error_of([] { parse_attributes(spec_of("neg", {{"x", "", false}}, {}), std::vector<std::string>{"a=1"}); }),
-      HasSubstr("no attributes"));
+  EXPECT_THAT(test::usage_message(
+                  [] { parse_attributes(spec_of("neg", {{"x", "", false}}, {}), std::vector<std::string>{"a=1"}); }),
+              HasSubstr("no attributes"));
 }
 
 TEST(CallInputsTest, OneShapeAndDtypeServeAllInputs) {
@@ -141,11 +132,10 @@ TEST(CallInputsTest, AConditionStaysBool) {
 
 TEST(CallInputsTest, RefusesCountsThatDoNotFit) {
   const OpSpec spec = spec_of("add", {{"x", "", false}, {"y", "", false}}, {});
-  EXPECT_THAT(usage_error_of([&] { input_metas(spec, {"add", {}, {}, {}}, {}); }),
-              testing::AllOf(HasSubstr("--shape"), HasSubstr("x, y")));
-  EXPECT_THAT(usage_error_of([&] { input_metas(spec, {"add", {"1", "2", "3"}, {}, {}}, {}); }),
+  EXPECT_THAT(test::usage_message([&] { input_metas(spec, {"add", {}, {}, {}}, {}); }), test::Says("--shape", "x, y"));
+  EXPECT_THAT(test::usage_message([&] { input_metas(spec, {"add", {"1", "2", "3"}, {}, {}}, {}); }),
               HasSubstr("--shape is given 3 times"));
-  EXPECT_THAT(usage_error_of([&] { input_metas(spec, {"add", {"1", "2"}, {"f32", "f32", "f32"}, {}}, {}); }),
+  EXPECT_THAT(test::usage_message([&] { input_metas(spec, {"add", {"1", "2"}, {"f32", "f32", "f32"}, {}}, {}); }),
               HasSubstr("given"));
   EXPECT_THROW(input_metas(spec, {"add", {"1"}, {"float33"}, {}}, {}), UsageError);
 }
@@ -156,8 +146,7 @@ TEST(CallInputsTest, AnOpMayTakeNoInputs) {
   EXPECT_TRUE(input_metas(spec, {"uniform", {}, {}, {}}, {}).empty());
   EXPECT_EQ(example_command(spec, spec.examples[0]), "kiln run uniform --attr size=4,5");
   for (const CallText& call : {CallText{"uniform", {"4x5"}, {}, {}}, CallText{"uniform", {}, {"f16"}, {}}})
-    EXPECT_THAT(usage_error_of([&] { input_metas(spec, call, {}); }),
-                testing::AllOf(HasSubstr("no inputs"), HasSubstr("--attr size=4,5")));
+    EXPECT_THAT(test::usage_message([&] { input_metas(spec, call, {}); }), test::Says("no inputs", "--attr size=4,5"));
 }
 
 TEST(CallInputsTest, ARepeatedInputTakesAnyNumber) {

@@ -21,7 +21,8 @@
 #include "cli/input_file_error.hpp"
 #include "core/errors.hpp"
 #include "runtime/memory.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -61,14 +62,9 @@ class NpyTest : public testing::Test {
   Tensor read(const std::string& bytes) { return read_npy(save(bytes)); }
   /// The message of the error that reading `bytes` must give.
   std::string error_of(const std::string& bytes) {
-    try {
-      read(bytes);
-    } catch (const InputFileError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("a.npy"));
-      return error.what();
-    }
-    ADD_FAILURE() << "no error";
-    return "";
+    const std::string message = test::error_message<InputFileError>([&] { read(bytes); });
+    EXPECT_THAT(message, HasSubstr("a.npy"));
+    return message;
   }
   test::TemporaryDirectory directory_;
 };

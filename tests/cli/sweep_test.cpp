@@ -11,6 +11,8 @@
 #include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
 namespace kiln::cli {
 namespace {
@@ -19,16 +21,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-template <typename Call>
-std::string usage_error_of(const Call& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no UsageError was thrown";
-}
 
 TEST(SweepRangeTest, ReadsBothForms) {
   const SweepRange extents = parse_sweep_range("N=1:64K");
@@ -45,8 +37,8 @@ TEST(SweepRangeTest, ReadsBothForms) {
 TEST(SweepRangeTest, RefusesOthers) {
   for (const char* const text : {"", "1", "1:", ":4", "N=", "N=4", "N=1:2:3", "n=1:4", "1N=1:4", "=1:4", "N=0:4",
                                  "0:1K", "N=8:4", "2M:1M", "N=-1:4", "N=1:4Q", "N=1:99999999999999999999", "add"})
-    EXPECT_THAT(usage_error_of([&] { parse_sweep_range(text); }),
-                AllOf(HasSubstr("--sweep '" + std::string(text) + "'"), HasSubstr("like N=1:64K")))
+    EXPECT_THAT(test::usage_message([&] { parse_sweep_range(text); }),
+                test::Says("--sweep '" + std::string(text) + "'", "like N=1:64K"))
         << text;
 }
 
@@ -56,7 +48,7 @@ TEST(SweepRangeTest, ValuesDouble) {
   EXPECT_THAT(sweep_values(parse_sweep_range("N=5:5"), bytes_of), ElementsAre(5));
   EXPECT_THAT(sweep_values(parse_sweep_range("N=4611686018427387904:9223372036854775807"), bytes_of).size(), 1);
   EXPECT_THAT(sweep_values(parse_sweep_range("40:200"), bytes_of), ElementsAre(4, 8, 16));
-  EXPECT_THAT(usage_error_of([&] { sweep_values(parse_sweep_range("100:150"), bytes_of); }),
+  EXPECT_THAT(test::usage_message([&] { sweep_values(parse_sweep_range("100:150"), bytes_of); }),
               HasSubstr("no power of two makes a call of so many bytes"));
   const auto square = [](std::int64_t value) {
     if (value < 4 || value > 1000) throw_value_error("not so");
@@ -90,16 +82,17 @@ TEST(SweepPatternTest, FindsUsualSizes) {
     if (Registry::process().get(name).inputs.empty()) continue;
     SweepPattern pattern;
     EXPECT_NO_THROW(pattern = pattern_of({name, {}, {}, {}})) << name;
-    EXPECT_THAT(to_string(pattern), AllOf(HasSubstr("--shape"), HasSubstr("N"))) << name;
+    EXPECT_THAT(to_string(pattern), test::Says("--shape", "N")) << name;
   }
 }
 
 TEST(SweepPatternTest, RefusesWhatDoesNotGrow) {
-  EXPECT_THAT(usage_error_of([] { pattern_of({"add", {"4x4"}, {}, {}}); }), HasSubstr("write N in its place"));
-  EXPECT_THAT(usage_error_of([] { pattern_of({"add", {"Nx4"}, {}, {}}, "M"); }), HasSubstr("write M in its place"));
-  EXPECT_THAT(usage_error_of([] { pattern_of({"matmul", {"MxK", "KxN"}, {}, {}}); }), HasSubstr("K and M and N"));
-  EXPECT_THAT(usage_error_of([] { pattern_of({"uniform", {}, {}, {}}); }), HasSubstr("--attr size=N"));
-  EXPECT_THAT(usage_error_of([] { pattern_of({"uniform", {}, {}, {"size=4"}}); }), HasSubstr("--attr size=N"));
+  EXPECT_THAT(test::usage_message([] { pattern_of({"add", {"4x4"}, {}, {}}); }), HasSubstr("write N in its place"));
+  EXPECT_THAT(test::usage_message([] { pattern_of({"add", {"Nx4"}, {}, {}}, "M"); }),
+              HasSubstr("write M in its place"));
+  EXPECT_THAT(test::usage_message([] { pattern_of({"matmul", {"MxK", "KxN"}, {}, {}}); }), HasSubstr("K and M and N"));
+  EXPECT_THAT(test::usage_message([] { pattern_of({"uniform", {}, {}, {}}); }), HasSubstr("--attr size=N"));
+  EXPECT_THAT(test::usage_message([] { pattern_of({"uniform", {}, {}, {"size=4"}}); }), HasSubstr("--attr size=N"));
 }
 
 /// A device of 100 GB/s, 1 TFLOP/s, and a cache of 1000 bytes.
@@ -166,12 +159,12 @@ TEST(SweepReportTest, TellsCachesFromMemory) {
   const SweepReport in_caches = device.report({{100, 0.001}, {800, 0.002}});
   EXPECT_FALSE(summarize_sweep(in_caches).beyond_caches);
   EXPECT_FALSE(summarize_sweep(in_caches).launch_bound);
-  EXPECT_THAT(to_text(in_caches), AllOf(HasSubstr("400.0% of the peak"), HasSubstr("above 100% the data is in caches"),
-                                        HasSubstr("no size is larger than the caches, 1000 B")));
+  EXPECT_THAT(to_text(in_caches), test::Says("400.0% of the peak", "above 100% the data is in caches",
+                                             "no size is larger than the caches, 1000 B"));
   SweepReport both = device.report({{800, 0.002}, {1600, 0.02}});
   both.ended = "no more memory";
-  EXPECT_THAT(to_text(both), AllOf(HasSubstr("best from memory at N=200 (1.6 KiB): 80 GB/s"),
-                                   HasSubstr("the sweep ends here: no more memory")));
+  EXPECT_THAT(to_text(both),
+              test::Says("best from memory at N=200 (1.6 KiB): 80 GB/s", "the sweep ends here: no more memory"));
 }
 
 TEST(SweepReportTest, ComputeIsRatedByMatmul) {
@@ -184,8 +177,7 @@ TEST(SweepReportTest, ComputeIsRatedByMatmul) {
   EXPECT_TRUE(summary.is_compute_bound);
   EXPECT_EQ(summary.best, 2U);
   EXPECT_EQ(summary.saturated, 2U);
-  EXPECT_THAT(to_text(report),
-              AllOf(HasSubstr("TFLOP/s"), HasSubstr("best at N=500 (3.9 KiB): 0.8 TFLOP/s, 80.0% of matmul's")));
+  EXPECT_THAT(to_text(report), test::Says("TFLOP/s", "best at N=500 (3.9 KiB): 0.8 TFLOP/s, 80.0% of matmul's"));
   EXPECT_DOUBLE_EQ(to_json(report)["points"][2]["share_of_matmul_peak"], 0.8);
 }
 

@@ -5,7 +5,7 @@
 #include "compiler/compilers.hpp"
 #include "core/errors.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(AbsentTarget, CompilersSayHowToGetThem) {
@@ -19,4 +19,4 @@ TEST(AbsentTarget, CompilersSayHowToGetThem) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

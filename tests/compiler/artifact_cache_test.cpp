@@ -21,15 +21,13 @@
 
 #include "core/errors.hpp"
 #include "core/interruption.hpp"
-#include "tests/child_process.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/temporary_directory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::ChildProcess;
-using test::TemporaryDirectory;
 using Origin = ArtifactCache::Origin;
 
 constexpr std::int64_t kAmpleBytes = std::int64_t{1} << 30;
@@ -423,4 +421,4 @@ TEST_F(ArtifactCacheTest, AnInterruptReachesNobodyElse) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,7 +1,5 @@
 #include "compiler/compile_thread.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <atomic>
@@ -14,11 +12,11 @@
 
 #include "core/errors.hpp"
 #include "core/interruption.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 /// Uses 8 KiB of stack for each level.
@@ -117,4 +115,4 @@ TEST_F(CompileThread, RefusesBoundsThatAreNone) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,28 +1,18 @@
 #include "compiler/kernel_signature.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 KernelSource file(const std::string& text) {
   return {"mine.hpp", text, {}};
 }
 
 std::string refusal(const std::string& text, std::string_view kernel = {}) {
-  try {
-    kernel_signature(file(text), kernel);
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), UsageError::Kind::value);
-    return error.what();
-  }
-  return "no UsageError was thrown";
+  return value_error([&] { kernel_signature(file(text), kernel); });
 }
 
 TEST(KernelSignature, ReadsTemplateAndFunctionParameters) {
@@ -135,16 +125,15 @@ TEST(KernelSignature, FindsKernelsInNamespaces) {
 }
 
 TEST(KernelSignature, ListsTheKernelsThereAre) {
-  EXPECT_THAT(refusal(kNamespaces, "onyl"), AllOf(HasSubstr("'onyl'"), HasSubstr("did you mean 'only'"),
-                                                  HasSubstr("a::b::twice, hidden, c::v1::twice")));
-  EXPECT_THAT(refusal(kNamespaces, "twice"), AllOf(HasSubstr("a::b::twice"), HasSubstr("c::v1::twice")));
-  EXPECT_THAT(refusal(kNamespaces), AllOf(HasSubstr("5 kernels"), HasSubstr("must be named")));
-  EXPECT_THAT(refusal("int x;", "k"), AllOf(HasSubstr("mine.hpp"), HasSubstr("it has none")));
+  EXPECT_THAT(refusal(kNamespaces, "onyl"), Says("'onyl'", "did you mean 'only'", "a::b::twice, hidden, c::v1::twice"));
+  EXPECT_THAT(refusal(kNamespaces, "twice"), Says("a::b::twice", "c::v1::twice"));
+  EXPECT_THAT(refusal(kNamespaces), Says("5 kernels", "must be named"));
+  EXPECT_THAT(refusal("int x;", "k"), Says("mine.hpp", "it has none"));
   EXPECT_THAT(refusal(""), HasSubstr("0 kernels"));
-  EXPECT_THAT(refusal("KILN_KERNEL void plain(float* x) {}"), AllOf(HasSubstr("'plain'"), HasSubstr("no template")));
+  EXPECT_THAT(refusal("KILN_KERNEL void plain(float* x) {}"), Says("'plain'", "no template"));
   EXPECT_THAT(
       refusal("template <int N> KILN_KERNEL void k(float* x) {}\ntemplate <int N> KILN_KERNEL void k(int* x) {}"),
-      AllOf(HasSubstr("two ways"), HasSubstr("lines 1 and 2")));
+      Says("two ways", "lines 1 and 2"));
 }
 
 TEST(KernelSignature, SurvivesTextThatIsNoKernel) {
@@ -209,4 +198,4 @@ TEST(KernelSignature, KnowsTheSpellingsOfDtypes) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,7 +1,5 @@
 #include "compiler/kernel_source.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -9,12 +7,10 @@
 #include <fstream>
 
 #include "core/errors.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::Contains;
-using ::testing::ElementsAre;
 
 std::vector<std::string> paths(const std::vector<KernelSource>& sources) {
   std::vector<std::string> result;
@@ -121,4 +117,4 @@ TEST(KernelSource, SourceDirReplacesEmbeddedText) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,15 +1,12 @@
 // A launch passes addresses without types, so a kernel that declares other ones must not compile.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "compiler/compilers.hpp"
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr const char* kText = R"(#include <kiln/tl.hpp>
 template <typename T, int BLOCK_SIZE>
@@ -39,12 +36,7 @@ class ParameterTypes : public ::testing::TestWithParam<Target> {
 
   /// The compiler's log for a request that it refuses.
   static std::string log_of(std::vector<std::string> types) {
-    try {
-      compiler_for(GetParam().type).compile(request(std::move(types)));
-    } catch (const CompileError& error) {
-      return error.log();
-    }
-    return "it compiled";
+    return compile_log([&] { compiler_for(GetParam().type).compile(request(std::move(types))); });
   }
 };
 
@@ -69,12 +61,8 @@ TEST_P(ParameterTypes, RefusesAnythingElseNamingBothTypes) {
 TEST_P(ParameterTypes, SaysFirstThatTheNumberIsWrong) {
   CompileRequest five = request({"const float*", "float*", "kiln::tl::int64_t", "kiln::tl::float16", "int"});
   five.num_parameters = 5;
-  try {
-    compiler_for(GetParam().type).compile(five);
-    FAIL() << "it compiled";
-  } catch (const CompileError& error) {
-    EXPECT_THAT(error.log(), HasSubstr("launches this kernel with 5 parameters"));
-  }
+  EXPECT_THAT(compile_log([&] { compiler_for(GetParam().type).compile(five); }),
+              HasSubstr("launches this kernel with 5 parameters"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, ParameterTypes,
@@ -85,4 +73,4 @@ INSTANTIATE_TEST_SUITE_P(Targets, ParameterTypes,
                          });
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -6,7 +6,7 @@
 
 #include "core/errors.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 CompileRequest request() {
@@ -191,4 +191,4 @@ TEST(ContentKey, CoversGeometryOnTheGpu) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,14 +1,13 @@
 // Kernels for CUDA alone: written without tiles, in any number of warps, in files with CUDA's own suffix.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 
 #include "compiler/compilers.hpp"
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 constexpr const char* kText = R"(#include <kiln/tl.hpp>
@@ -51,21 +50,17 @@ TEST_F(TileFreeKernel, CompilesForAnyNumberOfWarps) {
     const CompileRequest request = request_of("threads_kernel", 2, num_warps);
     EXPECT_FALSE(compiler_for(DeviceType::cuda).compile(request).code.empty());
     const std::string ptx = compiler_for(DeviceType::cuda).emit(request, EmitKind::ptx);
-    EXPECT_THAT(ptx, testing::HasSubstr(".maxntid " + std::to_string(32 * num_warps)));
-    EXPECT_THAT(ptx, testing::HasSubstr(".reqnctapercluster 2"));
-    EXPECT_THAT(ptx, testing::HasSubstr(".param .align 64 .b8"));
+    EXPECT_THAT(ptx, HasSubstr(".maxntid " + std::to_string(32 * num_warps)));
+    EXPECT_THAT(ptx, HasSubstr(".reqnctapercluster 2"));
+    EXPECT_THAT(ptx, HasSubstr(".param .align 64 .b8"));
   }
 }
 
 TEST_F(TileFreeKernel, TilesStillNeedAPowerOfTwo) {
   EXPECT_FALSE(compiler_for(DeviceType::cuda).compile(request_of("tile_kernel", 1, 4)).code.empty());
-  try {
-    compiler_for(DeviceType::cuda).compile(request_of("tile_kernel", 1, 12));
-    FAIL() << "a tile was spread over 12 warps";
-  } catch (const CompileError& error) {
-    EXPECT_THAT(error.log(), testing::HasSubstr("num_warps and the vector width are powers of two"));
-  }
+  EXPECT_THAT(compile_log([] { compiler_for(DeviceType::cuda).compile(request_of("tile_kernel", 1, 12)); }),
+              HasSubstr("num_warps and the vector width are powers of two"));
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -6,7 +6,7 @@
 
 #include "core/errors.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 Artifact sample() {
@@ -76,4 +76,4 @@ TEST(Artifact, DamageIsReadOrRefusedButNeverRunsOff) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,16 +1,14 @@
 #include "core/attributes.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using testing::HasSubstr;
 using Integers = std::vector<std::int64_t>;
 
 TEST(Attributes, AreSortedAndOverwritten) {
@@ -65,12 +63,8 @@ TEST(Attributes, AbsentOrOfAnotherTypeIsOurFault) {
   EXPECT_THROW(attributes.get_bool("dim"), InternalError);
   EXPECT_THROW(attributes.get_string("dim"), InternalError);
   EXPECT_THROW(attributes.get_dtype("dim"), InternalError);
-  try {
-    attributes.get_int("dim");
-    FAIL();
-  } catch (const InternalError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("'dim' is 1.5, which is not an integer"));
-  }
+  EXPECT_THAT(error_message<InternalError>([&] { attributes.get_int("dim"); }),
+              HasSubstr("'dim' is 1.5, which is not an integer"));
 }
 
 TEST(AttributeValue, TextTellsTypesApart) {
@@ -88,4 +82,4 @@ TEST(AttributeValue, TextTellsTypesApart) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,26 +1,11 @@
 #include "core/config.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::HasSubstr;
-
-template <typename Function>
-std::string value_error(Function function) {
-  try {
-    function();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), UsageError::Kind::value);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
 
 TEST(Config, KeepsItsOrder) {
   Config config{{"BLOCK_SIZE", 1024}, {"num_warps", 4}};
@@ -59,14 +44,14 @@ ConfigSpace space() {
 }
 
 TEST(ConfigSpace, EnumeratesValidConfigsFirstTunableSlowest) {
-  EXPECT_THAT(space().enumerate(), testing::ElementsAre(Config{{"BLOCK_SIZE", 128}, {"num_warps", 2}},
-                                                        Config{{"BLOCK_SIZE", 128}, {"num_warps", 4}},
-                                                        Config{{"BLOCK_SIZE", 64}, {"num_warps", 2}}));
+  EXPECT_THAT(space().enumerate(),
+              ElementsAre(Config{{"BLOCK_SIZE", 128}, {"num_warps", 2}}, Config{{"BLOCK_SIZE", 128}, {"num_warps", 4}},
+                          Config{{"BLOCK_SIZE", 64}, {"num_warps", 2}}));
   for (const Config& config : space().enumerate()) EXPECT_NO_THROW(space().validate(config));
 }
 
 TEST(ConfigSpace, WithoutTunablesHoldsTheEmptyConfig) {
-  EXPECT_THAT(ConfigSpace().enumerate(), testing::ElementsAre(Config{}));
+  EXPECT_THAT(ConfigSpace().enumerate(), ElementsAre(Config{}));
   EXPECT_NO_THROW(ConfigSpace().validate({}));
 }
 
@@ -77,8 +62,7 @@ TEST(ConfigSpace, AcceptsAnyOrder) {
 TEST(ConfigSpace, SaysWhatIsWrong) {
   const auto refused = [](const Config& config) { return value_error([&] { space().validate(config); }); };
   EXPECT_THAT(refused({{"BLOCKSIZE", 64}, {"num_warps", 2}}),
-              testing::AllOf(HasSubstr("no tunable 'BLOCKSIZE'"), HasSubstr("did you mean 'BLOCK_SIZE'"),
-                             HasSubstr("tunables: BLOCK_SIZE, num_warps")));
+              Says("no tunable 'BLOCKSIZE'", "did you mean 'BLOCK_SIZE'", "tunables: BLOCK_SIZE, num_warps"));
   EXPECT_THAT(refused({{"BLOCK_SIZE", 64}}), HasSubstr("lacks tunable 'num_warps': legal values are 2, 4"));
   EXPECT_THAT(refused({{"BLOCK_SIZE", 48}, {"num_warps", 2}}),
               HasSubstr("'BLOCK_SIZE' cannot be 48: legal values are 128, 64"));
@@ -97,4 +81,4 @@ TEST(ConfigSpace, SignatureCoversTunablesAndConstraints) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

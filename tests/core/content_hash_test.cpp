@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 ContentHash hash_of(std::string_view text) {
@@ -39,4 +39,4 @@ TEST(ContentHasher, KeepsFieldsApart) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,5 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -12,27 +10,18 @@
 #include <string>
 
 #include "core/disk_store.hpp"
-#include "tests/child_process.hpp"
 #include "tests/core/store_contents.hpp"
-#include "tests/temporary_directory.hpp"
-#include "tests/tmpfs.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "tests/support/tmpfs.hpp"
 
 /// Disks that refuse: full, read-only, or another user's. Each check runs in a child, whose limits, identity and mounts
 /// are its own.
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::ChildProcess;
-using test::count_files;
-using test::entry_path;
-using test::kAmpleBytes;
-using test::key_of;
-using test::kNotPermitted;
-using test::payload_of;
-using test::run_on_tmpfs;
-using test::TemporaryDirectory;
-using ::testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
@@ -252,4 +241,4 @@ TEST_F(DiskStoreRefusalTest, AReadOnlyFileSystemIsRead) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,6 +1,4 @@
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -16,21 +14,14 @@
 #include "core/disk_store.hpp"
 #include "core/file_lock.hpp"
 #include "tests/core/store_contents.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 /// What is not Kiln's and lies where Kiln keeps its cache: it is there afterwards, byte for byte, whatever is done.
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::entry_path;
-using test::kAmpleBytes;
-using test::key_of;
-using test::payload_of;
-using test::TemporaryDirectory;
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
 
 /// Paths below a folder, each with its type, its target or its bytes. Links are not followed.
 using Snapshot = std::map<std::string, std::string>;
@@ -169,8 +160,7 @@ TEST_F(DiskStoreStrangersTest, AFolderThatIsNotKilnsIsRefusedAndLeftAsItIs) {
     {
       DiskStore store(root_, kAmpleBytes);
       EXPECT_EQ(store.state(), DiskStore::State::refused);
-      EXPECT_THAT(store.problem(),
-                  AllOf(HasSubstr(root_.string()), HasSubstr("not Kiln's"), HasSubstr("KILN_CACHE_DIR")));
+      EXPECT_THAT(store.problem(), Says(root_.string(), "not Kiln's", "KILN_CACHE_DIR"));
     }
     use(root_);
     EXPECT_EQ(snapshot(root_), before);
@@ -209,7 +199,7 @@ TEST_F(DiskStoreStrangersTest, WhatIsInTheWayIsNamedInTheProblem) {
     DiskStore store(root_, kAmpleBytes);
     put_text(root_ / name);
     EXPECT_FALSE(store.write(key_of(0), payload_of(0)));
-    EXPECT_THAT(store.problem(), AllOf(HasSubstr(name), HasSubstr("not Kiln's"), HasSubstr("move it away")));
+    EXPECT_THAT(store.problem(), Says(name, "not Kiln's", "move it away"));
     fs::remove(root_ / name);
     EXPECT_TRUE(store.write(key_of(0), payload_of(0)));
     EXPECT_EQ(store.problem(), "");
@@ -253,8 +243,8 @@ TEST_F(DiskStoreStrangersTest, AStoreFromBeforeTheMarkerIsAdopted) {
   EXPECT_TRUE(fs::exists(root_ / "kiln-store"));
   for (int i = 1; i < 5; ++i) EXPECT_EQ(store.read(key_of(i)), payload_of(i));
   EXPECT_EQ(store.clear().entries, 5);
-  EXPECT_EQ(test::count_files(root_ / "staging"), 0);
-  EXPECT_EQ(test::count_files(root_ / "locks"), 0);
+  EXPECT_EQ(count_files(root_ / "staging"), 0);
+  EXPECT_EQ(count_files(root_ / "locks"), 0);
 }
 
 TEST_F(DiskStoreStrangersTest, AnInterruptedMarkerIsWrittenAnew) {
@@ -292,4 +282,4 @@ TEST_F(DiskStoreStrangersTest, ALockIsNeverTakenOnAFileThatHoldsSomething) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,7 +1,5 @@
 #include "core/disk_store.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,20 +15,13 @@
 
 #include "core/environment.hpp"
 #include "tests/core/store_contents.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::Bytes;
-using test::count_files;
-using test::entry_path;
-using test::kAmpleBytes;
-using test::key_of;
-using test::payload_of;
-using test::TemporaryDirectory;
-using ::testing::HasSubstr;
 
 constexpr std::int64_t kHeaderBytes = 56;
 
@@ -376,4 +367,4 @@ TEST(DefaultCacheRoot, FollowsTheEnvironmentInOrder) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -17,21 +17,14 @@
 #include <vector>
 
 #include "core/disk_store.hpp"
-#include "tests/child_process.hpp"
 #include "tests/core/store_contents.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/temporary_directory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 namespace fs = std::filesystem;
-using test::Bytes;
-using test::ChildProcess;
-using test::count_files;
-using test::kAmpleBytes;
-using test::key_of;
-using test::payload_of;
-using test::TemporaryDirectory;
 
 /// A file that processes append a byte to, so that its size counts what all of them did.
 class SharedCounter {
@@ -262,4 +255,4 @@ TEST_F(DiskStoreTortureTest, ReadersWritersAndPrunersTogether) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

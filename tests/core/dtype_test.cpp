@@ -1,17 +1,14 @@
 #include "core/dtype.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(DType, NamesParseBack) {
   for (DType dtype : kAllDTypes) EXPECT_EQ(parse_dtype(name(dtype)), dtype);
@@ -45,15 +42,8 @@ TEST(DType, AliasesOfTorchAndNumPy) {
 }
 
 TEST(DType, UnknownNameSuggestsTheNearest) {
-  try {
-    parse_dtype("flaot32");
-    FAIL() << "accepted";
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), UsageError::Kind::value);
-    EXPECT_THAT(error.what(), HasSubstr("'flaot32'"));
-    EXPECT_THAT(error.what(), HasSubstr("did you mean 'float32'"));
-    EXPECT_THAT(error.what(), HasSubstr("bf16, fp8e4m3"));
-  }
+  EXPECT_THAT(value_error([] { parse_dtype("flaot32"); }),
+              Says("'flaot32'", "did you mean 'float32'", "bf16, fp8e4m3"));
 }
 
 TEST(DType, SizesAndKernelNames) {
@@ -103,14 +93,13 @@ TEST(Promotion, MatchesTorchForEveryPair) {
       const DType a = kAllDTypes[i];
       const DType b = kAllDTypes[j];
       ASSERT_EQ(kPromotion[i][j], kPromotion[j][i]) << "the table is not symmetric";
-      std::string promoted = "-";
-      try {
-        promoted = name(promote_types(a, b));
-      } catch (const UsageError& error) {
-        EXPECT_EQ(error.kind(), UsageError::Kind::type);
-        EXPECT_THAT(error.what(), HasSubstr(std::string(name(a)) + " and " + std::string(name(b))));
-      }
-      EXPECT_EQ(promoted, kPromotion[i][j]) << name(a) << " with " << name(b);
+      const std::string left(name(a)), right(name(b));
+      SCOPED_TRACE(left + " with " + right);
+      if (kPromotion[i][j] == std::string("-"))
+        EXPECT_THAT(usage_message(UsageError::Kind::type, [&] { promote_types(a, b); }),
+                    HasSubstr(left + " and " + right));
+      else
+        EXPECT_EQ(name(promote_types(a, b)), std::string(kPromotion[i][j]));
     }
 }
 
@@ -163,4 +152,4 @@ TEST(UnsignedDtype, HasTheSizeAskedFor) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,37 +1,16 @@
 #include "core/environment.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <set>
 #include <string>
 
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/scoped_variable.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::HasSubstr;
-
-/// Sets a variable for one scope and puts the old value back.
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const char* value) : name_(name), old_(environment(name)) { setenv(name, value, 1); }
-  ~ScopedVariable() {
-    if (old_) {
-      setenv(name_, old_->c_str(), 1);
-    } else {
-      unsetenv(name_);
-    }
-  }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> old_;
-};
 
 TEST(Environment, TableIsCompleteAndUnique) {
   std::set<std::string_view> names;
@@ -76,15 +55,8 @@ TEST(Environment, ReadsSizes) {
 }
 
 TEST(Environment, RefusesMalformedSizes) {
-  for (const char* value : {"x", "-1", "1.5G", "2GG", "2 G", "M", "9999999T", "99999999999999999999", "1P"}) {
-    try {
-      bytes(value);
-      ADD_FAILURE() << "accepted " << value;
-    } catch (const UsageError& error) {
-      EXPECT_EQ(error.kind(), UsageError::Kind::value);
-      EXPECT_THAT(error.what(), HasSubstr("KILN_CACHE_SIZE is '" + std::string(value) + "'"));
-    }
-  }
+  for (const char* value : {"x", "-1", "1.5G", "2GG", "2 G", "M", "9999999T", "99999999999999999999", "1P"})
+    EXPECT_THAT(value_error([&] { bytes(value); }), HasSubstr("KILN_CACHE_SIZE is '" + std::string(value) + "'"));
 }
 
 TEST(Environment, ReadsIntegers) {
@@ -120,4 +92,4 @@ TEST(Environment, ReadsBooleans) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

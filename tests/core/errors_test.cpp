@@ -5,22 +5,15 @@
 #include <optional>
 #include <string>
 
-namespace kiln {
+#include "tests/support/error_message.hpp"
+
+namespace kiln::test {
 namespace {
 
 TEST(Errors, UsageErrorsCarryTheirKind) {
-  const auto kind_of = [](void (*raise)(const std::string&)) -> std::optional<UsageError::Kind> {
-    try {
-      raise("why");
-    } catch (const UsageError& error) {
-      EXPECT_STREQ(error.what(), "why");
-      return error.kind();
-    }
-    return std::nullopt;
-  };
-  EXPECT_EQ(kind_of(throw_value_error), UsageError::Kind::value);
-  EXPECT_EQ(kind_of(throw_type_error), UsageError::Kind::type);
-  EXPECT_EQ(kind_of(throw_not_implemented), UsageError::Kind::not_implemented);
+  EXPECT_EQ(usage_error([] { throw_value_error("why"); }), "value: why");
+  EXPECT_EQ(usage_error([] { throw_type_error("why"); }), "type: why");
+  EXPECT_EQ(usage_error([] { throw_not_implemented("why"); }), "not_implemented: why");
 }
 
 TEST(Errors, CompileErrorShowsOpConfigurationAndLog) {
@@ -42,4 +35,4 @@ TEST(Errors, DeviceErrorShowsCallCodeAndMeaning) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -10,15 +10,15 @@
 #include <thread>
 #include <vector>
 
-#include "tests/child_process.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/temporary_directory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 class FileLockTest : public ::testing::Test {
  protected:
-  const test::TemporaryDirectory temporary_;
+  const TemporaryDirectory temporary_;
   const FileDescriptor directory_{::open(temporary_.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 
   bool exists(const std::string& name) const { return std::filesystem::exists(temporary_.path() / name); }
@@ -70,7 +70,7 @@ TEST_F(FileLockTest, ProcessesExcludeEachOther) {
   constexpr int kProcesses = 4;
   constexpr int kRounds = 300;
   const auto inside = temporary_.path() / "inside";
-  std::vector<test::ChildProcess> children;
+  std::vector<ChildProcess> children;
   for (int process = 0; process < kProcesses; ++process)
     children.emplace_back([&] {
       for (int round = 0; round < kRounds; ++round) {
@@ -83,7 +83,7 @@ TEST_F(FileLockTest, ProcessesExcludeEachOther) {
       }
       return 0;
     });
-  for (test::ChildProcess& child : children) EXPECT_EQ(child.wait(), 0);
+  for (ChildProcess& child : children) EXPECT_EQ(child.wait(), 0);
   EXPECT_FALSE(exists("a.lock"));
 }
 
@@ -110,7 +110,7 @@ TEST_F(FileLockTest, AForkedChildDoesNotKeepTheLock) {
   const FileDescriptor other = open_plain();
   ASSERT_EQ(lock(ours), LockResult::locked);
   // The child has a copy of every descriptor, and keeps it until its pipe ends.
-  test::ChildProcess child([&] {
+  ChildProcess child([&] {
     ::close(release[1]);
     char byte = 0;
     return ::read(release[0], &byte, 1) == 0 ? 0 : 1;
@@ -130,4 +130,4 @@ TEST_F(FileLockTest, ADirectoryThatIsGoneGivesNoLock) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,7 +1,5 @@
 #include "core/input_file.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -10,25 +8,19 @@
 #include <thread>
 
 #include "core/errors.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-
 std::string problem_with(const std::string& path, std::size_t most_bytes) {
-  try {
-    read_input_file(path, most_bytes);
-  } catch (const SystemError& error) {
-    return error.what();
-  }
-  return "none";
+  return error_message<SystemError>([&] { read_input_file(path, most_bytes); });
 }
 
 TEST(InputFile, FilesAndPipesAreReadWhole) {
-  const test::TemporaryDirectory directory;
+  const TemporaryDirectory directory;
   const std::string text = std::string(100'000, 'x') + '\0' + "end";
   std::ofstream(directory.file("file")) << text;
   EXPECT_EQ(read_input_file(directory.file("file"), text.size()), text);
@@ -41,10 +33,10 @@ TEST(InputFile, FilesAndPipesAreReadWhole) {
 }
 
 TEST(InputFile, WhatNeedNotEndIsRefused) {
-  const test::TemporaryDirectory directory;
+  const TemporaryDirectory directory;
   std::filesystem::create_symlink("/dev/zero", directory.file("link"));
   for (const std::string& path : {std::string("/dev/zero"), std::string("/dev/full"), directory.file("link")})
-    EXPECT_THAT(problem_with(path, 1000), AllOf(HasSubstr("'" + path + "'"), HasSubstr("neither a regular file")));
+    EXPECT_THAT(problem_with(path, 1000), Says("'" + path + "'", "neither a regular file"));
   EXPECT_THAT(problem_with(directory.path(), 1000), HasSubstr("it is a folder"));
   EXPECT_THAT(problem_with(directory.file("absent"), 1000), HasSubstr("No such file"));
 
@@ -58,4 +50,4 @@ TEST(InputFile, WhatNeedNotEndIsRefused) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -5,8 +5,10 @@
 #include <string>
 
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 template <typename T>
@@ -94,12 +96,8 @@ TEST(ArgumentTemplate, RefusesTensorMapsThatCannotBeEncoded) {
   ArgumentTemplate arguments;
   TensorMap bad = line_of(1);
   bad.box[0] = 8;
-  try {
-    arguments.add_tensor_map(bad);
-    FAIL() << "no error";
-  } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("tensor 1 cannot be encoded: box[0]"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(error_message<InternalError>([&] { arguments.add_tensor_map(bad); }),
+              HasSubstr("tensor 1 cannot be encoded: box[0]"));
   EXPECT_THROW(arguments.add_tensor_map(line_of(-1)), InternalError);
   EXPECT_THROW(arguments.add_tensor_map(line_of(kMaxTensors)), InternalError);
   bad = line_of(0);
@@ -140,4 +138,4 @@ TEST(ArgumentTemplate, RefusesWhatItCannotHold) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,20 +1,15 @@
 #include "core/nearest_name.hpp"
+#include "tests/support/matchers.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
 
 const std::vector<std::string> kOps = {"add",     "add_relu", "atan2", "exp",     "exp2", "leaky_relu",
                                        "maximum", "minimum",  "relu",  "softmax", "sub"};
 
 TEST(NearestNames, FindsSlips) {
   EXPECT_THAT(nearest_names("sofmtax", kOps), ElementsAre("softmax"));
-  EXPECT_THAT(nearest_names("maximun", kOps), testing::Contains("maximum"));
+  EXPECT_THAT(nearest_names("maximun", kOps), Contains("maximum"));
   EXPECT_THAT(nearest_names("ad", kOps), ElementsAre("add"));
   EXPECT_THAT(nearest_names("dad", kOps), ElementsAre("add"));
   EXPECT_THAT(nearest_names("SoftMax", kOps), ElementsAre("softmax"));
@@ -40,4 +35,4 @@ TEST(DidYouMean, ReadsAsASentence) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

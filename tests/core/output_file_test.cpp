@@ -10,16 +10,13 @@
 #include <string>
 
 #include "core/errors.hpp"
-#include "tests/child_process.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/file_text.hpp"
+#include "tests/support/temporary_directory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-std::string content(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void write(OutputFile& file, const std::string& text) {
   file.write(text.data(), text.size());
@@ -30,7 +27,7 @@ class OutputFileTest : public testing::Test {
   std::size_t num_files() const {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(directory_.path()), {}));
   }
-  test::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(OutputFileTest, TakesItsPlaceAtCommit) {
@@ -40,12 +37,12 @@ TEST_F(OutputFileTest, TakesItsPlaceAtCommit) {
     OutputFile given_up(path);
     write(given_up, "half");
   }
-  EXPECT_EQ(content(path), "old");
+  EXPECT_EQ(read_text(path), "old");
   OutputFile file(path);
   write(file, "new");
-  EXPECT_EQ(content(path), "old");
+  EXPECT_EQ(read_text(path), "old");
   file.commit();
-  EXPECT_EQ(content(path), "new");
+  EXPECT_EQ(read_text(path), "new");
   EXPECT_EQ(num_files(), 1u);
 }
 
@@ -55,9 +52,9 @@ TEST_F(OutputFileTest, TwoAtATimeAreBothWhole) {
   write(first, "the first, which is longer");
   write(second, "the second");
   first.commit();
-  EXPECT_EQ(content(path), "the first, which is longer");
+  EXPECT_EQ(read_text(path), "the first, which is longer");
   second.commit();
-  EXPECT_EQ(content(path), "the second");
+  EXPECT_EQ(read_text(path), "the second");
   EXPECT_EQ(num_files(), 1u);
 }
 
@@ -70,7 +67,7 @@ TEST_F(OutputFileTest, FollowsLinks) {
     OutputFile file(directory_.file("first"));
     write(file, text);
     file.commit();
-    EXPECT_EQ(content((folder / "file").string()), text);
+    EXPECT_EQ(read_text((folder / "file").string()), text);
     EXPECT_TRUE(std::filesystem::is_symlink(directory_.file("first")));
     EXPECT_TRUE(std::filesystem::is_symlink(directory_.file("second")));
   }
@@ -85,7 +82,7 @@ TEST_F(OutputFileTest, AProcessThatIsKilledLeavesNothing) {
   std::ofstream(path) << "old";
   // Of a limit on the size of files: the signal's action, where nobody ignores it, is the end of the process.
   for (const int signal : {SIGKILL, SIGXFSZ}) {
-    test::ChildProcess child([&] {
+    ChildProcess child([&] {
       OutputFile file(path);
       write(file, "half");
       const rlimit limit{4, 4};
@@ -97,23 +94,20 @@ TEST_F(OutputFileTest, AProcessThatIsKilledLeavesNothing) {
       return 0;
     });
     EXPECT_EQ(child.wait(), -signal);
-    EXPECT_EQ(content(path), "old");
+    EXPECT_EQ(read_text(path), "old");
     EXPECT_EQ(num_files(), 1u);
   }
 }
 
 TEST_F(OutputFileTest, AFileThatGrowsTooLargeIsAnError) {
-  test::ChildProcess child([&] {
+  ChildProcess child([&] {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{4, 4};
     REQUIRE_IN_CHILD(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     OutputFile file(directory_.file("x"));
-    try {
-      write(file, "too long");
-      return 2;
-    } catch (const SystemError& error) {
-      return std::string(error.what()).find("File too large") != std::string::npos ? 0 : 3;
-    }
+    REQUIRE_IN_CHILD(error_message<SystemError>([&] { write(file, "too long"); }).find("File too large") !=
+                     std::string::npos);
+    return 0;
   });
   EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(num_files(), 0u);
@@ -127,4 +121,4 @@ TEST_F(OutputFileTest, RefusesBeforeItWrites) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

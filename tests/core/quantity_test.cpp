@@ -7,7 +7,7 @@
 #include "core/errors.hpp"
 #include "core/text_table.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(QuantityTest, DurationsHaveThreeDigits) {
@@ -50,4 +50,4 @@ TEST(TableTest, AlignsColumnsWithoutTrailingBlanks) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

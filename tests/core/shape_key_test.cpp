@@ -9,7 +9,7 @@
 
 #include "core/errors.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using Bucket = ShapeKeyRule::Bucket;
@@ -81,4 +81,4 @@ TEST(ShapeKeyTest, DistanceIsLogarithmic) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

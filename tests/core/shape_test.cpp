@@ -1,31 +1,16 @@
 #include "core/shape.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::HasSubstr;
-
-template <typename Function>
-std::string value_error(Function function) {
-  try {
-    function();
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), UsageError::Kind::value);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
 
@@ -97,4 +82,4 @@ TEST(BroadcastShapes, NamesTheShapesThatClash) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

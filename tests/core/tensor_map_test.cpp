@@ -1,15 +1,10 @@
 #include "core/tensor_map.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "tests/support/matchers.hpp"
 
 #include <functional>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 /// Boxes of 64 x 128 of a bf16 matrix of 1000 rows of 4096, the largest that swizzle b128 takes.
 TensorMap matrix() {
@@ -56,17 +51,16 @@ TEST(TensorMap, NamesTheLimitThatIsBroken) {
       {[](TensorMap& map) { map.offset_bytes = 8; }, HasSubstr("offset_bytes is 8")},
       {[](TensorMap& map) { map.extents[0] = 0; }, HasSubstr("extents[0] is 0")},
       {[](TensorMap& map) { map.extents[1] = std::int64_t{1} << 32; }, HasSubstr("extents[1] is 4294967296")},
-      {[](TensorMap& map) { map.strides_bytes[0] = 8190; },
-       AllOf(HasSubstr("strides_bytes[0]"), HasSubstr("8190"), HasSubstr("multiple of 16"))},
+      {[](TensorMap& map) { map.strides_bytes[0] = 8190; }, Says("strides_bytes[0]", "8190", "multiple of 16")},
       {[](TensorMap& map) { map.strides_bytes[0] = -8192; }, HasSubstr("-8192")},
       {[](TensorMap& map) { map.strides_bytes[0] = std::int64_t{1} << 40; }, HasSubstr("strides_bytes[0]")},
       {[](TensorMap& map) { map.box[1] = 0; }, HasSubstr("box[1] is 0")},
       {[](TensorMap& map) { map.box[1] = 257; }, HasSubstr("box[1] is 257; it is 1 to 256")},
       {[](TensorMap& map) { map.box[0] = 12; }, HasSubstr("24 bytes in all, which is no multiple of 16")},
-      {[](TensorMap& map) { map.box[0] = 128; }, AllOf(HasSubstr("256 bytes in all"), HasSubstr("swizzle b128"))},
+      {[](TensorMap& map) { map.box[0] = 128; }, Says("256 bytes in all", "swizzle b128")},
       {[](TensorMap& map) { map.swizzle = TensorMapSwizzle::b64; }, HasSubstr("swizzle b64 takes at most 64")},
       {[](TensorMap& map) { map.swizzle = TensorMapSwizzle::b32; }, HasSubstr("swizzle b32 takes at most 32")},
-      {[](TensorMap& map) { map.rounds_to_tf32 = true; }, AllOf(HasSubstr("bf16"), HasSubstr("f32"))},
+      {[](TensorMap& map) { map.rounds_to_tf32 = true; }, Says("bf16", "f32")},
   };
   for (const Case& broken : cases) {
     TensorMap map = matrix();
@@ -84,4 +78,4 @@ TEST(TensorMap, StartsAtMultiplesOf16Bytes) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

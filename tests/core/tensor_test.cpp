@@ -7,7 +7,7 @@
 
 #include "core/errors.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TensorView strided(void* data, DType dtype, const Dims& shape, const Dims& strides) {
@@ -87,4 +87,4 @@ TEST(Describe, NamesEverything) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

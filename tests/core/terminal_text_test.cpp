@@ -6,7 +6,7 @@
 
 #include "core/text_table.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(TerminalText, SpellsWhatATerminalWouldActUpon) {
@@ -61,4 +61,4 @@ TEST(TerminalText, CellsOfTablesAreLines) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,26 +1,18 @@
 #include "offload/packed_gather.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "runtime/memory.hpp"
-#include "tests/ops/usage_message.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::make_integers;
-using kiln::testing::message_of;
-using kiln::testing::read_bits;
-using kiln::testing::view_of;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 using Integers = std::vector<std::int64_t>;
 
@@ -31,7 +23,7 @@ Integers counting(std::int64_t count, std::int64_t first) {
   return values;
 }
 
-class PackedGatherTest : public kiln::testing::DevicesTest {};
+class PackedGatherTest : public DevicesTest {};
 
 TEST_F(PackedGatherTest, RowsOfManyChunksArrive) {
   constexpr std::int64_t kSrcRows = 500, kDstRows = 331, kWidth = 20, kStride = 24;
@@ -95,9 +87,9 @@ TEST_F(PackedGatherTest, NothingToCopy) {
 }
 
 TEST_F(PackedGatherTest, Errors) {
-  EXPECT_THAT(message_of(UsageError::Kind::value, [] { PackedGather(Device::cpu(), {.depth = 0}); }),
+  EXPECT_THAT(usage_message(UsageError::Kind::value, [] { PackedGather(Device::cpu(), {.depth = 0}); }),
               HasSubstr("depth is 0"));
-  EXPECT_THAT(message_of(UsageError::Kind::value, [] { PackedGather(Device::cpu(), {.chunk_bytes = -4}); }),
+  EXPECT_THAT(usage_message(UsageError::Kind::value, [] { PackedGather(Device::cpu(), {.chunk_bytes = -4}); }),
               HasSubstr("chunk_bytes is -4"));
   for (const Device device : devices_) {
     const Tensor src = make_integers(DType::u8, {4, 3}, counting(12, 0), Device::cpu());
@@ -107,22 +99,21 @@ TEST_F(PackedGatherTest, Errors) {
       const auto count = static_cast<std::int64_t>(pairs.size() / 2);
       gather(to, from, make_integers(DType::i32, {1, count, 2}, pairs, Device::cpu()), Stream::default_of(device));
     };
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run(dst, src, {3, 1, 4, 0}); }),
-                AllOf(HasSubstr("'indices'[0, 1, 0] is 4"), HasSubstr("the rows of 'src'")));
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run(dst, src, {0, 0, 1, 2}); }),
-                AllOf(HasSubstr("'indices'[0, 1, 1] is 2"), HasSubstr("the rows of 'dst'")));
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run(dst, src, {3, 1, 4, 0}); }),
+                Says("'indices'[0, 1, 0] is 4", "the rows of 'src'"));
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run(dst, src, {0, 0, 1, 2}); }),
+                Says("'indices'[0, 1, 1] is 2", "the rows of 'dst'"));
     EXPECT_EQ(read_bits(dst), Integers(6, 9)) << "a refused call wrote";
-    EXPECT_THAT(message_of(UsageError::Kind::value,
-                           [&] { run(dst, make_integers(DType::u8, {4, 2}, counting(8, 0), Device::cpu()), {0, 0}); }),
-                HasSubstr("rows of one shape"));
+    EXPECT_THAT(
+        usage_message(UsageError::Kind::value,
+                      [&] { run(dst, make_integers(DType::u8, {4, 2}, counting(8, 0), Device::cpu()), {0, 0}); }),
+        HasSubstr("rows of one shape"));
     if (device.is_cuda()) {
-      EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run(dst, dst, {0, 0}); }),
-                  AllOf(HasSubstr("'src'"), HasSubstr("CPU memory")));
-      EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run(src, src, {0, 0}); }),
-                  AllOf(HasSubstr("'dst'"), HasSubstr("cuda:0")));
+      EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run(dst, dst, {0, 0}); }), Says("'src'", "CPU memory"));
+      EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run(src, src, {0, 0}); }), Says("'dst'", "cuda:0"));
     }
   }
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

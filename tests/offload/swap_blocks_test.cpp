@@ -1,8 +1,5 @@
 #include "offload/swap_blocks.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -12,21 +9,15 @@
 
 #include "core/errors.hpp"
 #include "runtime/graph.hpp"
-#include "tests/ops/usage_message.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using kiln::testing::make_patterns;
-using kiln::testing::message_of;
-using kiln::testing::pinned_pool;
-using kiln::testing::read_bits;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
-class SwapBlocks : public kiln::testing::DevicesTest {};
+class SwapBlocks : public DevicesTest {};
 
 /// Patterns in page-locked memory where `device` is a GPU.
 Tensor host_patterns(const Dims& shape, std::int64_t first, Device device) {
@@ -113,9 +104,9 @@ TEST_F(SwapBlocks, RefusesWhatDoesNotFit) {
     const Stream stream = Stream::default_of(device);
     const Tensor dst = make_patterns({3, 2}, 1, device), src = make_patterns({4, 2}, 7, device);
     const auto refused = [&](const TensorView& to, const TensorView& from, BlockPair pair) {
-      return message_of(UsageError::Kind::value, [&] { swap_blocks(to, from, {&pair, 1}, stream); });
+      return usage_message(UsageError::Kind::value, [&] { swap_blocks(to, from, {&pair, 1}, stream); });
     };
-    EXPECT_THAT(refused(dst, src, {3, 3}), AllOf(HasSubstr("pair 0"), HasSubstr("block 3 of 'dst', which has 3")));
+    EXPECT_THAT(refused(dst, src, {3, 3}), Says("pair 0", "block 3 of 'dst', which has 3"));
     EXPECT_THAT(refused(dst, src, {4, 0}), HasSubstr("block 4 of 'src', which has 4"));
     EXPECT_THAT(refused(dst, make_patterns({4, 3}, 1, device), {0, 0}), HasSubstr("blocks of one shape"));
     EXPECT_THAT(refused(dst, dst, {0, 1}), HasSubstr("overlap"));
@@ -147,7 +138,7 @@ TEST_F(SwapBlocks, ACaptureKeepsTheCopies) {
       EXPECT_EQ(got[0], 9150) << sides.name;
       EXPECT_EQ(got[149], 9099) << sides.name;
       EXPECT_THAT(
-          message_of(
+          usage_message(
               UsageError::Kind::value,
               [&] { capture(stream, [&] { swap_blocks(sides.dst, sides.src, pairs, stream, SwapMethod::kernel); }); }),
           HasSubstr("copy engine"));
@@ -156,4 +147,4 @@ TEST_F(SwapBlocks, ACaptureKeepsTheCopies) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

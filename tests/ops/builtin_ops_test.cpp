@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "core/errors.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
 
 const Target kTargets[] = {{DeviceType::cpu, "x86-64", ""}, parse_cuda_target("sm_90a")};
@@ -105,4 +105,4 @@ TEST(BuiltinOps, RandomCallsInferAndPlan) {
 }
 
 }  // namespace
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -1,18 +1,14 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 
 #include "core/errors.hpp"
 #include "ops/elementwise/promotion.hpp"
 #include "ops/elementwise/spec.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 const Dims kShape{4, 3};
 
@@ -20,18 +16,6 @@ DType out_dtype(std::string_view op, const std::vector<DType>& dtypes, const Att
   std::vector<TensorView> inputs;
   for (const DType dtype : dtypes) inputs.push_back(shaped(dtype, kShape));
   return infer(op, inputs, attributes).at(0).dtype;
-}
-
-/// The message of the UsageError that `body` throws, with its kind in front.
-template <typename Body>
-std::string usage_error(Body body) {
-  try {
-    body();
-  } catch (const UsageError& error) {
-    const char* kinds[] = {"value: ", "type: ", "not_implemented: "};
-    return kinds[static_cast<int>(error.kind())] + std::string(error.what());
-  }
-  return "no error";
 }
 
 elementwise::ElementwiseTypes types_of(std::string_view op, const std::vector<TensorView>& inputs,
@@ -139,23 +123,23 @@ TEST(ElementwisePromotion, WhereCastAndFill) {
   for (const DType to : kAllDTypes) EXPECT_EQ(out_dtype("cast", {DType::f32}, {{"dtype", to}}), to);
   for (const DType dtype : kAllDTypes) EXPECT_EQ(out_dtype("fill", {dtype}, {{"value", 1.0}}), dtype);
   EXPECT_THAT(usage_error([] { out_dtype("where", {DType::u8, DType::f32, DType::f32}); }),
-              AllOf(HasSubstr("type: "), HasSubstr("'condition' is u8, expected bool")));
+              Says("type: ", "'condition' is u8, expected bool"));
 }
 
 TEST(ElementwisePromotion, UnsupportedDTypesNameTheOpTheOperandsAndWhatIsSupported) {
   EXPECT_THAT(usage_error([] { out_dtype("bitwise_and", {DType::i32, DType::f32}); }),
-              AllOf(HasSubstr("not_implemented: "), HasSubstr("'bitwise_and'"), HasSubstr("x i32, y f32"),
-                    HasSubstr("supported: i64, i32, i16, i8, u64, u32, u16, u8, bool")));
+              Says("not_implemented: ", "'bitwise_and'", "x i32, y f32",
+                   "supported: i64, i32, i16, i8, u64, u32, u16, u8, bool"));
   EXPECT_THAT(usage_error([] { out_dtype("bitwise_and", {DType::i32}, {{"other", 2.5}}); }),
-              AllOf(HasSubstr("not_implemented: "), HasSubstr("other 2.5")));
+              Says("not_implemented: ", "other 2.5"));
   EXPECT_THAT(usage_error([] { out_dtype("gelu", {DType::i32}); }),
-              AllOf(HasSubstr("not_implemented: "), HasSubstr("'gelu'"), HasSubstr("f64, f32, f16")));
+              Says("not_implemented: ", "'gelu'", "f64, f32, f16"));
   EXPECT_THAT(usage_error([] { out_dtype("sub", {DType::bool_, DType::bool_}); }), HasSubstr("not_implemented: "));
   EXPECT_THAT(usage_error([] { out_dtype("neg", {DType::bool_}); }), HasSubstr("not_implemented: "));
   EXPECT_THAT(usage_error([] { out_dtype("bitwise_left_shift", {DType::bool_, DType::bool_}); }),
               HasSubstr("not_implemented: "));
   EXPECT_THAT(usage_error([] { out_dtype("add", {DType::fp8e4m3, DType::f32}); }),
-              AllOf(HasSubstr("type: "), HasSubstr("op 'add'"), HasSubstr("x fp8e4m3, y f32")));
+              Says("type: ", "op 'add'", "x fp8e4m3, y f32"));
   EXPECT_THAT(usage_error([] { out_dtype("add", {DType::u32, DType::i32}); }), HasSubstr("type: "));
 }
 
@@ -167,12 +151,11 @@ TEST(ElementwisePromotion, SpecsListExactlyTheDTypesThatWork) {
       if (spec.name == "where") inputs[0] = shaped(DType::bool_, kShape);
       const Attributes attributes =
           with_defaults(spec, spec.name == "clamp" || spec.name == "fill" ? spec.examples[0].attributes : Attributes());
-      const std::string error = usage_error([&] { spec.infer(inputs, attributes); });
-      if (error == "no error") {
-        EXPECT_TRUE(listed) << spec.name << " " << name(dtype);
-      } else if (listed) {  // a bool is listed where it may stand beside a wider dtype
-        EXPECT_TRUE(dtype == DType::bool_ && inputs.size() > 1) << spec.name << " " << name(dtype) << ": " << error;
-      }
+      if (dtype == DType::bool_ && inputs.size() > 1 && listed) continue;  // it may stand beside a wider dtype alone
+      if (listed)
+        EXPECT_NO_THROW(spec.infer(inputs, attributes)) << spec.name << " " << name(dtype);
+      else
+        EXPECT_THROW(spec.infer(inputs, attributes), UsageError) << spec.name << " " << name(dtype);
     }
   }
 }
@@ -190,25 +173,23 @@ TEST(ElementwiseInference, ShapesBroadcast) {
   EXPECT_EQ(shape_of({7, 1, 5}, {6, 1}), (Dims{7, 6, 5}));
   EXPECT_EQ(infer("where", {shaped(DType::bool_, {4, 1}), shaped(DType::f32, {3}), shaped(DType::f32, {})}).at(0).shape,
             (Dims{4, 3}));
-  EXPECT_THAT(usage_error([&] { shape_of({4, 3}, {4, 2}); }),
-              AllOf(HasSubstr("value: "), HasSubstr("op 'add'"), HasSubstr("'x' (4, 3)"), HasSubstr("'y' (4, 2)")));
+  EXPECT_THAT(usage_error([&] { shape_of({4, 3}, {4, 2}); }), Says("value: ", "op 'add'", "'x' (4, 3)", "'y' (4, 2)"));
 }
 
 TEST(ElementwiseInference, SecondOperandIsATensorOrANumberNotBoth) {
-  EXPECT_THAT(usage_error([] { out_dtype("add", {DType::f32}); }),
-              AllOf(HasSubstr("value: "), HasSubstr("'y'"), HasSubstr("'other'")));
+  EXPECT_THAT(usage_error([] { out_dtype("add", {DType::f32}); }), Says("value: ", "'y'", "'other'"));
   EXPECT_THAT(usage_error([] { out_dtype("add", {DType::f32, DType::f32}, {{"other", 2.0}}); }),
-              AllOf(HasSubstr("value: "), HasSubstr("both"), HasSubstr("2")));
+              Says("value: ", "both", "2"));
   EXPECT_THAT(usage_error([] { out_dtype("add", {DType::f32}, {{"other", std::string("two")}}); }),
-              AllOf(HasSubstr("type: "), HasSubstr("'other'"), HasSubstr("two"), HasSubstr("number")));
+              Says("type: ", "'other'", "two", "number"));
 }
 
 TEST(ElementwiseInference, AttributesAreChecked) {
-  EXPECT_THAT(usage_error([] { out_dtype("clamp", {DType::f32}); }), AllOf(HasSubstr("value: "), HasSubstr("'min'")));
+  EXPECT_THAT(usage_error([] { out_dtype("clamp", {DType::f32}); }), Says("value: ", "'min'"));
   EXPECT_THAT(usage_error([] { out_dtype("gelu", {DType::f32}, {{"approximate", std::string("sigmoid")}}); }),
-              AllOf(HasSubstr("value: "), HasSubstr("'sigmoid'"), HasSubstr("'tanh'")));
+              Says("value: ", "'sigmoid'", "'tanh'"));
   EXPECT_THAT(usage_error([] { out_dtype("add", {DType::i32, DType::i32}, {{"alpha", 0.5}}); }),
-              AllOf(HasSubstr("value: "), HasSubstr("'alpha' is 0.5"), HasSubstr("i32")));
+              Says("value: ", "'alpha' is 0.5", "i32"));
   EXPECT_EQ(out_dtype("add", {DType::i32, DType::i32}, {{"alpha", 3.0}}), DType::i32);
   EXPECT_EQ(out_dtype("add", {DType::i32, DType::i32}, {{"alpha", std::int64_t{3}}}), DType::i32);
   EXPECT_EQ(out_dtype("add", {DType::f32, DType::i32}, {{"alpha", 0.5}}), DType::f32);
@@ -251,4 +232,4 @@ TEST(ElementwiseScalars, AreHeldAsTheComputeDTypeHoldsThem) {
 }
 
 }  // namespace
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -1,18 +1,14 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
 #include <map>
 #include <random>
 
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::ElementsAreArray;
 using Doubles = std::vector<double>;
 using Integers = std::vector<std::int64_t>;
 
@@ -297,4 +293,4 @@ TEST(ElementwiseReference, WritesStridedOutputsInPlaceAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -1,15 +1,13 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <set>
 
 #include "core/errors.hpp"
 #include "ops/elementwise/iteration.hpp"
 #include "ops/elementwise/spec.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
 
 const Target kCuda = parse_cuda_target("sm_90a");
@@ -299,4 +297,4 @@ TEST(ElementwiseSpecs, TolerancesAreZeroForIntegersAndOneUnitForNarrowFloats) {
 }
 
 }  // namespace
-}  // namespace kiln::testing
+}  // namespace kiln::test

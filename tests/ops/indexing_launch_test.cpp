@@ -7,15 +7,12 @@
 #include "compiler/compilers.hpp"
 #include "compiler/nvrtc_compiler.hpp"
 #include "ops/indexing/iteration_plan.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using indexing::Elements;
-using kiln::testing::infer;
-using kiln::testing::shaped;
-using kiln::testing::spec_of;
 
 /// The variant that serves a call over dense tensors, with what it would launch.
 struct Planned {
@@ -151,4 +148,4 @@ TEST(IndexingKernels, CompileWithoutSpilling) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,25 +1,14 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "core/errors.hpp"
-#include "tests/ops/host_tensor.hpp"
-#include "tests/ops/usage_message.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::HostTensor;
-using kiln::testing::infer;
-using kiln::testing::message_of;
-using kiln::testing::run_reference;
-using kiln::testing::shaped;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 Attributes along(std::int64_t dim) {
   return {{"dim", dim}};
@@ -41,17 +30,12 @@ TEST(IndexSelect, Shapes) {
 
 TEST(IndexSelect, Errors) {
   const TensorView x = shaped(DType::f32, {4, 5});
-  EXPECT_THAT(
-      message_of(UsageError::Kind::type, [&] { infer("index_select", {x, shaped(DType::f32, {3})}, along(0)); }),
-      AllOf(HasSubstr("'index'"), HasSubstr("f32 (3)"), HasSubstr("i64 or i32")));
-  EXPECT_THAT(
-      message_of(UsageError::Kind::value, [&] { infer("index_select", {x, shaped(DType::i64, {3, 1})}, along(0)); }),
-      AllOf(HasSubstr("(3, 1)"), HasSubstr("one dimension")));
-  EXPECT_THAT(
-      message_of(UsageError::Kind::value, [&] { infer("index_select", {x, shaped(DType::i64, {3})}, along(2)); }),
-      AllOf(HasSubstr("'dim' is 2"), HasSubstr("-2 to 1")));
-  EXPECT_THAT(message_of(UsageError::Kind::value,
-                         [&] { infer("index_select", {shaped(DType::f32, {}), shaped(DType::i64, {2})}, along(0)); }),
+  EXPECT_THAT(type_refusal("index_select", {x, shaped(DType::f32, {3})}, along(0)),
+              Says("'index'", "f32 (3)", "i64 or i32"));
+  EXPECT_THAT(value_refusal("index_select", {x, shaped(DType::i64, {3, 1})}, along(0)),
+              Says("(3, 1)", "one dimension"));
+  EXPECT_THAT(value_refusal("index_select", {x, shaped(DType::i64, {3})}, along(2)), Says("'dim' is 2", "-2 to 1"));
+  EXPECT_THAT(value_refusal("index_select", {shaped(DType::f32, {}), shaped(DType::i64, {2})}, along(0)),
               HasSubstr("one element"));
 }
 
@@ -75,14 +59,12 @@ TEST(Gather, Shapes) {
 
 TEST(Gather, Errors) {
   const TensorView x = shaped(DType::f32, {4, 5});
-  EXPECT_THAT(message_of(UsageError::Kind::type, [&] { infer("gather", {x, shaped(DType::u8, {4, 5})}, along(0)); }),
-              HasSubstr("i64 or i32"));
-  EXPECT_THAT(message_of(UsageError::Kind::value, [&] { infer("gather", {x, shaped(DType::i64, {4})}, along(0)); }),
-              AllOf(HasSubstr("(4)"), HasSubstr("(4, 5)"), HasSubstr("as many dimensions")));
-  EXPECT_THAT(message_of(UsageError::Kind::value, [&] { infer("gather", {x, shaped(DType::i64, {9, 6})}, along(0)); }),
-              AllOf(HasSubstr("(9, 6)"), HasSubstr("dimension 1"), HasSubstr("the 5 of input 'x'")));
-  EXPECT_THAT(message_of(UsageError::Kind::value, [&] { infer("gather", {x, shaped(DType::i64, {4, 5})}, along(-3)); }),
-              HasSubstr("'dim' is -3"));
+  EXPECT_THAT(type_refusal("gather", {x, shaped(DType::u8, {4, 5})}, along(0)), HasSubstr("i64 or i32"));
+  EXPECT_THAT(value_refusal("gather", {x, shaped(DType::i64, {4})}, along(0)),
+              Says("(4)", "(4, 5)", "as many dimensions"));
+  EXPECT_THAT(value_refusal("gather", {x, shaped(DType::i64, {9, 6})}, along(0)),
+              Says("(9, 6)", "dimension 1", "the 5 of input 'x'"));
+  EXPECT_THAT(value_refusal("gather", {x, shaped(DType::i64, {4, 5})}, along(-3)), HasSubstr("'dim' is -3"));
 }
 
 TEST(Gather, ReferenceFollowsTorch) {
@@ -96,22 +78,15 @@ TEST(Gather, ReferenceFollowsTorch) {
 
 TEST(ScatterAdd, Errors) {
   const TensorView x = shaped(DType::f32, {4, 5}), index = shaped(DType::i64, {4, 5});
-  EXPECT_THAT(message_of(UsageError::Kind::type,
-                         [&] { infer("scatter_add", {x, index, shaped(DType::f64, {4, 5})}, along(0)); }),
-              AllOf(HasSubstr("'src'"), HasSubstr("f64"), HasSubstr("f32")));
-  EXPECT_THAT(message_of(UsageError::Kind::value,
-                         [&] { infer("scatter_add", {x, index, shaped(DType::f32, {4, 4})}, along(0)); }),
-              AllOf(HasSubstr("dimension 1"), HasSubstr("the 4 of input 'src'")));
-  EXPECT_THAT(
-      message_of(UsageError::Kind::value,
-                 [&] { infer("scatter_add", {x, shaped(DType::i64, {4, 6}), shaped(DType::f32, {4, 6})}, along(0)); }),
-      AllOf(HasSubstr("dimension 1"), HasSubstr("the 5 of input 'x'")));
-  EXPECT_THAT(message_of(UsageError::Kind::value,
-                         [&] { infer("scatter_add", {x, index, shaped(DType::f32, {4, 5, 1})}, along(0)); }),
-              AllOf(HasSubstr("'src'"), HasSubstr("as many dimensions")));
-  EXPECT_THAT(
-      message_of(UsageError::Kind::type, [&] { infer("scatter_add", {x, shaped(DType::i8, {4, 5}), x}, along(0)); }),
-      HasSubstr("i64 or i32"));
+  EXPECT_THAT(type_refusal("scatter_add", {x, index, shaped(DType::f64, {4, 5})}, along(0)),
+              Says("'src'", "f64", "f32"));
+  EXPECT_THAT(value_refusal("scatter_add", {x, index, shaped(DType::f32, {4, 4})}, along(0)),
+              Says("dimension 1", "the 4 of input 'src'"));
+  EXPECT_THAT(value_refusal("scatter_add", {x, shaped(DType::i64, {4, 6}), shaped(DType::f32, {4, 6})}, along(0)),
+              Says("dimension 1", "the 5 of input 'x'"));
+  EXPECT_THAT(value_refusal("scatter_add", {x, index, shaped(DType::f32, {4, 5, 1})}, along(0)),
+              Says("'src'", "as many dimensions"));
+  EXPECT_THAT(type_refusal("scatter_add", {x, shaped(DType::i8, {4, 5}), x}, along(0)), HasSubstr("i64 or i32"));
 }
 
 TEST(ScatterAdd, ReferenceFollowsTorch) {
@@ -132,4 +107,4 @@ TEST(ScatterAdd, ReferenceDropsIndicesOutsideAndWrapsIntegers) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,32 +1,15 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/errors.hpp"
-#include "tests/ops/host_tensor.hpp"
-#include "tests/ops/usage_message.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::HostTensor;
-using kiln::testing::infer;
-using kiln::testing::message_of;
-using kiln::testing::shaped;
-using kiln::testing::spec_of;
-using kiln::testing::with_defaults;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-std::string refused(UsageError::Kind kind, std::string_view op, const std::vector<TensorView>& inputs,
-                    const Attributes& attributes = {}) {
-  return message_of(kind, [&] { infer(op, inputs, attributes); });
-}
 
 TEST(KvAppendSpec, ChangesTheCachesAndMakesNoOutput) {
   const OpSpec& spec = spec_of("kv_append");
@@ -42,20 +25,17 @@ TEST(KvAppendSpec, ChangesTheCachesAndMakesNoOutput) {
 TEST(KvAppendSpec, Errors) {
   const TensorView rows = shaped(DType::bf16, {9, 8, 128}), cache = shaped(DType::bf16, {5, 16, 8, 128}),
                    slots = shaped(DType::i64, {9});
-  const auto value = UsageError::Kind::value, type = UsageError::Kind::type;
-  EXPECT_THAT(refused(value, "kv_append", {cache, rows, cache, cache, slots}),
-              AllOf(HasSubstr("'key'"), HasSubstr("[T, H, D]")));
-  EXPECT_THAT(refused(value, "kv_append", {rows, shaped(DType::bf16, {9, 8, 64}), cache, cache, slots}),
-              AllOf(HasSubstr("'value'"), HasSubstr("(9, 8, 64)"), HasSubstr("(9, 8, 128)")));
-  EXPECT_THAT(refused(type, "kv_append", {rows, rows, shaped(DType::fp8e4m3, {5, 16, 8, 128}), cache, slots}),
-              AllOf(HasSubstr("'key_cache'"), HasSubstr("fp8e4m3"), HasSubstr("bf16")));
-  EXPECT_THAT(refused(value, "kv_append", {rows, rows, cache, cache, slots}, {{"layout", std::string("HND")}}),
-              AllOf(HasSubstr("(5, 16, 8, 128)"), HasSubstr("[blocks, H, page, D]"), HasSubstr("16 heads"),
-                    HasSubstr("'key' (9, 8, 128)")));
-  EXPECT_THAT(refused(value, "kv_append", {rows, rows, cache, shaped(DType::bf16, {6, 16, 8, 128}), slots}),
-              AllOf(HasSubstr("'value_cache'"), HasSubstr("'key_cache'")));
-  EXPECT_THAT(refused(value, "kv_append", {rows, rows, cache, cache, shaped(DType::i64, {8})}),
-              AllOf(HasSubstr("8 slots"), HasSubstr("9 tokens")));
+  EXPECT_THAT(value_refusal("kv_append", {cache, rows, cache, cache, slots}), Says("'key'", "[T, H, D]"));
+  EXPECT_THAT(value_refusal("kv_append", {rows, shaped(DType::bf16, {9, 8, 64}), cache, cache, slots}),
+              Says("'value'", "(9, 8, 64)", "(9, 8, 128)"));
+  EXPECT_THAT(type_refusal("kv_append", {rows, rows, shaped(DType::fp8e4m3, {5, 16, 8, 128}), cache, slots}),
+              Says("'key_cache'", "fp8e4m3", "bf16"));
+  EXPECT_THAT(value_refusal("kv_append", {rows, rows, cache, cache, slots}, {{"layout", std::string("HND")}}),
+              Says("(5, 16, 8, 128)", "[blocks, H, page, D]", "16 heads", "'key' (9, 8, 128)"));
+  EXPECT_THAT(value_refusal("kv_append", {rows, rows, cache, shaped(DType::bf16, {6, 16, 8, 128}), slots}),
+              Says("'value_cache'", "'key_cache'"));
+  EXPECT_THAT(value_refusal("kv_append", {rows, rows, cache, cache, shaped(DType::i64, {8})}),
+              Says("8 slots", "9 tokens"));
 }
 
 TEST(KvAppendSpec, ErrorsOfLayers) {
@@ -64,14 +44,13 @@ TEST(KvAppendSpec, ErrorsOfLayers) {
   const auto with = [](std::int64_t num_blocks, std::int64_t page, std::int64_t block_stride) {
     return Attributes{{"num_blocks", num_blocks}, {"page", page}, {"block_stride", block_stride}};
   };
-  const auto value = UsageError::Kind::value;
   EXPECT_TRUE(infer("kv_append_layers", {rows, rows, table, table, slots}, with(5, 16, 20000)).empty());
-  EXPECT_THAT(refused(value, "kv_append_layers", {rows, rows, table, shaped(DType::i64, {2}), slots}, with(5, 16, 0)),
-              AllOf(HasSubstr("'value_caches'"), HasSubstr("2 addresses"), HasSubstr("3 layers")));
-  EXPECT_THAT(refused(value, "kv_append_layers", {rows, rows, table, table, slots}, with(5, 0, 0)),
-              AllOf(HasSubstr("5 and 0"), HasSubstr("1 or more tokens")));
-  EXPECT_THAT(refused(value, "kv_append_layers", {rows, rows, table, table, slots}, with(5, 16, 16000)),
-              AllOf(HasSubstr("16000"), HasSubstr("16 * 8 * 128 = 16384")));
+  EXPECT_THAT(value_refusal("kv_append_layers", {rows, rows, table, shaped(DType::i64, {2}), slots}, with(5, 16, 0)),
+              Says("'value_caches'", "2 addresses", "3 layers"));
+  EXPECT_THAT(value_refusal("kv_append_layers", {rows, rows, table, table, slots}, with(5, 0, 0)),
+              Says("5 and 0", "1 or more tokens"));
+  EXPECT_THAT(value_refusal("kv_append_layers", {rows, rows, table, table, slots}, with(5, 16, 16000)),
+              Says("16000", "16 * 8 * 128 = 16384"));
 }
 
 TEST(KvAppendSpec, ReferenceSkipsNegativeSlotsAndSlotsBehindTheCache) {
@@ -87,4 +66,4 @@ TEST(KvAppendSpec, ReferenceSkipsNegativeSlotsAndSlotsBehindTheCache) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,19 +1,13 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "tests/ops/host_tensor.hpp"
-#include "tests/ops/usage_message.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 const Target kGpu = parse_cuda_target("sm_90a");
 
@@ -48,30 +42,27 @@ struct PlannedGather {
 TEST(SparseKvGather, Errors) {
   const TensorView dst = shaped(DType::u8, {4, 656}), src = shaped(DType::u8, {9, 656});
   const TensorView pairs = shaped(DType::i32, {2, 3, 2});
-  const auto message = [](UsageError::Kind kind, const std::vector<TensorView>& inputs, const Attributes& given = {}) {
-    return message_of(kind, [&] { infer("sparse_kv_gather", inputs, given); });
-  };
   EXPECT_TRUE(infer("sparse_kv_gather", {dst, src, pairs}).empty());
-  EXPECT_THAT(message(UsageError::Kind::type, {dst, shaped(DType::i8, {9, 656}), pairs}),
-              AllOf(HasSubstr("'src' is i8"), HasSubstr("'dst' u8")));
-  EXPECT_THAT(message(UsageError::Kind::value, {dst, shaped(DType::u8, {9, 640}), pairs}),
-              AllOf(HasSubstr("(9, 640)"), HasSubstr("(4, 656)"), HasSubstr("rows of one shape")));
-  EXPECT_THAT(message(UsageError::Kind::value, {dst, shaped(DType::u8, {9, 656, 1}), pairs}),
+  EXPECT_THAT(type_refusal("sparse_kv_gather", {dst, shaped(DType::i8, {9, 656}), pairs}),
+              Says("'src' is i8", "'dst' u8"));
+  EXPECT_THAT(value_refusal("sparse_kv_gather", {dst, shaped(DType::u8, {9, 640}), pairs}),
+              Says("(9, 640)", "(4, 656)", "rows of one shape"));
+  EXPECT_THAT(value_refusal("sparse_kv_gather", {dst, shaped(DType::u8, {9, 656, 1}), pairs}),
               HasSubstr("rows of one shape"));
-  EXPECT_THAT(message(UsageError::Kind::value, {shaped(DType::u8, {}), shaped(DType::u8, {}), pairs}),
-              AllOf(HasSubstr("'dst'"), HasSubstr("no dimensions")));
-  EXPECT_THAT(message(UsageError::Kind::value, {dst, src, shaped(DType::i32, {6, 2})}),
-              AllOf(HasSubstr("(6, 2)"), HasSubstr("[requests, topk, 2]")));
-  EXPECT_THAT(message(UsageError::Kind::value, {dst, src, pairs, shaped(DType::i32, {3})}),
-              AllOf(HasSubstr("'counts' has shape (3)"), HasSubstr("expected (2)")));
-  EXPECT_THAT(message(UsageError::Kind::value, {dst, src, pairs, TensorView{}, shaped(DType::i32, {4})}),
-              AllOf(HasSubstr("'slot_map' has shape (4)"), HasSubstr("expected (9)")));
-  EXPECT_THAT(message(UsageError::Kind::value, {dst, src, pairs}, {{"max_sms", std::int64_t{-1}}}),
+  EXPECT_THAT(value_refusal("sparse_kv_gather", {shaped(DType::u8, {}), shaped(DType::u8, {}), pairs}),
+              Says("'dst'", "no dimensions"));
+  EXPECT_THAT(value_refusal("sparse_kv_gather", {dst, src, shaped(DType::i32, {6, 2})}),
+              Says("(6, 2)", "[requests, topk, 2]"));
+  EXPECT_THAT(value_refusal("sparse_kv_gather", {dst, src, pairs, shaped(DType::i32, {3})}),
+              Says("'counts' has shape (3)", "expected (2)"));
+  EXPECT_THAT(value_refusal("sparse_kv_gather", {dst, src, pairs, TensorView{}, shaped(DType::i32, {4})}),
+              Says("'slot_map' has shape (4)", "expected (9)"));
+  EXPECT_THAT(value_refusal("sparse_kv_gather", {dst, src, pairs}, {{"max_sms", std::int64_t{-1}}}),
               HasSubstr("'max_sms' is -1"));
   TensorView transposed = shaped(DType::u8, {9, 656});
   transposed.strides = {1, 9};
-  EXPECT_THAT(message(UsageError::Kind::value, {dst, transposed, pairs}),
-              AllOf(HasSubstr("'src'"), HasSubstr("not dense"), HasSubstr("contiguous copy")));
+  EXPECT_THAT(value_refusal("sparse_kv_gather", {dst, transposed, pairs}),
+              Says("'src'", "not dense", "contiguous copy"));
 }
 
 TEST(SparseKvGather, ReferenceCopiesRows) {
@@ -142,4 +133,4 @@ TEST(SparseKvGather, RowsThatArePacketsMoveAsPackets) {
 }
 
 }  // namespace
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -1,26 +1,14 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "core/errors.hpp"
-#include "tests/ops/host_tensor.hpp"
-#include "tests/ops/usage_message.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::HostTensor;
-using kiln::testing::infer;
-using kiln::testing::message_of;
-using kiln::testing::run_reference;
-using kiln::testing::shaped;
-using kiln::testing::spec_of;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 Attributes gathered(std::int64_t max_len, const std::string& layout = "NHD") {
   return {{"max_len", max_len}, {"layout", layout}};
@@ -40,18 +28,15 @@ TEST(KvGatherPagedSpec, Errors) {
   const TensorView cache = shaped(DType::bf16, {7, 16, 8, 128}), table = shaped(DType::i32, {5, 9}),
                    lengths = shaped(DType::i64, {5});
   const auto refused = [](const std::vector<TensorView>& inputs, const Attributes& attributes) {
-    return message_of(UsageError::Kind::value, [&] { infer("kv_gather_paged", inputs, attributes); });
+    return value_refusal("kv_gather_paged", inputs, attributes);
   };
-  EXPECT_THAT(refused({cache, table, lengths}, gathered(9, "HDN")), AllOf(HasSubstr("\"HDN\""), HasSubstr("\"NHD\"")));
-  EXPECT_THAT(refused({cache, table, lengths}, gathered(-1)),
-              AllOf(HasSubstr("'max_len' is -1"), HasSubstr("0 or more")));
+  EXPECT_THAT(refused({cache, table, lengths}, gathered(9, "HDN")), Says("\"HDN\"", "\"NHD\""));
+  EXPECT_THAT(refused({cache, table, lengths}, gathered(-1)), Says("'max_len' is -1", "0 or more"));
   EXPECT_THAT(refused({shaped(DType::bf16, {7, 16, 128}), table, lengths}, gathered(9)),
-              AllOf(HasSubstr("'cache'"), HasSubstr("(7, 16, 128)"), HasSubstr("[blocks, page, H, D]")));
-  EXPECT_THAT(refused({cache, lengths, lengths}, gathered(9)),
-              AllOf(HasSubstr("'block_table'"), HasSubstr("[B, max_blocks]")));
+              Says("'cache'", "(7, 16, 128)", "[blocks, page, H, D]"));
+  EXPECT_THAT(refused({cache, lengths, lengths}, gathered(9)), Says("'block_table'", "[B, max_blocks]"));
   EXPECT_THAT(refused({cache, table, table}, gathered(9)), HasSubstr("'seq_lens'"));
-  EXPECT_THAT(refused({cache, table, shaped(DType::i32, {4})}, gathered(9)),
-              AllOf(HasSubstr("4 lengths"), HasSubstr("5 rows")));
+  EXPECT_THAT(refused({cache, table, shaped(DType::i32, {4})}, gathered(9)), Says("4 lengths", "5 rows"));
 }
 
 TEST(KvGatherPagedSpec, IndicesAreIntegers) {
@@ -75,4 +60,4 @@ TEST(KvGatherPagedSpec, ReferenceReadsPagesOfEitherLayout) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

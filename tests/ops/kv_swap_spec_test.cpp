@@ -1,21 +1,12 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <vector>
 
 #include "core/errors.hpp"
-#include "tests/ops/host_tensor.hpp"
-#include "tests/ops/usage_message.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::infer;
-using kiln::testing::message_of;
-using kiln::testing::shaped;
-using kiln::testing::spec_of;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 TEST(SwapBlocksSpec, EitherSideMayLieOnTheHost) {
   const std::vector<InputSpec>& inputs = spec_of("swap_blocks").inputs;
@@ -30,22 +21,17 @@ TEST(SwapBlocksSpec, EitherSideMayLieOnTheHost) {
 TEST(SwapBlocksSpec, Errors) {
   const TensorView dst = shaped(DType::bf16, {4, 2, 3}), src = shaped(DType::bf16, {9, 2, 3}),
                    mapping = shaped(DType::i64, {5, 2});
-  const auto refused = [](UsageError::Kind kind, const std::vector<TensorView>& inputs) {
-    return message_of(kind, [&] { infer("swap_blocks", inputs); });
-  };
-  const auto value = UsageError::Kind::value;
-  EXPECT_THAT(refused(value, {shaped(DType::bf16, {}), src, mapping}),
-              AllOf(HasSubstr("'dst'"), HasSubstr("[blocks, ...]")));
-  EXPECT_THAT(refused(value, {dst, shaped(DType::bf16, {9, 3, 2}), mapping}),
-              AllOf(HasSubstr("(9, 3, 2)"), HasSubstr("(4, 2, 3)"), HasSubstr("blocks of one shape")));
-  EXPECT_THAT(refused(value, {dst, shaped(DType::bf16, {9, 6}), mapping}), HasSubstr("blocks of one shape"));
-  EXPECT_THAT(refused(UsageError::Kind::type, {dst, shaped(DType::f16, {9, 2, 3}), mapping}),
-              AllOf(HasSubstr("'src'"), HasSubstr("f16"), HasSubstr("bf16")));
-  EXPECT_THAT(refused(value, {dst, src, shaped(DType::i64, {2, 5})}), AllOf(HasSubstr("(2, 5)"), HasSubstr("[n, 2]")));
+  EXPECT_THAT(value_refusal("swap_blocks", {shaped(DType::bf16, {}), src, mapping}), Says("'dst'", "[blocks, ...]"));
+  EXPECT_THAT(value_refusal("swap_blocks", {dst, shaped(DType::bf16, {9, 3, 2}), mapping}),
+              Says("(9, 3, 2)", "(4, 2, 3)", "blocks of one shape"));
+  EXPECT_THAT(value_refusal("swap_blocks", {dst, shaped(DType::bf16, {9, 6}), mapping}),
+              HasSubstr("blocks of one shape"));
+  EXPECT_THAT(type_refusal("swap_blocks", {dst, shaped(DType::f16, {9, 2, 3}), mapping}), Says("'src'", "f16", "bf16"));
+  EXPECT_THAT(value_refusal("swap_blocks", {dst, src, shaped(DType::i64, {2, 5})}), Says("(2, 5)", "[n, 2]"));
   TensorView transposed = src;
   transposed.strides = {6, 1, 2};
-  EXPECT_THAT(refused(value, {dst, transposed, mapping}), AllOf(HasSubstr("'src'"), HasSubstr("not dense")));
+  EXPECT_THAT(value_refusal("swap_blocks", {dst, transposed, mapping}), Says("'src'", "not dense"));
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,34 +1,16 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "core/errors.hpp"
 #include "ops/layout/copy_config.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using kiln::layout::CopyKind;
-using kiln::testing::HostTensor;
-using kiln::testing::shaped;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using List = std::vector<std::int64_t>;
 
 Dims shape_of(std::string_view op, const std::vector<TensorView>& inputs, const Attributes& attributes = {}) {
-  return testing::infer(op, inputs, attributes).at(0).shape;
-}
-
-/// The message of the UsageError that `op` refuses the call with.
-std::string refusal(std::string_view op, const std::vector<TensorView>& inputs, const Attributes& attributes,
-                    UsageError::Kind kind = UsageError::Kind::value) {
-  try {
-    testing::infer(op, inputs, attributes);
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "accepted";
+  return infer(op, inputs, attributes).at(0).shape;
 }
 
 TEST(LayoutSpec, ShapesAndDTypes) {
@@ -38,36 +20,36 @@ TEST(LayoutSpec, ShapesAndDTypes) {
   EXPECT_EQ(shape_of("permute", {x}, {{"dims", List{-1, 0, 1}}}), (Dims{5, 2, 3}));
   EXPECT_EQ(shape_of("permute", {shaped(DType::f32, {})}, {{"dims", List{}}}), Dims{});
   EXPECT_EQ(shape_of("concat", {x, shaped(DType::bf16, {2, 0, 5}), x}, {{"dim", std::int64_t{1}}}), (Dims{2, 6, 5}));
-  EXPECT_EQ(testing::infer("copy", {x}).at(0).dtype, DType::bf16);
-  EXPECT_EQ(testing::infer("copy", {x}, {{"dtype", DType::i8}}).at(0).dtype, DType::i8);
+  EXPECT_EQ(infer("copy", {x}).at(0).dtype, DType::bf16);
+  EXPECT_EQ(infer("copy", {x}, {{"dtype", DType::i8}}).at(0).dtype, DType::i8);
 }
 
 TEST(LayoutSpec, Refusals) {
   const TensorView x = shaped(DType::f32, {2, 3, 5});
-  EXPECT_THAT(refusal("transpose", {x}, {{"dim1", std::int64_t{3}}}), HasSubstr("'dim1' is 3"));
-  EXPECT_THAT(refusal("transpose", {shaped(DType::f32, {4})}, {}), HasSubstr("'dim0' is -2"));
-  EXPECT_THAT(refusal("permute", {x}, {{"dims", List{0, 1}}}), HasSubstr("3 dimensions; name each of them once"));
-  EXPECT_THAT(refusal("permute", {x}, {{"dims", List{0, 1, -2}}}), HasSubstr("names dimension 1 twice"));
-  EXPECT_THAT(refusal("permute", {x}, {{"dims", List{0, 1, 3}}}), HasSubstr("expected -3 to 2"));
-  EXPECT_THAT(refusal("concat", {x, shaped(DType::f16, {2, 3, 5})}, {}, UsageError::Kind::type),
+  EXPECT_THAT(value_refusal("transpose", {x}, {{"dim1", std::int64_t{3}}}), HasSubstr("'dim1' is 3"));
+  EXPECT_THAT(value_refusal("transpose", {shaped(DType::f32, {4})}, {}), HasSubstr("'dim0' is -2"));
+  EXPECT_THAT(value_refusal("permute", {x}, {{"dims", List{0, 1}}}), HasSubstr("3 dimensions; name each of them once"));
+  EXPECT_THAT(value_refusal("permute", {x}, {{"dims", List{0, 1, -2}}}), HasSubstr("names dimension 1 twice"));
+  EXPECT_THAT(value_refusal("permute", {x}, {{"dims", List{0, 1, 3}}}), HasSubstr("expected -3 to 2"));
+  EXPECT_THAT(type_refusal("concat", {x, shaped(DType::f16, {2, 3, 5})}, {}),
               HasSubstr("input 1 is f16 and input 0 f32"));
-  EXPECT_THAT(refusal("concat", {x, x, shaped(DType::f32, {2, 4, 5})}, {}),
+  EXPECT_THAT(value_refusal("concat", {x, x, shaped(DType::f32, {2, 4, 5})}, {}),
               HasSubstr("input 2 has shape (2, 4, 5) and input 0 (2, 3, 5); they may differ in dimension 0 only"));
-  EXPECT_THAT(refusal("concat", {x, shaped(DType::f32, {2, 3})}, {}), HasSubstr("input 1 has shape (2, 3)"));
-  EXPECT_THAT(refusal("concat", {x}, {{"dim", std::int64_t{-4}}}), HasSubstr("'dim' is -4"));
-  EXPECT_THAT(refusal("concat", {shaped(DType::f32, {})}, {}), HasSubstr("no dimensions to join along"));
+  EXPECT_THAT(value_refusal("concat", {x, shaped(DType::f32, {2, 3})}, {}), HasSubstr("input 1 has shape (2, 3)"));
+  EXPECT_THAT(value_refusal("concat", {x}, {{"dim", std::int64_t{-4}}}), HasSubstr("'dim' is -4"));
+  EXPECT_THAT(value_refusal("concat", {shaped(DType::f32, {})}, {}), HasSubstr("no dimensions to join along"));
 }
 
 TEST(LayoutReference, MovesElementsToTheirPlaces) {
   HostTensor x(DType::i32, {2, 3}, List{1, 2, 3, 4, 5, 6});
   HostTensor y(DType::i32, {2, 1}, List{7, 8});
-  EXPECT_THAT(testing::run_reference("transpose", {x.view()}).values<std::int64_t>(), ElementsAre(1, 4, 2, 5, 3, 6));
-  EXPECT_THAT(testing::run_reference("permute", {x.view()}, {{"dims", List{1, 0}}}).values<std::int64_t>(),
+  EXPECT_THAT(run_reference("transpose", {x.view()}).values<std::int64_t>(), ElementsAre(1, 4, 2, 5, 3, 6));
+  EXPECT_THAT(run_reference("permute", {x.view()}, {{"dims", List{1, 0}}}).values<std::int64_t>(),
               ElementsAre(1, 4, 2, 5, 3, 6));
-  EXPECT_THAT(testing::run_reference("concat", {x.view(), y.view()}, {{"dim", std::int64_t{1}}}).values<std::int64_t>(),
+  EXPECT_THAT(run_reference("concat", {x.view(), y.view()}, {{"dim", std::int64_t{1}}}).values<std::int64_t>(),
               ElementsAre(1, 2, 3, 7, 4, 5, 6, 8));
   HostTensor z(DType::f32, {4}, std::vector<double>{-1.5, 300, NAN, 1});
-  EXPECT_THAT(testing::run_reference("copy", {z.view()}, {{"dtype", DType::i8}}).values<std::int64_t>(),
+  EXPECT_THAT(run_reference("copy", {z.view()}, {{"dtype", DType::i8}}).values<std::int64_t>(),
               ElementsAre(-1, 127, 0, 1));
 }
 
@@ -155,7 +137,7 @@ TEST(LayoutPlan, RowsOfOneTileAreFull) {
 }
 
 TEST(LayoutPlan, ConcatLaunchesOneKernelForEachInputThatIsNotEmpty) {
-  const OpSpec& spec = testing::spec_of("concat");
+  const OpSpec& spec = spec_of("concat");
   const std::vector<TensorView> inputs = {shaped(DType::f32, {5, 100}), shaped(DType::f32, {5, 0}),
                                           strided(DType::f32, {5, 64}, {1, 5})};
   const Attributes attributes = {{"dim", std::int64_t{1}}};
@@ -167,4 +149,4 @@ TEST(LayoutPlan, ConcatLaunchesOneKernelForEachInputThatIsNotEmpty) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TensorView on_gpu(DType dtype, const Dims& shape, const Dims& strides) {
-  TensorView view = testing::shaped(dtype, shape);
+  TensorView view = shaped(dtype, shape);
   view.device = Device::cuda();
   view.data = nullptr;
   view.strides = strides;
@@ -36,7 +36,7 @@ TEST(LinearPacking, RowsBetweenAlignedAddressesAndBytesAcrossInArePacked) {
 }
 
 TEST(LinearPacking, NothingIsPackedOnTheCpuOrOfNothing) {
-  EXPECT_FALSE(linear::needs_packing(testing::shaped(DType::bf16, {64, 71})));
+  EXPECT_FALSE(linear::needs_packing(shaped(DType::bf16, {64, 71})));
   EXPECT_FALSE(linear::needs_packing(on_gpu(DType::bf16, {0, 71}, {71, 1})));
 }
 
@@ -54,4 +54,4 @@ TEST(LinearPacking, PackedRowsAreWholeLinesAndNeedNoPacking) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

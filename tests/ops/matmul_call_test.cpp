@@ -9,14 +9,11 @@
 #include "ops/matmul/iteration.hpp"
 #include "ops/matmul/problem.hpp"
 #include "ops/matmul/tiling.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using kiln::testing::shaped;
-using kiln::testing::spec_of;
-using kiln::testing::with_defaults;
 using matmul::MatmulCall;
 
 const Target kHopper = parse_cuda_target("sm_90a");
@@ -212,4 +209,4 @@ TEST(MatmulPlan, NumSmsBoundsThePrograms) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

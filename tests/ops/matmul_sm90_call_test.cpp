@@ -7,14 +7,11 @@
 
 #include "ops/linear/problem.hpp"
 #include "ops/matmul/call_sm90.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using kiln::testing::shaped;
-using kiln::testing::spec_of;
-using kiln::testing::with_defaults;
 using matmul::Sm90Call;
 using matmul::Sm90Form;
 
@@ -171,4 +168,4 @@ TEST(MatmulSm90Call, ShortRowsCountInTheChoiceOfTiles) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,33 +1,15 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "core/errors.hpp"
-#include "tests/ops/host_tensor.hpp"
-#include "tests/ops/usage_message.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::HostTensor;
-using kiln::testing::infer;
-using kiln::testing::message_of;
-using kiln::testing::run_reference;
-using kiln::testing::shaped;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-std::string value_error(std::string_view op, const std::vector<TensorView>& inputs, const Attributes& given = {}) {
-  return message_of(UsageError::Kind::value, [&] { infer(op, inputs, given); });
-}
-std::string type_error(std::string_view op, const std::vector<TensorView>& inputs, const Attributes& given = {}) {
-  return message_of(UsageError::Kind::type, [&] { infer(op, inputs, given); });
-}
 
 TensorView f32(const Dims& shape) {
   return shaped(DType::f32, shape);
@@ -68,68 +50,62 @@ TEST(MatmulSpec, ResultDtypes) {
 }
 
 TEST(MatmulSpec, ShapeErrorsNameBothShapes) {
-  EXPECT_THAT(value_error("matmul", {f32({3, 4}), f32({5, 6})}),
-              AllOf(HasSubstr("(3, 4)"), HasSubstr("(5, 6)"), HasSubstr("inner dimensions"), HasSubstr("is 4"),
-                    HasSubstr("is 5")));
-  EXPECT_THAT(value_error("matmul", {f32({2, 3, 4}), f32({5, 4, 6})}),
-              AllOf(HasSubstr("(2, 3, 4)"), HasSubstr("(5, 4, 6)"), HasSubstr("do not broadcast")));
-  EXPECT_THAT(value_error("matmul", {f32({4}), f32({5})}), AllOf(HasSubstr("(4)"), HasSubstr("(5)")));
-  EXPECT_THAT(value_error("matmul", {f32({}), f32({5})}), AllOf(HasSubstr("'a'"), HasSubstr("no dimensions")));
-  EXPECT_THAT(value_error("matmul", {f32({3, 4}), f32({4, 5}), f32({4})}),
-              AllOf(HasSubstr("'c'"), HasSubstr("(4)"), HasSubstr("(3, 5)")));
-  EXPECT_THAT(value_error("matmul", {f32({3, 4}), f32({4, 5}), f32({1, 3, 5})}),
-              AllOf(HasSubstr("(1, 3, 5)"), HasSubstr("(3, 5)")));
+  EXPECT_THAT(value_refusal("matmul", {f32({3, 4}), f32({5, 6})}),
+              Says("(3, 4)", "(5, 6)", "inner dimensions", "is 4", "is 5"));
+  EXPECT_THAT(value_refusal("matmul", {f32({2, 3, 4}), f32({5, 4, 6})}),
+              Says("(2, 3, 4)", "(5, 4, 6)", "do not broadcast"));
+  EXPECT_THAT(value_refusal("matmul", {f32({4}), f32({5})}), Says("(4)", "(5)"));
+  EXPECT_THAT(value_refusal("matmul", {f32({}), f32({5})}), Says("'a'", "no dimensions"));
+  EXPECT_THAT(value_refusal("matmul", {f32({3, 4}), f32({4, 5}), f32({4})}), Says("'c'", "(4)", "(3, 5)"));
+  EXPECT_THAT(value_refusal("matmul", {f32({3, 4}), f32({4, 5}), f32({1, 3, 5})}), Says("(1, 3, 5)", "(3, 5)"));
 }
 
 TEST(MatmulSpec, DtypeErrorsNameBothDtypes) {
-  EXPECT_THAT(type_error("matmul", {f32({3, 4}), f16({4, 5})}),
-              AllOf(HasSubstr("f32 (3, 4)"), HasSubstr("f16 (4, 5)"), HasSubstr("one dtype")));
-  EXPECT_THAT(type_error("matmul", {shaped(DType::fp8e4m3, {3, 4}), f16({4, 5})}), HasSubstr("fp8e4m3"));
-  EXPECT_THAT(type_error("matmul", {f16({3, 4}), f16({4, 5})}, {{"out_dtype", DType::i32}}),
-              AllOf(HasSubstr("'out_dtype' is i32"), HasSubstr("f16"), HasSubstr("f32")));
-  EXPECT_THAT(type_error("matmul", {f16({3, 4}), f16({4, 5})}, {{"out_dtype", 1.5}}), HasSubstr("expected a dtype"));
-  EXPECT_THAT(type_error("matmul", {f16({3, 4}), f16({4, 5}), shaped(DType::bf16, {5})}),
-              AllOf(HasSubstr("'c' is bf16"), HasSubstr("f16, f32")));
-  EXPECT_THAT(type_error("matmul", {shaped(DType::i32, {3, 4}), shaped(DType::i32, {4, 5})}), HasSubstr("i32"));
+  EXPECT_THAT(type_refusal("matmul", {f32({3, 4}), f16({4, 5})}), Says("f32 (3, 4)", "f16 (4, 5)", "one dtype"));
+  EXPECT_THAT(type_refusal("matmul", {shaped(DType::fp8e4m3, {3, 4}), f16({4, 5})}), HasSubstr("fp8e4m3"));
+  EXPECT_THAT(type_refusal("matmul", {f16({3, 4}), f16({4, 5})}, {{"out_dtype", DType::i32}}),
+              Says("'out_dtype' is i32", "f16", "f32"));
+  EXPECT_THAT(type_refusal("matmul", {f16({3, 4}), f16({4, 5})}, {{"out_dtype", 1.5}}), HasSubstr("expected a dtype"));
+  EXPECT_THAT(type_refusal("matmul", {f16({3, 4}), f16({4, 5}), shaped(DType::bf16, {5})}),
+              Says("'c' is bf16", "f16, f32"));
+  EXPECT_THAT(type_refusal("matmul", {shaped(DType::i32, {3, 4}), shaped(DType::i32, {4, 5})}), HasSubstr("i32"));
 }
 
 TEST(MatmulSpec, AttributeErrors) {
-  EXPECT_THAT(value_error("matmul", {f16({3, 4}), f16({4, 5})}, {{"precision", std::string("tf32")}}),
-              AllOf(HasSubstr("tf32"), HasSubstr("f16")));
-  EXPECT_THAT(value_error("matmul", {f32({3, 4}), f32({4, 5})}, {{"precision", std::string("tf23")}}),
-              AllOf(HasSubstr("'tf23'"), HasSubstr("did you mean 'tf32'")));
-  EXPECT_THAT(value_error("matmul", {f32({3, 4}), f32({4, 5})}, {{"num_sms", std::int64_t{-1}}}),
-              AllOf(HasSubstr("'num_sms' is -1"), HasSubstr("0 for all")));
+  EXPECT_THAT(value_refusal("matmul", {f16({3, 4}), f16({4, 5})}, {{"precision", std::string("tf32")}}),
+              Says("tf32", "f16"));
+  EXPECT_THAT(value_refusal("matmul", {f32({3, 4}), f32({4, 5})}, {{"precision", std::string("tf23")}}),
+              Says("'tf23'", "did you mean 'tf32'"));
+  EXPECT_THAT(value_refusal("matmul", {f32({3, 4}), f32({4, 5})}, {{"num_sms", std::int64_t{-1}}}),
+              Says("'num_sms' is -1", "0 for all"));
   const std::vector<TensorView> whole = {shaped(DType::i8, {3, 4}), shaped(DType::i8, {4, 5})};
-  EXPECT_THAT(value_error("matmul", whole, {{"alpha", 0.5}}), AllOf(HasSubstr("'alpha' is 0.5"), HasSubstr("i32")));
+  EXPECT_THAT(value_refusal("matmul", whole, {{"alpha", 0.5}}), Says("'alpha' is 0.5", "i32"));
   EXPECT_EQ(infer("matmul", whole, {{"alpha", 0.5}, {"out_dtype", DType::f32}})[0].dtype, DType::f32);
 }
 
 TEST(MatmulSpec, ScaledMatmulTakesOneScaleForEach) {
   const TensorView a = shaped(DType::fp8e4m3, {3, 4}), b = shaped(DType::fp8e5m2, {4, 5}), scale = f32({});
   EXPECT_EQ(infer("scaled_matmul", {a, b, scale, f32({1})})[0].dtype, DType::bf16);
-  EXPECT_THAT(value_error("scaled_matmul", {a, b, scale, f32({2})}), AllOf(HasSubstr("'scale_b'"), HasSubstr("(2)")));
-  EXPECT_THAT(value_error("scaled_matmul", {a, b, shaped(DType::fp8e4m3, {}), scale}), HasSubstr("'scale_a'"));
-  EXPECT_THAT(type_error("scaled_matmul", {f32({3, 4}), b, scale, scale}),
-              AllOf(HasSubstr("'a' is f32"), HasSubstr("fp8e4m3")));
+  EXPECT_THAT(value_refusal("scaled_matmul", {a, b, scale, f32({2})}), Says("'scale_b'", "(2)"));
+  EXPECT_THAT(value_refusal("scaled_matmul", {a, b, shaped(DType::fp8e4m3, {}), scale}), HasSubstr("'scale_a'"));
+  EXPECT_THAT(type_refusal("scaled_matmul", {f32({3, 4}), b, scale, scale}), Says("'a' is f32", "fp8e4m3"));
 }
 
 TEST(LinearSpec, ShapesAndErrors) {
   EXPECT_EQ(infer("linear", {f32({2, 3, 4}), f32({5, 4}), f32({5})})[0].shape, (Dims{2, 3, 5}));
   EXPECT_EQ(infer("linear_relu", {f32({4}), f32({5, 4})})[0].shape, (Dims{5}));
-  EXPECT_THAT(value_error("linear", {f32({3, 4}), f32({4, 5})}),
-              AllOf(HasSubstr("(3, 4)"), HasSubstr("(4, 5)"), HasSubstr("last")));
-  EXPECT_THAT(value_error("linear", {f32({}), f32({4, 5})}), HasSubstr("'x'"));
-  EXPECT_THAT(value_error("linear", {f32({3, 4}), f32({4})}), AllOf(HasSubstr("'weight'"), HasSubstr("(out, in)")));
-  EXPECT_THAT(value_error("linear", {f32({3, 4}), f32({5, 4}), f32({4})}),
-              AllOf(HasSubstr("'bias' has shape (4)"), HasSubstr("expected (5)"), HasSubstr("(5, 4)")));
-  EXPECT_THAT(value_error("linear_relu", {f32({3, 4}), f32({5, 4}), f32({1, 5})}), HasSubstr("'linear_relu'"));
-  EXPECT_THAT(value_error("linear", {f32({3, 4}), f32({5, 4})}, {{"activation", std::string("gelo")}}),
-              AllOf(HasSubstr("'gelo'"), HasSubstr("none, relu, gelu, silu"), HasSubstr("did you mean 'gelu'")));
-  EXPECT_THAT(value_error("linear", {shaped(DType::i8, {3, 4}), shaped(DType::i8, {5, 4})},
-                          {{"activation", std::string("silu")}}),
-              AllOf(HasSubstr("'silu'"), HasSubstr("i32")));
-  EXPECT_THAT(type_error("linear", {f32({3, 4}), f16({5, 4})}), AllOf(HasSubstr("'x'"), HasSubstr("'weight'")));
+  EXPECT_THAT(value_refusal("linear", {f32({3, 4}), f32({4, 5})}), Says("(3, 4)", "(4, 5)", "last"));
+  EXPECT_THAT(value_refusal("linear", {f32({}), f32({4, 5})}), HasSubstr("'x'"));
+  EXPECT_THAT(value_refusal("linear", {f32({3, 4}), f32({4})}), Says("'weight'", "(out, in)"));
+  EXPECT_THAT(value_refusal("linear", {f32({3, 4}), f32({5, 4}), f32({4})}),
+              Says("'bias' has shape (4)", "expected (5)", "(5, 4)"));
+  EXPECT_THAT(value_refusal("linear_relu", {f32({3, 4}), f32({5, 4}), f32({1, 5})}), HasSubstr("'linear_relu'"));
+  EXPECT_THAT(value_refusal("linear", {f32({3, 4}), f32({5, 4})}, {{"activation", std::string("gelo")}}),
+              Says("'gelo'", "none, relu, gelu, silu", "did you mean 'gelu'"));
+  EXPECT_THAT(value_refusal("linear", {shaped(DType::i8, {3, 4}), shaped(DType::i8, {5, 4})},
+                            {{"activation", std::string("silu")}}),
+              Says("'silu'", "i32"));
+  EXPECT_THAT(type_refusal("linear", {f32({3, 4}), f16({5, 4})}), Says("'x'", "'weight'"));
 }
 
 TEST(MatmulReference, IsTheTextbookProduct) {
@@ -184,4 +160,4 @@ TEST(LinearReference, AppliesTheActivationLast) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

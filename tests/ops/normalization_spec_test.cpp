@@ -1,35 +1,17 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <random>
 
 #include "core/errors.hpp"
 #include "ops/normalization/row_tiling.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
-
-using ::testing::HasSubstr;
 
 const Target kCuda = parse_cuda_target("sm_90a");
 const Target kCpu{DeviceType::cpu, "any", ""};
 constexpr const char* kOps[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
-
-std::string message_of(std::string_view op, const std::vector<TensorView>& inputs, const Attributes& attributes,
-                       UsageError::Kind kind) {
-  try {
-    infer(op, inputs, attributes);
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << op << " accepts what it should refuse";
-  return {};
-}
-constexpr auto kValue = UsageError::Kind::value;
-constexpr auto kType = UsageError::Kind::type;
 
 /// A call without memory, dense but where `strides` says otherwise.
 struct Call {
@@ -73,29 +55,27 @@ TEST(Normalization, InferKeepsTheShape) {
 
 TEST(Normalization, ErrorsNameTheArgumentAndTheValue) {
   const TensorView x = shaped(DType::f32, {2, 3, 4});
-  EXPECT_THAT(message_of("softmax", {x}, {{"dim", std::int64_t{3}}}, kValue), HasSubstr("'dim' is 3"));
-  EXPECT_THAT(message_of("softmax", {x}, {{"dtype", DType::i32}}, kType), HasSubstr("floating dtype"));
+  EXPECT_THAT(value_refusal("softmax", {x}, {{"dim", std::int64_t{3}}}), HasSubstr("'dim' is 3"));
+  EXPECT_THAT(type_refusal("softmax", {x}, {{"dtype", DType::i32}}), HasSubstr("floating dtype"));
   const auto shape = [](std::vector<std::int64_t> extents) { return Attributes{{"normalized_shape", extents}}; };
-  EXPECT_THAT(message_of("layer_norm", {x}, shape({3, 5}), kValue),
-              AllOf(HasSubstr("[3, 5]"), HasSubstr("(2, 3, 4)"), HasSubstr("last dimension")));
-  message_of("layer_norm", {x}, shape({}), kValue);
-  message_of("rms_norm", {x}, shape({1, 2, 3, 4}), kValue);
-  message_of("rms_norm", {x}, {{"normalized_shape", 4.0}}, kType);
-  message_of("layer_norm", {shaped(DType::f32, {})}, {}, kValue);
-  EXPECT_THAT(message_of("layer_norm", {x, shaped(DType::f32, {3})}, {}, kValue),
-              AllOf(HasSubstr("'weight' has shape (3"), HasSubstr("expected (4")));
-  EXPECT_THAT(message_of("layer_norm", {x, shaped(DType::f64, {4})}, {}, kType), HasSubstr("'weight' is f64"));
-  message_of("layer_norm", {shaped(DType::f64, {4}), shaped(DType::f32, {4})}, {}, kType);
-  EXPECT_THAT(message_of("layer_norm", {x, shaped(DType::f32, {4}), shaped(DType::f32, {2, 4})}, {}, kValue),
+  EXPECT_THAT(value_refusal("layer_norm", {x}, shape({3, 5})), Says("[3, 5]", "(2, 3, 4)", "last dimension"));
+  value_refusal("layer_norm", {x}, shape({}));
+  value_refusal("rms_norm", {x}, shape({1, 2, 3, 4}));
+  type_refusal("rms_norm", {x}, {{"normalized_shape", 4.0}});
+  value_refusal("layer_norm", {shaped(DType::f32, {})});
+  EXPECT_THAT(value_refusal("layer_norm", {x, shaped(DType::f32, {3})}), Says("'weight' has shape (3", "expected (4"));
+  EXPECT_THAT(type_refusal("layer_norm", {x, shaped(DType::f64, {4})}), HasSubstr("'weight' is f64"));
+  type_refusal("layer_norm", {shaped(DType::f64, {4}), shaped(DType::f32, {4})});
+  EXPECT_THAT(value_refusal("layer_norm", {x, shaped(DType::f32, {4}), shaped(DType::f32, {2, 4})}),
               HasSubstr("'bias'"));
   const TensorView narrow = shaped(DType::bf16, {2, 4});
-  message_of("layer_norm", {narrow, shaped(DType::f32, {4}), shaped(DType::bf16, {4})}, {}, kType);
-  EXPECT_THAT(message_of("rms_norm", {x, shaped(DType::f32, {4}), shaped(DType::f32, {3, 4})}, {}, kValue),
+  type_refusal("layer_norm", {narrow, shaped(DType::f32, {4}), shaped(DType::bf16, {4})});
+  EXPECT_THAT(value_refusal("rms_norm", {x, shaped(DType::f32, {4}), shaped(DType::f32, {3, 4})}),
               HasSubstr("'residual' has shape (3, 4)"));
-  message_of("rms_norm", {narrow, shaped(DType::bf16, {4}), shaped(DType::f16, {2, 4})}, {}, kType);
-  EXPECT_THAT(message_of("layer_norm", {x}, {{"eps", -1.0}}, kValue), HasSubstr("'eps' is -1"));
-  EXPECT_THAT(message_of("rms_norm", {x}, {{"eps", std::nan("")}}, kValue), HasSubstr("'eps'"));
-  message_of("rms_norm", {x}, {{"eps", std::string("small")}}, kType);
+  type_refusal("rms_norm", {narrow, shaped(DType::bf16, {4}), shaped(DType::f16, {2, 4})});
+  EXPECT_THAT(value_refusal("layer_norm", {x}, {{"eps", -1.0}}), HasSubstr("'eps' is -1"));
+  EXPECT_THAT(value_refusal("rms_norm", {x}, {{"eps", std::nan("")}}), HasSubstr("'eps'"));
+  type_refusal("rms_norm", {x}, {{"eps", std::string("small")}});
 }
 
 TEST(Normalization, ReferenceOfSoftmax) {
@@ -237,4 +217,4 @@ TEST(Normalization, CostCountsEachElementOnce) {
 }
 
 }  // namespace
-}  // namespace kiln::testing
+}  // namespace kiln::test

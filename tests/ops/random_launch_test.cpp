@@ -6,13 +6,10 @@
 
 #include "compiler/compiler.hpp"
 #include "compiler/nvrtc_compiler.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::spec_of;
-using testing::with_defaults;
 
 /// A call whose tensors have `shape` and `strides`.
 struct Call {
@@ -105,4 +102,4 @@ TEST(RandomLaunchTest, EveryKernelCompilesForGpusWithoutSpilling) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

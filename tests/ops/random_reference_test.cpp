@@ -10,13 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::HostTensor;
-using testing::run_reference;
 
 using Size = std::vector<std::int64_t>;
 constexpr std::int64_t kCount = 1 << 20;
@@ -179,4 +176,4 @@ TEST(RandomReferenceTest, DropoutKeepsTheMean) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

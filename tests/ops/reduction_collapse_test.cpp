@@ -6,9 +6,9 @@
 #include <map>
 #include <random>
 
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
 
 using reduction::collapse;
@@ -123,4 +123,4 @@ TEST(ReductionCollapse, ReachesTheElementsThatTheAxesName) {
 }
 
 }  // namespace
-}  // namespace kiln::testing
+}  // namespace kiln::test

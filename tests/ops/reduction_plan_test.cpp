@@ -6,9 +6,9 @@
 
 #include "core/errors.hpp"
 #include "ops/reduction/iteration.hpp"
-#include "tests/ops/host_tensor.hpp"
+#include "tests/support/host_tensor.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
 
 const Target kCuda = parse_cuda_target("sm_90a");
@@ -122,4 +122,4 @@ TEST(ReductionPlan, DoesNotDependOnTheMachine) {
 }
 
 }  // namespace
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -1,6 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <random>
 #include <string>
@@ -8,22 +5,12 @@
 
 #include "core/errors.hpp"
 #include "ops/scan/iteration.hpp"
-#include "tests/ops/host_tensor.hpp"
-#include "tests/ops/usage_message.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/host_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::HostTensor;
-using kiln::testing::infer;
-using kiln::testing::message_of;
-using kiln::testing::run_reference;
-using kiln::testing::shaped;
-using kiln::testing::spec_of;
-using kiln::testing::with_defaults;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 const Target kCuda = parse_cuda_target("sm_90a");
 const Target kCpu{DeviceType::cpu, "any", ""};
@@ -47,18 +34,12 @@ TEST(ScanSpec, Dtypes) {
 
 TEST(ScanSpec, Errors) {
   const TensorView x = shaped(DType::f32, {4, 5});
-  EXPECT_THAT(message_of(UsageError::Kind::value, [&] { infer("cumsum", {x}, along(2)); }),
-              AllOf(HasSubstr("'cumsum'"), HasSubstr("'dim' is 2"), HasSubstr("-2 to 1")));
-  EXPECT_THAT(message_of(UsageError::Kind::value, [&] { infer("cumprod", {shaped(DType::f32, {})}, along(1)); }),
-              HasSubstr("-1 to 0"));
-  EXPECT_THAT(message_of(UsageError::Kind::type,
-                         [&] { infer("cumsum", {x}, {{"dim", std::int64_t{0}}, {"dtype", DType::bool_}}); }),
-              AllOf(HasSubstr("'dtype' is bool"), HasSubstr("expected")));
-  EXPECT_THAT(
-      message_of(UsageError::Kind::type, [&] { infer("cumsum", {x}, {{"dim", std::int64_t{0}}, {"dtype", 2.5}}); }),
-      AllOf(HasSubstr("'dtype' is 2.5"), HasSubstr("None")));
-  EXPECT_THAT(message_of(UsageError::Kind::value,
-                         [&] { infer("cumsum", {x}, {{"dim", std::int64_t{0}}, {"dtype", std::string("int33")}}); }),
+  EXPECT_THAT(value_refusal("cumsum", {x}, along(2)), Says("'cumsum'", "'dim' is 2", "-2 to 1"));
+  EXPECT_THAT(value_refusal("cumprod", {shaped(DType::f32, {})}, along(1)), HasSubstr("-1 to 0"));
+  EXPECT_THAT(type_refusal("cumsum", {x}, {{"dim", std::int64_t{0}}, {"dtype", DType::bool_}}),
+              Says("'dtype' is bool", "expected"));
+  EXPECT_THAT(type_refusal("cumsum", {x}, {{"dim", std::int64_t{0}}, {"dtype", 2.5}}), Says("'dtype' is 2.5", "None"));
+  EXPECT_THAT(value_refusal("cumsum", {x}, {{"dim", std::int64_t{0}}, {"dtype", std::string("int33")}}),
               HasSubstr("int33"));
 }
 
@@ -150,4 +131,4 @@ TEST(ScanPlan, ChunksCoverEveryLineOnce) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -9,7 +9,8 @@
 #include "compiler/compilers.hpp"
 #include "registry/dispatch/dispatch.hpp"
 #include "runtime/tensor_map.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 
 namespace {
 
@@ -75,7 +76,7 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
 }
 #pragma GCC diagnostic pop
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 /// One program's worth: the CPU hands larger grids to oneTBB when a program happens to take long, and oneTBB allocates
@@ -94,12 +95,12 @@ TEST(AllocationTest, TheCounterCounts) {
 }
 
 TEST(AllocationTest, WarmCallsAllocateNothing) {
-  const std::vector<Device> devices = testing::available_devices();
+  const std::vector<Device> devices = available_devices();
   if (devices.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
   for (const Device device : devices) {
-    const Tensor x = testing::make_f32(std::vector<float>(kElements, 1.0f), device),
-                 y = testing::make_f32(std::vector<float>(kElements, 2.0f), device);
-    const Tensor outputs[] = {testing::make_f32(std::vector<float>(kElements, 0.0f), device)};
+    const Tensor x = make_f32(std::vector<float>(kElements, 1.0f), device),
+                 y = make_f32(std::vector<float>(kElements, 2.0f), device);
+    const Tensor outputs[] = {make_f32(std::vector<float>(kElements, 0.0f), device)};
     const Tensor inputs[] = {x, y};
     const TensorView input_views[] = {x, y}, output_views[] = {outputs[0]};
     const Attributes attributes{{"alpha", 2.0}};
@@ -119,7 +120,7 @@ TEST(AllocationTest, WarmCallsAllocateNothing) {
               0)
         << "by name, on " << to_string(device);
     synchronize(stream);
-    EXPECT_EQ(testing::read_f32(outputs[0]), std::vector<float>(kElements, 5.0f));
+    EXPECT_EQ(read_f32(outputs[0]), std::vector<float>(kElements, 5.0f));
   }
 }
 
@@ -147,4 +148,4 @@ TEST(AllocationTest, TensorMapsAreMovedWithoutAllocation) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

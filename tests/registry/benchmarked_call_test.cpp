@@ -1,22 +1,18 @@
 #include "registry/inspection/benchmarked_call.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <vector>
 
 #include "core/errors.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using testing::make_f32;
-using testing::make_integers;
-using testing::read_f32;
-using BenchmarkedCallTest = testing::DevicesTest;
+using BenchmarkedCallTest = DevicesTest;
 
 Call call_of(std::string_view op, const std::vector<TensorView>& inputs, const Attributes& attributes = {}) {
   return validated_call(Registry::process().get(op), inputs, attributes);
@@ -44,9 +40,9 @@ TEST_F(BenchmarkedCallTest, LeavesInputsAloneThatTheOpChanges) {
     const std::vector<TensorView> inputs{key, key, cache, other_cache, slots};
     BenchmarkedCall(call_of("kv_append", inputs), {}, default_measuring_policy(device)).samples_us(3);
     BenchmarkedReference(call_of("kv_append", inputs)).samples_us(2);
-    EXPECT_THAT(read_f32(cache), ::testing::ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(read_f32(cache), ElementsAre(1, 2, 3, 4));
     dispatch_gpu_op("kv_append", {key, key, cache, other_cache, slots});
-    EXPECT_THAT(read_f32(cache), ::testing::ElementsAre(1, 2, 10, 20));
+    EXPECT_THAT(read_f32(cache), ElementsAre(1, 2, 10, 20));
   }
 }
 
@@ -72,11 +68,11 @@ TEST_F(BenchmarkedCallTest, LeavesAloneWhatLiesAtAddresses) {
     call.samples_us(3);
     EXPECT_EQ(call.skipped().value().share(), 0);
     BenchmarkedReference(call_of("kv_append_layers", inputs, attributes)).samples_us(2);
-    EXPECT_THAT(read_f32(cache), ::testing::ElementsAre(1, 2, 3, 4));
+    EXPECT_THAT(read_f32(cache), ElementsAre(1, 2, 3, 4));
     dispatch_gpu_op("kv_append_layers", {key, key, keys, values, slots}, attributes);
-    EXPECT_THAT(read_f32(cache), ::testing::ElementsAre(1, 2, 10, 20));
+    EXPECT_THAT(read_f32(cache), ElementsAre(1, 2, 10, 20));
   }
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

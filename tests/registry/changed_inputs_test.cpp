@@ -1,9 +1,6 @@
 // Ops that change inputs: what a call returns, optional inputs left out in the middle, inputs in pinned host memory,
 // and plans that check their data before they go on.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <string>
 
@@ -11,17 +8,15 @@
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
 #include "runtime/graph.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/guarded_tensor.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/guarded_tensor.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using testing::make_f32;
-using testing::read_f32;
-using testing::view_of;
 
 constexpr const char* kSource = R"(#include <kiln/tl.hpp>
 namespace tl = kiln::tl;
@@ -106,7 +101,7 @@ Tensor make_count(Device device) {
   return to_device(host, device);
 }
 
-class ChangedInputsTest : public testing::DevicesTest {
+class ChangedInputsTest : public DevicesTest {
  protected:
   static void SetUpTestSuite() { Registry::process().register_op(accumulate("accumulate")); }
 };
@@ -139,27 +134,19 @@ TEST_F(ChangedInputsTest, AnOptionalInputIsLeftOutInTheMiddle) {
   }
 }
 
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST_F(ChangedInputsTest, ErrorsNameTheTensors) {
   for (const Device device : devices_) {
     const Tensor total = make_f32({1, 2, 3, 4}, device), x = make_f32({5, 5, 5, 5}, device);
-    EXPECT_THAT(message_of([&] { dispatch_gpu_op("accumulate", {total, view_of(total, {4}, {1})}); }),
-                AllOf(HasSubstr("writes input 'total'"), HasSubstr("overlaps input 'x'")));
-    EXPECT_THAT(message_of([&] { dispatch_gpu_op("accumulate", {view_of(total, {4}, {0}), x}); }),
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("accumulate", {total, view_of(total, {4}, {1})}); }),
+                Says("writes input 'total'", "overlaps input 'x'"));
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("accumulate", {view_of(total, {4}, {0}), x}); }),
                 HasSubstr("elements of input 'total' may share memory"));
-    EXPECT_THAT(message_of([&] { dispatch_gpu_op("accumulate", {total, Tensor{}}); }), HasSubstr("null data pointer"));
-    EXPECT_THAT(message_of([&] { dispatch_gpu_op("accumulate", {total, x, Tensor{}, x}); }),
-                AllOf(HasSubstr("input 'count'"), HasSubstr("its dtypes: i64")));
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("accumulate", {total, Tensor{}}); }),
+                HasSubstr("null data pointer"));
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("accumulate", {total, x, Tensor{}, x}); }),
+                Says("input 'count'", "its dtypes: i64"));
     const std::vector<Tensor> outputs{total};
-    EXPECT_THAT(message_of([&] { dispatch_gpu_op("accumulate", {total, x}, {}, {.outputs = outputs}); }),
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("accumulate", {total, x}, {}, {.outputs = outputs}); }),
                 HasSubstr("makes no output"));
     EXPECT_EQ(read_f32(total), (std::vector<float>{1, 2, 3, 4})) << to_string(device);
   }
@@ -169,7 +156,7 @@ TEST_F(ChangedInputsTest, AFailedCheckStopsThePlan) {
   const Attributes checked{{"check_positive", true}};
   for (const Device device : devices_) {
     const Tensor total = make_f32({1, 2, 3}, device);
-    EXPECT_THAT(message_of([&] { dispatch_gpu_op("accumulate", {total, make_f32({1, 1, -1}, device)}, checked); }),
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("accumulate", {total, make_f32({1, 1, -1}, device)}, checked); }),
                 HasSubstr("x[2] is negative"));
     EXPECT_EQ(read_f32(total), (std::vector<float>{1, 2, 3})) << to_string(device);
     dispatch_gpu_op("accumulate", {total, make_f32({1, 1, 1}, device)}, checked);
@@ -177,7 +164,7 @@ TEST_F(ChangedInputsTest, AFailedCheckStopsThePlan) {
     if (!device.is_cuda()) continue;
     const OwnedStream stream(device);
     const Tensor ones = make_f32({1, 1, 1}, device);
-    EXPECT_THAT(message_of([&] {
+    EXPECT_THAT(usage_message([&] {
                   capture(stream,
                           [&] { dispatch_gpu_op("accumulate", {total, ones}, checked, {.stream = stream.get()}); });
                 }),
@@ -189,13 +176,13 @@ TEST_F(ChangedInputsTest, PinnedHostMemoryIsReadByTheGpu) {
   for (const Device device : devices_) {
     if (!device.is_cuda()) continue;
     const Tensor total = make_f32({1, 2, 3}, device), pageable = make_f32({7, 8, 9});
-    const Tensor pinned = testing::pinned_pool().empty(Dims{3}, DType::f32);
+    const Tensor pinned = pinned_pool().empty(Dims{3}, DType::f32);
     std::memcpy(pinned.data(), pageable.data(), 3 * sizeof(float));
     dispatch_gpu_op("accumulate", {total, pinned});
     EXPECT_EQ(read_f32(total), (std::vector<float>{8, 10, 12}));
-    EXPECT_THAT(message_of([&] { dispatch_gpu_op("accumulate", {total, pageable}); }),
-                AllOf(HasSubstr("input 'x'"), HasSubstr("page-locked")));
-    EXPECT_THAT(message_of([&] { dispatch_gpu_op("accumulate", {pinned, total}); }), HasSubstr("one device"));
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("accumulate", {total, pageable}); }),
+                Says("input 'x'", "page-locked"));
+    EXPECT_THAT(usage_message([&] { dispatch_gpu_op("accumulate", {pinned, total}); }), HasSubstr("one device"));
     EXPECT_EQ(read_f32(total), (std::vector<float>{8, 10, 12}));
     return;
   }
@@ -212,4 +199,4 @@ TEST(ChangedInputsSpec, MakesOutputsOrChangesInputs) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

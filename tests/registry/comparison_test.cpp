@@ -9,7 +9,7 @@
 
 #include "core/errors.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -80,4 +80,4 @@ TEST(ComparisonTest, CoordinatesOfAnIndex) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

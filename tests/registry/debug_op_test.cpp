@@ -1,8 +1,6 @@
 #include "registry/inspection/debug_op.hpp"
 #include "registry/user_ops/user_op.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -18,24 +16,17 @@
 #include "registry/plan/registry.hpp"
 #include "registry/user_ops/user_kernel.hpp"
 #include "runtime/graph.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/guarded_tensor.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/guarded_tensor.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using testing::make_f32;
-using testing::make_integers;
-using testing::make_patterns;
-using ::testing::Not;
-using testing::read_bits;
-using testing::read_f32;
-using testing::view_of;
-using DebugOpTest = testing::DevicesTest;
+using DebugOpTest = DevicesTest;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -138,8 +129,7 @@ TEST_F(DebugOpTest, ChangedInputsAreChangedOnce) {
     ASSERT_EQ(report.comparisons.size(), 1u);
     EXPECT_EQ(report.comparisons[0].name, "total");
     EXPECT_TRUE(report.comparisons[0].comparison.value().ok());
-    EXPECT_THAT(to_string(report), AllOf(HasSubstr("before: min 10, max 10"), HasSubstr("after: min 11, max 11"),
-                                         HasSubstr("changed by the op")));
+    EXPECT_THAT(to_string(report), Says("before: min 10, max 10", "after: min 11, max 11", "changed by the op"));
   }
 }
 
@@ -258,8 +248,7 @@ TEST_F(DebugOpTest, AFailureLosesNothing) {
     ASSERT_TRUE(report.plan);
     EXPECT_FALSE(report.plan->config.empty());
     EXPECT_TRUE(report.memory_after);
-    EXPECT_THAT(to_string(report), AllOf(HasSubstr("1 NaN"), HasSubstr("FAILED: the call: kernel of op"),
-                                         HasSubstr("undeclared"), HasSubstr("memory")));
+    EXPECT_THAT(to_string(report), Says("1 NaN", "FAILED: the call: kernel of op", "undeclared", "memory"));
   }
 }
 
@@ -267,8 +256,7 @@ TEST_F(DebugOpTest, ZeroSizeAndLeftOutInputs) {
   for (const Device device : devices_) {
     const DebugReport nothing = debug_op("neg", {make_f32(Dims{0, 4}, {}, device)});
     EXPECT_TRUE(nothing.ok());
-    EXPECT_THAT(to_string(nothing),
-                AllOf(HasSubstr("no memory"), HasSubstr("no elements"), HasSubstr("none: every output is empty")));
+    EXPECT_THAT(to_string(nothing), Says("no memory", "no elements", "none: every output is empty"));
     const DebugReport left_out = debug_op("clamp", {make_f32({1, 5}, device)}, {{"max", 2.0}});
     EXPECT_TRUE(left_out.ok());
   }
@@ -352,4 +340,4 @@ TEST(DebugOpCaptureTest, IsRefusedWhileTheStreamIsCaptured) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

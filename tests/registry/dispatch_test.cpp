@@ -1,23 +1,19 @@
 #include "registry/dispatch/dispatch.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <numeric>
 #include <thread>
 
 #include "core/errors.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using testing::make_f32;
-using testing::read_f32;
-using testing::view_of;
-
-class DispatchTest : public testing::DevicesTest {};
+class DispatchTest : public DevicesTest {};
 
 TEST_F(DispatchTest, AllocatesOutputsOnTheInputsDevice) {
   for (const Device device : devices_) {
@@ -107,7 +103,7 @@ TEST_F(DispatchTest, ReportsWhereThePlanCameFrom) {
     EXPECT_FALSE(by_default.report().variant.empty());
     ASSERT_EQ(by_default.report().kernels.size(), 1u);
     const PlanReport::Kernel& kernel = by_default.report().kernels[0];
-    EXPECT_THAT(kernel.name, ::testing::HasSubstr("Log1p"));
+    EXPECT_THAT(kernel.name, HasSubstr("Log1p"));
     EXPECT_EQ(kernel.artifact_key.size(), 32u);
     EXPECT_EQ(kernel.artifact_origin, ArtifactCache::Origin::compiled);
     EXPECT_GT(kernel.artifact_us, 0);
@@ -148,10 +144,10 @@ TEST(CompileRequestTest, NeedsNoDevice) {
   const CompileRequest request = compile_requests("add", std::vector{x, x}, {}, target).at(0);
   EXPECT_EQ(request.op, "add");
   EXPECT_EQ(request.target, target);
-  EXPECT_THAT(instance_name(request), ::testing::AllOf(::testing::HasSubstr("Add"), ::testing::HasSubstr("bfloat16")));
+  EXPECT_THAT(instance_name(request), Says("Add", "bfloat16"));
   const Config config{{"BLOCK_SIZE", 512}, {"num_warps", 2}};
   EXPECT_EQ(compile_requests("add", std::vector{x, x}, {}, target, &config).at(0).num_warps, 2);
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

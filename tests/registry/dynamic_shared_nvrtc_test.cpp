@@ -1,9 +1,6 @@
 // A kernel that uses dynamic shared memory is not launched with none of it, which on a GPU costs the process its
 // context. Found with no GPU, from what the compiler says of the kernel.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
@@ -13,12 +10,10 @@
 #include "registry/plan/choice.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/user_ops/user_kernel.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 constexpr const char* kProducts = R"(#include <kiln/tl.hpp>
 namespace tl = kiln::tl;
@@ -79,8 +74,7 @@ TEST_P(DynamicShared, ALaunchThatStatesNoneIsRefused) {
   for (const AttributeSpec& attribute : direct.attributes) attributes.set(attribute.name, attribute.fallback);
   attributes.set("n", std::int64_t{4});
   EXPECT_THAT(problems_of(direct, {tensor({4, 32, 32}), tensor({32, 32})}, {}, attributes, target),
-              ::testing::ElementsAre(AllOf(HasSubstr("op 'user_products'"), HasSubstr("products<float, 2>"),
-                                           HasSubstr("dynamic shared memory"), HasSubstr("shared_bytes"))));
+              ElementsAre(Says("op 'user_products'", "products<float, 2>", "dynamic shared memory", "shared_bytes")));
 
   OpSpec spec;
   spec.name = "user_products";
@@ -93,7 +87,7 @@ TEST_P(DynamicShared, ALaunchThatStatesNoneIsRefused) {
     });
     spec.variants = {variant};
     EXPECT_THAT(problems_of(spec, {tensor({4, 32, 32})}, {tensor({32, 32})}, {{"n", std::int64_t{4}}}, target),
-                ::testing::ElementsAre(bytes == 0 ? HasSubstr("gives it none") : HasSubstr("none")));
+                ElementsAre(bytes == 0 ? HasSubstr("gives it none") : HasSubstr("none")));
   }
 }
 
@@ -113,4 +107,4 @@ INSTANTIATE_TEST_SUITE_P(Targets, DynamicShared, ::testing::Values("sm_80", "sm_
                          [](const auto& instance) { return instance.param; });
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

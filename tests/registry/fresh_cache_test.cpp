@@ -1,13 +1,12 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <filesystem>
 
 #include "compiler/artifact_cache.hpp"
 #include "core/disk_store.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 /// Every run of this binary starts with an empty cache of its own: nothing that an earlier build compiled can make a
@@ -30,9 +29,9 @@ const auto* const kFreshCache = ::testing::AddGlobalTestEnvironment(new FreshCac
 
 TEST(FreshCacheTest, ProcessCacheLivesInTheTemporaryDirectory) {
   ASSERT_NE(kFreshCache, nullptr);
-  EXPECT_THAT(ArtifactCache::process().disk().root().string(), ::testing::HasSubstr("kiln-registry-tests-"));
+  EXPECT_THAT(ArtifactCache::process().disk().root().string(), HasSubstr("kiln-registry-tests-"));
   EXPECT_EQ(ArtifactCache::process().disk().state(), DiskStore::State::usable);
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,6 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <functional>
 #include <optional>
 #include <span>
@@ -14,21 +11,14 @@
 #include "registry/tuning/tuning.hpp"
 #include "runtime/event.hpp"
 #include "runtime/graph.hpp"
-#include "tests/ops/usage_message.hpp"
-#include "tests/registry/graph_fixture.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/graph_test.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using kiln::testing::GraphTest;
-using kiln::testing::make_f32;
-using kiln::testing::make_integers;
-using kiln::testing::message_of;
-using kiln::testing::register_cube;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
 using Kind = UsageError::Kind;
 
 TEST_F(GraphTest, AColdCallIsRefusedUntilItIsWarm) {
@@ -41,12 +31,11 @@ TEST_F(GraphTest, AColdCallIsRefusedUntilItIsWarm) {
     const auto cold = [&] { result = dispatch_gpu_op(cube, {*result}, {}, {.stream = stream.get()}); };
     const Graph partial = capture(stream, [&] {
       result = add(x, y, stream);
-      EXPECT_THAT(message_of(Kind::value, cold),
-                  AllOf(HasSubstr("'" + cube + "'"), HasSubstr("kiln::warm_up"), HasSubstr("captured")));
+      EXPECT_THAT(usage_message(Kind::value, cold), Says("'" + cube + "'", "kiln::warm_up", "captured"));
     });
     EXPECT_EQ(partial.num_calls(), 1u);
     EXPECT_EQ(replay(partial, *result, stream), read(add(x, y, stream), stream)) << to_string(device);
-    EXPECT_THAT(message_of(Kind::value, [&] { capture(stream, cold); }), HasSubstr("kiln::warm_up"));
+    EXPECT_THAT(usage_message(Kind::value, [&] { capture(stream, cold); }), HasSubstr("kiln::warm_up"));
     synchronize(stream);
 
     const std::vector<WarmUpCall> calls = {{cube, {x.view()}}, {"add", {x.view(), y.view()}}};
@@ -67,7 +56,7 @@ TEST_F(GraphTest, NothingIsTunedWhileItIsRecorded) {
     const std::string cube = register_cube();
     const Tensor x = random_tensor({99}, device);
     const DispatchOptions tuned{.stream = stream.get(), .tuning = TuningPolicy::first_use};
-    EXPECT_THAT(message_of(Kind::value, [&] { capture(stream, [&] { dispatch_gpu_op(cube, {x}, {}, tuned); }); }),
+    EXPECT_THAT(usage_message(Kind::value, [&] { capture(stream, [&] { dispatch_gpu_op(cube, {x}, {}, tuned); }); }),
                 HasSubstr("kiln::warm_up"));
     const std::vector<WarmUpCall> calls = {{cube, {x.view()}}};
     warm_up(calls);
@@ -81,10 +70,9 @@ TEST_F(GraphTest, WarmUpSaysWhichCallFailed) {
     const std::string cube = register_cube();
     const std::vector<WarmUpCall> calls = {
         {"add", {x.view(), x.view()}}, {cube, {}}, {"no_such_op", {x.view()}}, {"neg", {x.view()}}};
-    EXPECT_THAT(message_of(Kind::value, [&] { warm_up(calls, 2); }),
-                AllOf(HasSubstr("call 1 (op '" + cube + "')"), HasSubstr("input")));
-    EXPECT_THAT(message_of(Kind::value, [&] { warm_up(std::span(calls).subspan(2)); }), HasSubstr("no_such_op"));
-    EXPECT_THAT(message_of(Kind::value, [&] { warm_up(calls, -1); }), HasSubstr("num_threads=-1"));
+    EXPECT_THAT(usage_message(Kind::value, [&] { warm_up(calls, 2); }), Says("call 1 (op '" + cube + "')", "input"));
+    EXPECT_THAT(usage_message(Kind::value, [&] { warm_up(std::span(calls).subspan(2)); }), HasSubstr("no_such_op"));
+    EXPECT_THAT(usage_message(Kind::value, [&] { warm_up(calls, -1); }), HasSubstr("num_threads=-1"));
     const OwnedStream stream(device);  // the good one behind the bad ones was warmed up all the same
     EXPECT_EQ(capture(stream, [&] { dispatch_gpu_op("neg", {x}, {}, {.stream = stream.get()}); }).num_calls(), 1u);
   }
@@ -122,7 +110,7 @@ TEST_F(GraphTest, RefusesWhatNoGraphCanHold) {
     event.synchronize();
     std::optional<Tensor> result;
     const Graph graph = capture(stream, [&] {
-      const auto refused = [&](const std::function<void()>& call) { return message_of(Kind::value, call); };
+      const auto refused = [&](const std::function<void()>& call) { return usage_message(Kind::value, call); };
       EXPECT_THAT(refused([&] { synchronize(stream); }), HasSubstr("captured"));
       EXPECT_THAT(refused([&] { to_device(x, Device::cpu()); }), HasSubstr("to_device"));
       EXPECT_THAT(refused([&] { tune_op("add", std::vector<TensorView>{x, x}, {}, {.stream = stream.get()}); }),
@@ -133,8 +121,7 @@ TEST_F(GraphTest, RefusesWhatNoGraphCanHold) {
       EXPECT_THAT(refused([&] { event.is_done(); }), HasSubstr("a place in the graph"));
       EXPECT_THAT(refused([&] { capture(stream, [] {}); }), HasSubstr("captured already"));
       if (device.is_cuda()) {
-        EXPECT_THAT(refused([&] { dispatch_gpu_op("add", {x, x}); }),
-                    AllOf(HasSubstr("'add'"), HasSubstr("default stream")));
+        EXPECT_THAT(refused([&] { dispatch_gpu_op("add", {x, x}); }), Says("'add'", "default stream"));
         EXPECT_THAT(refused([&] { copy(x, make_f32(std::vector<float>(50, 1)), stream); }), HasSubstr("page-locked"));
       }
       result = add(x, x, stream);  // the recording is as good as ever
@@ -157,13 +144,13 @@ TEST_F(GraphTest, ChecksOfDataAreRefused) {
     const Attributes checked{{"check_bounds", true}};
     dispatch_gpu_op("sparse_kv_gather", inputs, checked, {.stream = stream.get()});
     synchronize(stream);
-    EXPECT_THAT(message_of(Kind::value,
-                           [&] {
-                             capture(stream, [&] {
-                               dispatch_gpu_op("sparse_kv_gather", inputs, checked, {.stream = stream.get()});
-                             });
-                           }),
-                AllOf(HasSubstr("'sparse_kv_gather'"), HasSubstr("without the check")));
+    EXPECT_THAT(usage_message(Kind::value,
+                              [&] {
+                                capture(stream, [&] {
+                                  dispatch_gpu_op("sparse_kv_gather", inputs, checked, {.stream = stream.get()});
+                                });
+                              }),
+                Says("'sparse_kv_gather'", "without the check"));
     EXPECT_FALSE(is_capturing(stream));
   }
 }
@@ -180,10 +167,10 @@ TEST_F(GraphTest, AGraphThatWasMovedFromSaysSo) {
     for (const std::function<void()>& use : std::vector<std::function<void()>>{
              [&] { graph.launch(stream); }, [&] { graph.num_calls(); }, [&] { graph.call(0); },
              [&] { graph.update(stream, [] {}); }, [&] { graph.update(0, {}, {}); }, [&] { graph.device(); }})
-      EXPECT_THAT(message_of(Kind::value, use), HasSubstr("moved from"));
+      EXPECT_THAT(usage_message(Kind::value, use), HasSubstr("moved from"));
     // NOLINTEND(bugprone-use-after-move)
     EXPECT_EQ(replay(moved, *result, stream), expected);
-    EXPECT_THAT(message_of(Kind::value, [&] { moved.call(1); }), HasSubstr("holds 1 calls"));
+    EXPECT_THAT(usage_message(Kind::value, [&] { moved.call(1); }), HasSubstr("holds 1 calls"));
     graph = std::move(moved);
     EXPECT_EQ(replay(graph, *result, stream), expected);
   }
@@ -196,13 +183,13 @@ TEST_F(GraphTest, AStreamOfAnotherDeviceIsRefused) {
     add(x, x, stream);
     Graph graph = capture(stream, [&] { add(x, x, stream); });
     const Stream other = Stream::default_of(device.is_cuda() ? Device::cpu() : Device::cuda(0));
-    EXPECT_THAT(message_of(Kind::value, [&] { graph.launch(other); }),
-                AllOf(HasSubstr(to_string(device)), HasSubstr(to_string(other.device))));
-    EXPECT_THAT(message_of(Kind::value, [&] { graph.update(other, [] {}); }), HasSubstr(to_string(other.device)));
+    EXPECT_THAT(usage_message(Kind::value, [&] { graph.launch(other); }),
+                Says(to_string(device), to_string(other.device)));
+    EXPECT_THAT(usage_message(Kind::value, [&] { graph.update(other, [] {}); }), HasSubstr(to_string(other.device)));
     graph.launch(stream);
     synchronize(stream);
   }
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,6 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <barrier>
 #include <cstring>
@@ -12,23 +9,14 @@
 #include "registry/dispatch/dispatch.hpp"
 #include "runtime/event.hpp"
 #include "runtime/graph.hpp"
-#include "tests/ops/usage_message.hpp"
-#include "tests/registry/graph_fixture.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/graph_test.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using kiln::testing::GraphTest;
-using kiln::testing::make_f32;
-using kiln::testing::make_integers;
-using kiln::testing::message_of;
-using kiln::testing::read_bits;
-using kiln::testing::read_f32;
-using kiln::testing::register_cube;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
 using Kind = UsageError::Kind;
 
 /// A small piece of a model.
@@ -53,8 +41,7 @@ TEST_F(GraphTest, ReplaysAChainOnFreshData) {
     std::optional<Tensor> result;
     const Graph graph = capture(stream, [&] { result = layer.run(stream); });
     ASSERT_EQ(graph.num_calls(), 3u);
-    EXPECT_THAT(to_string(graph.call(2)),
-                AllOf(HasSubstr("linear_relu(f32 (5, 48)"), HasSubstr("-> f32 (5, 33)"), HasSubstr("[variant ")));
+    EXPECT_THAT(to_string(graph.call(2)), Says("linear_relu(f32 (5, 48)", "-> f32 (5, 33)", "[variant "));
     EXPECT_EQ(graph.call(1).inputs[0].data, graph.call(0).outputs[0].data);
     for (int round = 0; round < 4; ++round) {
       refill(layer.x, stream);
@@ -205,7 +192,7 @@ TEST_F(GraphTest, LaunchesOfGraphsAreRecorded) {
     });
     ASSERT_EQ(outer.num_calls(), 2u);
     EXPECT_EQ(outer.call(0).op, "graph");
-    EXPECT_EQ(message_of(Kind::not_implemented, [&] { outer.update(0, {}, {}); }).find("call 0"), 0u);
+    EXPECT_EQ(usage_message(Kind::not_implemented, [&] { outer.update(0, {}, {}); }).find("call 0"), 0u);
     const Tensor other = random_tensor({50}, device);
     inner->update(0, std::vector<TensorView>{other, one}, inner->call(0).outputs);
     std::optional<Tensor> later_result;
@@ -423,4 +410,4 @@ TEST_F(GraphTest, AnEmptyBodyIsAGraph) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,6 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -9,16 +6,13 @@
 
 #include "registry/dispatch/dispatch.hpp"
 #include "runtime/graph.hpp"
-#include "tests/ops/usage_message.hpp"
-#include "tests/registry/graph_fixture.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/graph_test.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using kiln::testing::GraphTest;
-using kiln::testing::message_of;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using Kind = UsageError::Kind;
 
 TEST_F(GraphTest, ACallTakesOtherMemory) {
@@ -47,10 +41,10 @@ TEST_F(GraphTest, ACallTakesOtherMemory) {
     EXPECT_EQ(std::memcmp(read(*result, stream).data(), poisoned.data(), poisoned.size() * 4), 0);
 
     const auto refused = [&](std::size_t call, std::vector<TensorView> inputs, std::vector<TensorView> outputs) {
-      return message_of(Kind::value, [&] { graph.update(call, inputs, outputs); });
+      return usage_message(Kind::value, [&] { graph.update(call, inputs, outputs); });
     };
     EXPECT_THAT(refused(0, {random_tensor({30, 7}, device), y}, {*sum}),
-                AllOf(HasSubstr("call 0"), HasSubstr("'add' was recorded for input"), HasSubstr("(30, 7)")));
+                Says("call 0", "'add' was recorded for input", "(30, 7)"));
     EXPECT_THAT(refused(0, {x}, {*sum}), HasSubstr("2 inputs and 1 outputs, got 1 and 1"));
     TensorView half = x.view();
     half.dtype = DType::f16;
@@ -88,14 +82,14 @@ TEST_F(GraphTest, TakesAnotherBodyOfTheSameKernels) {
 
     const Tensor held = *result;
     const auto refused = [&](const std::function<void()>& body) {
-      return message_of(Kind::value, [&] { graph.update(stream, body); });
+      return usage_message(Kind::value, [&] { graph.update(stream, body); });
     };
     dispatch_gpu_op("sub", {x, y}, {}, {.stream = stream.get()});
     EXPECT_THAT(refused([&] {
                   add(x, y, stream);
                   dispatch_gpu_op("sub", {x, y}, {}, {.stream = stream.get()});
                 }),
-                AllOf(HasSubstr("call 1 is sub(f32 (500)"), HasSubstr("where it was add(")));
+                Says("call 1 is sub(f32 (500)", "where it was add("));
     EXPECT_THAT(refused([&] { add(x, y, stream); }), HasSubstr("1 calls where there were 2"));
     EXPECT_THAT(refused([&] { dispatch_gpu_op("bernoulli", {}, {}, {.stream = stream.get()}); }),
                 HasSubstr("bernoulli"))
@@ -122,10 +116,10 @@ TEST_F(GraphTest, TakesOtherNumbers) {
       scaled(alpha);
       EXPECT_EQ(replayed, read(*result, stream)) << alpha << " on " << to_string(device);
     }
-    EXPECT_THAT(message_of(Kind::value, [&] { graph.update(stream, [&] { scaled(1.0); }); }),
-                AllOf(HasSubstr("call 0"), HasSubstr("other kernels")));
+    EXPECT_THAT(usage_message(Kind::value, [&] { graph.update(stream, [&] { scaled(1.0); }); }),
+                Says("call 0", "other kernels"));
   }
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -2,19 +2,15 @@
 
 #include "registry/inspection/inspection.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "compiler/compilers.hpp"
 #include "compiler/host_cpu.hpp"
 #include "core/errors.hpp"
 #include "registry/plan/registry.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 TensorView f32(const Dims& shape) {
   return dense_view(reinterpret_cast<void*>(std::uintptr_t{1} << 20), DType::f32, shape);
@@ -24,16 +20,6 @@ InspectedCall inspect(std::string_view op, const std::vector<TensorView>& inputs
                       const Config* config = nullptr) {
   const Call call = validated_call(Registry::process().get(op), inputs, {}, {.seen_on = Device{target.type, 0}});
   return inspect_call(call, target, config);
-}
-
-template <typename Body>
-std::string problem_with(const Body& body) {
-  try {
-    body();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing";
 }
 
 TEST(Inspection, SaysWhatACallWouldRunOnAnyTarget) {
@@ -56,9 +42,9 @@ TEST(Inspection, SaysWhatACallWouldRunOnAnyTarget) {
 
 TEST(Inspection, WrongCallsAreRefused) {
   const Target sm90 = parse_cuda_target("sm_90a");
-  EXPECT_THAT(problem_with([&] { inspect("ad", {}, sm90); }), HasSubstr("'add'"));
+  EXPECT_THAT(usage_message([&] { inspect("ad", {}, sm90); }), HasSubstr("'add'"));
   const std::vector<TensorView> unequal{f32({3}), f32({4})};
-  EXPECT_THAT(problem_with([&] { inspect("add", unequal, sm90); }), AllOf(HasSubstr("(3)"), HasSubstr("(4)")));
+  EXPECT_THAT(usage_message([&] { inspect("add", unequal, sm90); }), Says("(3)", "(4)"));
 }
 
 TEST(Inspection, FormsBelongToTargets) {
@@ -66,19 +52,19 @@ TEST(Inspection, FormsBelongToTargets) {
   const Target cpu{DeviceType::cpu, "znver5", ""};
   for (const char* form : {"source", "ptx", "sass", "resources"}) EXPECT_NO_THROW(check_kernel_form(form, sm90));
   for (const char* form : {"source", "llvm-ir", "asm"}) EXPECT_NO_THROW(check_kernel_form(form, cpu));
-  EXPECT_THAT(problem_with([&] { check_kernel_form("ptx", cpu); }), AllOf(HasSubstr("cpu:znver5"), HasSubstr("asm")));
-  EXPECT_THAT(problem_with([&] { check_kernel_form("asm", sm90); }), AllOf(HasSubstr("sm_90a"), HasSubstr("ptx")));
-  EXPECT_THAT(problem_with([&] { check_kernel_form("poem", cpu); }), AllOf(HasSubstr("poem"), HasSubstr("llvm-ir")));
+  EXPECT_THAT(usage_message([&] { check_kernel_form("ptx", cpu); }), Says("cpu:znver5", "asm"));
+  EXPECT_THAT(usage_message([&] { check_kernel_form("asm", sm90); }), Says("sm_90a", "ptx"));
+  EXPECT_THAT(usage_message([&] { check_kernel_form("poem", cpu); }), Says("poem", "llvm-ir"));
 }
 
 TEST(Inspection, TextsOfTheCpu) {
   if (const std::string problem = compiler_problem(DeviceType::cpu); !problem.empty()) GTEST_SKIP() << problem;
   const std::vector<TensorView> inputs{f32({64}), f32({64})};
   const CompileRequest request = inspect("add", inputs, host_cpu_target()).kernels.at(0).request;
-  EXPECT_THAT(kernel_text(request, "source"), AllOf(HasSubstr("kiln_entry"), HasSubstr("KILN_KERNEL")));
+  EXPECT_THAT(kernel_text(request, "source"), Says("kiln_entry", "KILN_KERNEL"));
   EXPECT_THAT(kernel_text(request, "llvm-ir"), HasSubstr("define"));
   EXPECT_THAT(kernel_text(request, "asm"), HasSubstr("kiln_entry:"));
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

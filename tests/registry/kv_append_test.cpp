@@ -1,5 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -13,24 +11,16 @@
 
 #include "registry/dispatch/dispatch.hpp"
 #include "runtime/graph.hpp"
-#include "tests/ops/usage_message.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using kiln::testing::make_integers;
-using kiln::testing::make_patterns;
-using kiln::testing::message_of;
-using kiln::testing::permuted;
-using kiln::testing::read_bits;
-using kiln::testing::selected;
-using kiln::testing::view_of;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
-class KvAppend : public kiln::testing::DevicesTest {};
+class KvAppend : public DevicesTest {};
 
 TEST_F(KvAppend, StoresTokensAtTheirSlotsAndNothingElse) {
   for (const Device device : devices_) {
@@ -91,8 +81,8 @@ TEST_F(KvAppend, ChecksBoundsWhereAsked) {
                                         make_integers(DType::i64, {5000}, slots, device)};
     const std::vector<std::int64_t> before = read_bits(key_cache);
     EXPECT_THAT(
-        message_of(UsageError::Kind::value, [&] { dispatch_gpu_op("kv_append", inputs, {{"check_bounds", true}}); }),
-        AllOf(HasSubstr("'slot_mapping'[4321] is 12"), HasSubstr("less than 12"), HasSubstr("3 blocks of 4")));
+        usage_message(UsageError::Kind::value, [&] { dispatch_gpu_op("kv_append", inputs, {{"check_bounds", true}}); }),
+        Says("'slot_mapping'[4321] is 12", "less than 12", "3 blocks of 4"));
     EXPECT_EQ(read_bits(key_cache), before) << "a refused call wrote";
     dispatch_gpu_op("kv_append", inputs);
     EXPECT_EQ(read_bits(key_cache)[8], 5);
@@ -203,8 +193,8 @@ TEST_F(KvAppend, LayersWithCheckedSlots) {
           {key, key, caches.table(device), others.table(device), make_integers(DType::i64, {3}, slots, device)},
           checked);
     };
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run({0, 1, 16}); }),
-                AllOf(HasSubstr("kv_append_layers"), HasSubstr("'slot_mapping'[2] is 16")));
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run({0, 1, 16}); }),
+                Says("kv_append_layers", "'slot_mapping'[2] is 16"));
     run({15, 1, -1});
     EXPECT_EQ(read_bits(caches.caches[1]).at(15 * 8), 3 + 24);
   }
@@ -215,7 +205,7 @@ std::string problem_at(std::intptr_t address, bool check_bounds, Device device, 
   const Tensor key = make_patterns({2, 3, 1, 8}, 3, device), cache = make_patterns({4, 4, 1, 8}, 0, device);
   const auto there = reinterpret_cast<std::intptr_t>(cache.data());
   const auto table = [&](std::int64_t second) { return make_integers(DType::i64, {2}, {there, second}, device); };
-  return message_of(UsageError::Kind::value, [&] {
+  return usage_message(UsageError::Kind::value, [&] {
     dispatch_gpu_op("kv_append_layers",
                     {key, key, table(address), table(there), make_integers(DType::i64, {3}, {0, 1, 2}, device)},
                     {{"num_blocks", num_blocks}, {"page", std::int64_t{4}}, {"check_bounds", check_bounds}});
@@ -227,9 +217,8 @@ TEST_F(KvAppend, ANullAddressIsRefused) {
   for (const Device device : devices_)
     for (const bool check_bounds : {false, true}) {
       if (device.is_cuda() && !check_bounds) continue;  // a look at the table would wait for the stream
-      EXPECT_THAT(
-          problem_at(0, check_bounds, device),
-          AllOf(HasSubstr("kv_append_layers"), HasSubstr("'key_caches'[1] is a null address"), HasSubstr("(4, 32)")));
+      EXPECT_THAT(problem_at(0, check_bounds, device),
+                  Says("kv_append_layers", "'key_caches'[1] is a null address", "(4, 32)"));
     }
 }
 
@@ -257,13 +246,13 @@ TEST_F(KvAppend, WithACheckAddressesMustBeOfMemoryThatIsLargeEnough) {
     if (!device.is_cuda()) continue;
     const std::vector<std::int64_t> on_host(256);
     EXPECT_THAT(problem_at(reinterpret_cast<std::intptr_t>(on_host.data()), true, device),
-                AllOf(HasSubstr("'key_caches'[1]"), HasSubstr("no memory")));
+                Says("'key_caches'[1]", "no memory"));
     constexpr std::int64_t kTebibyteOfBlocks = std::int64_t{1} << 34;
     const Tensor there = make_patterns({4, 4, 1, 8}, 0, device);
     EXPECT_THAT(problem_at(reinterpret_cast<std::intptr_t>(there.data()), true, device, kTebibyteOfBlocks),
-                AllOf(HasSubstr("'key_caches'[0]"), HasSubstr("1.0 TiB in all")));
+                Says("'key_caches'[0]", "1.0 TiB in all"));
   }
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

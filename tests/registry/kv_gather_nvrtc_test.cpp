@@ -10,7 +10,7 @@
 #include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 struct NamedCall {
@@ -57,4 +57,4 @@ INSTANTIATE_TEST_SUITE_P(Calls, KvGatherOnNvrtc,
                          [](const auto& test) { return std::string(test.param.op) + "_" + test.param.name; });
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,8 +1,6 @@
 // sparse_kv_gather and kv_scatter: every byte of both tensors' memory is compared, the gaps between rows and what lies
 // around them included.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -15,20 +13,14 @@
 #include <vector>
 
 #include "registry/dispatch/dispatch.hpp"
-#include "tests/ops/usage_message.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::make_integers;
-using kiln::testing::message_of;
-using kiln::testing::pinned_pool;
-using kiln::testing::read_bits;
-using kiln::testing::view_of;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 using Bytes = std::vector<std::uint8_t>;
 using Pairs = std::vector<std::int64_t>;
@@ -106,7 +98,7 @@ Pairs scrambled(std::int64_t dst_rows, std::int64_t src_rows) {
   return pairs;
 }
 
-class KvGather : public kiln::testing::DevicesTest {
+class KvGather : public DevicesTest {
  protected:
   /// body(device, memory) for each of them that differ.
   template <typename Body>
@@ -255,14 +247,12 @@ TEST_F(KvGather, ChecksBoundsWhereAsked) {
     };
     set(0, 0, 3, 2);
     set(39, 299, 7, 0);
-    EXPECT_THAT(
-        message_of(UsageError::Kind::value, [&] { run(pairs); }),
-        AllOf(HasSubstr("'indices'[39, 299, 0] is 7"), HasSubstr("the rows of 'src'"), HasSubstr("less than 7")));
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run(pairs); }),
+                Says("'indices'[39, 299, 0] is 7", "the rows of 'src'", "less than 7"));
     set(17, 5, 1, 1000);
     set(20, 0, 1'000'000, 0);
-    EXPECT_THAT(
-        message_of(UsageError::Kind::value, [&] { run(pairs); }),
-        AllOf(HasSubstr("'indices'[17, 5, 1] is 1000"), HasSubstr("the rows of 'dst'"), HasSubstr("less than 6")));
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run(pairs); }),
+                Says("'indices'[17, 5, 1] is 1000", "the rows of 'dst'", "less than 6"));
     EXPECT_EQ(read_bits(dst), Pairs(6, 0)) << "a refused call wrote";
     set(17, 5, -1, 1000);
     set(20, 0, 1'000'000, -1);
@@ -316,8 +306,9 @@ TEST_F(KvGather, SharedMemoryIsRefused) {
   for (const Device device : devices_) {
     const Tensor rows = make_integers(DType::u8, {8, 4}, Pairs(32, 1), device);
     const Tensor pairs = make_integers(DType::i32, {1, 1, 2}, {0, 1}, device);
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { dispatch_gpu_op("sparse_kv_gather", {rows, rows, pairs}); }),
-                AllOf(HasSubstr("'dst'"), HasSubstr("'src'")));
+    EXPECT_THAT(
+        usage_message(UsageError::Kind::value, [&] { dispatch_gpu_op("sparse_kv_gather", {rows, rows, pairs}); }),
+        Says("'dst'", "'src'"));
   }
 }
 
@@ -328,20 +319,21 @@ TEST_F(KvGather, PageableMemoryIsRefused) {
     const Tensor on_gpu = make_integers(DType::u8, {4, 16}, Pairs(64, 2), device);
     const Tensor pairs = make_integers(DType::i32, {1, 1, 2}, {0, 1}, device);
     EXPECT_THAT(
-        message_of(UsageError::Kind::value, [&] { dispatch_gpu_op("sparse_kv_gather", {on_gpu, pageable, pairs}); }),
+        usage_message(UsageError::Kind::value, [&] { dispatch_gpu_op("sparse_kv_gather", {on_gpu, pageable, pairs}); }),
         HasSubstr("page-locked"));
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { dispatch_gpu_op("kv_scatter", {pageable, on_gpu, pairs}); }),
-                HasSubstr("page-locked"));
+    EXPECT_THAT(
+        usage_message(UsageError::Kind::value, [&] { dispatch_gpu_op("kv_scatter", {pageable, on_gpu, pairs}); }),
+        HasSubstr("page-locked"));
     // The other side is the GPU's own in either op.
     EXPECT_THAT(
-        message_of(UsageError::Kind::type, [&] { dispatch_gpu_op("sparse_kv_gather", {pageable, on_gpu, pairs}); }),
-        AllOf(HasSubstr("'dst'"), HasSubstr("cpu")));
+        usage_message(UsageError::Kind::type, [&] { dispatch_gpu_op("sparse_kv_gather", {pageable, on_gpu, pairs}); }),
+        Says("'dst'", "cpu"));
     const Tensor host_pairs = make_integers(DType::i32, {1, 1, 2}, {0, 1}, Device::cpu());
-    EXPECT_THAT(
-        message_of(UsageError::Kind::type, [&] { dispatch_gpu_op("sparse_kv_gather", {on_gpu, on_gpu, host_pairs}); }),
-        HasSubstr("'indices'"));
+    EXPECT_THAT(usage_message(UsageError::Kind::type,
+                              [&] { dispatch_gpu_op("sparse_kv_gather", {on_gpu, on_gpu, host_pairs}); }),
+                HasSubstr("'indices'"));
   }
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,30 +1,19 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "registry/dispatch/dispatch.hpp"
-#include "tests/ops/usage_message.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using kiln::testing::make_integers;
-using kiln::testing::make_patterns;
-using kiln::testing::message_of;
-using kiln::testing::permuted;
-using kiln::testing::read_bits;
-using kiln::testing::selected;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
-
-class KvGatherPaged : public kiln::testing::DevicesTest {};
+class KvGatherPaged : public DevicesTest {};
 
 Attributes gathered(std::int64_t max_len, const std::string& layout = "NHD", bool checked = false) {
   return {{"max_len", max_len}, {"layout", layout}, {"check_bounds", checked}};
@@ -111,11 +100,11 @@ TEST_F(KvGatherPaged, ChecksBoundsWhereAsked) {
     };
     const Tensor out = make_patterns({2, 1, 8, 2}, 7, device);
     const std::vector<std::int64_t> before = read_bits(out);
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run({4, 5}, true, out); }),
-                AllOf(HasSubstr("'block_table'[1, 1] is 3"), HasSubstr("blocks 0 to 2")));
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run({4, 9}, true, out); }),
-                AllOf(HasSubstr("'seq_lens'[1] is 9"), HasSubstr("0 to 8")));
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run({-1, 9}, true, out); }),
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run({4, 5}, true, out); }),
+                Says("'block_table'[1, 1] is 3", "blocks 0 to 2"));
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run({4, 9}, true, out); }),
+                Says("'seq_lens'[1] is 9", "0 to 8"));
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run({-1, 9}, true, out); }),
                 HasSubstr("'seq_lens'[0] is -1"));
     EXPECT_EQ(read_bits(out), before) << "a refused call wrote";
     run({4, 4}, true, out);  // neither length reaches the bad entries
@@ -126,4 +115,4 @@ TEST_F(KvGatherPaged, ChecksBoundsWhereAsked) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,26 +1,17 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <vector>
 
 #include "registry/dispatch/dispatch.hpp"
-#include "tests/ops/usage_message.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using kiln::testing::make_integers;
-using kiln::testing::make_patterns;
-using kiln::testing::message_of;
-using kiln::testing::read_bits;
-using kiln::testing::view_of;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
-class KvSwap : public kiln::testing::DevicesTest {};
+class KvSwap : public DevicesTest {};
 
 TEST_F(KvSwap, CopiesPairsOfBlocks) {
   for (const Device device : devices_) {
@@ -60,10 +51,10 @@ TEST_F(KvSwap, ChecksBoundsWhereAsked) {
                       {{"check_bounds", true}});
     };
     const std::vector<std::int64_t> before = read_bits(dst);
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run({0, 0, 1, 3, 4, 1}); }),
-                AllOf(HasSubstr("'block_mapping'[1, 1] is 3"), HasSubstr("the blocks of 'dst'")));
-    EXPECT_THAT(message_of(UsageError::Kind::value, [&] { run({0, 0, 4, 3}); }),
-                AllOf(HasSubstr("'block_mapping'[1, 0] is 4"), HasSubstr("the blocks of 'src'")));
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run({0, 0, 1, 3, 4, 1}); }),
+                Says("'block_mapping'[1, 1] is 3", "the blocks of 'dst'"));
+    EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run({0, 0, 4, 3}); }),
+                Says("'block_mapping'[1, 0] is 4", "the blocks of 'src'"));
     EXPECT_EQ(read_bits(dst), before) << "a refused call wrote";
     run({3, 2, -1, 7});
     EXPECT_EQ(read_bits(dst)[6], 109);
@@ -71,4 +62,4 @@ TEST_F(KvSwap, ChecksBoundsWhereAsked) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -14,7 +14,7 @@
 #include "registry/plan/registry.hpp"
 #include "tests/support/sweep_amount.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 class MatmulConfigs : public ::testing::TestWithParam<std::string> {};
@@ -56,9 +56,9 @@ TEST_P(MatmulConfigs, CompileWithoutSpilling) {
                                  {"num_sms", std::int64_t{0}},
                                  {"out_dtype", dtype == DType::f64 ? DType::f64 : DType::f32},
                                  {"precision", std::string(tf32 ? "tf32" : "ieee")}};
-  SCOPED_TRACE("KILN_TEST_SEED=" + std::to_string(testing::sweep_seed()));
-  std::mt19937_64 random(testing::sweep_seed());
-  for (const std::string& arch : testing::swept_architectures(random))
+  SCOPED_TRACE("KILN_TEST_SEED=" + std::to_string(sweep_seed()));
+  std::mt19937_64 random(sweep_seed());
+  for (const std::string& arch : swept_architectures(random))
     for (const std::int64_t rows : {4, 1000}) {
       std::vector<TensorView> inputs = {dense_view(nullptr, dtype, {rows, 1024}, Device::cuda(0)),
                                         dense_view(nullptr, dtype, {1024, 1024}, Device::cuda(0))};
@@ -71,8 +71,7 @@ TEST_P(MatmulConfigs, CompileWithoutSpilling) {
         if (!variant.name.starts_with(rows == 4 ? "rows" : "tile") || !variant.serves(call, target)) continue;
         std::vector<Config> configs = distinct_configs(variant.space(target));
         std::shuffle(configs.begin(), configs.end(), random);
-        if (testing::sweep_amount() != testing::SweepAmount::full)
-          configs.resize(std::min<std::size_t>(configs.size(), 1));
+        if (sweep_amount() != SweepAmount::full) configs.resize(std::min<std::size_t>(configs.size(), 1));
         for (const Config& config : configs) check_no_spills(spec, variant, call, config, target);
       }
     }
@@ -82,4 +81,4 @@ INSTANTIATE_TEST_SUITE_P(Operands, MatmulConfigs, ::testing::Values("f64", "f32"
                          [](const auto& test) { return test.param; });
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

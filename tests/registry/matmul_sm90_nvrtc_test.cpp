@@ -12,7 +12,7 @@
 #include "registry/plan/registry.hpp"
 #include "tests/support/sweep_amount.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 struct Case {
@@ -106,11 +106,11 @@ TEST_P(MatmulSm90Configs, CompileWithoutSpilling) {
     });
     if (!seen) distinct.push_back(config);
   }
-  SCOPED_TRACE("KILN_TEST_SEED=" + std::to_string(testing::sweep_seed()));
-  std::mt19937_64 random(testing::sweep_seed());
+  SCOPED_TRACE("KILN_TEST_SEED=" + std::to_string(sweep_seed()));
+  std::mt19937_64 random(sweep_seed());
   std::shuffle(distinct.begin(), distinct.end(), random);
-  const std::size_t few = testing::sweep_amount() == testing::SweepAmount::part ? 1 : 2;
-  if (testing::sweep_amount() != testing::SweepAmount::full) distinct.resize(std::min(distinct.size(), few));
+  const std::size_t few = sweep_amount() == SweepAmount::part ? 1 : 2;
+  if (sweep_amount() != SweepAmount::full) distinct.resize(std::min(distinct.size(), few));
   for (const Config& config : distinct) {
     const LaunchPlan plan = serving->plan(call, config, target);
     ASSERT_EQ(plan.launches.size(), 1u);
@@ -134,4 +134,4 @@ INSTANTIATE_TEST_SUITE_P(Forms, MatmulSm90Configs, ::testing::ValuesIn(cases()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,21 +1,17 @@
 #include "registry/inspection/measured_peak.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <thread>
 
 #include "core/errors.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory_usage.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using MeasuredPeakTest = testing::DevicesTest;
+using MeasuredPeakTest = DevicesTest;
 
 TEST_F(MeasuredPeakTest, IsPlausibleAndMeasuredOnce) {
   for (const Device device : devices_) {
@@ -45,7 +41,7 @@ TEST_F(MeasuredPeakTest, IsPlausibleAndMeasuredOnce) {
       EXPECT_LE(rate.best_us, rate.median_us);
       EXPECT_GT(rate.samples, 0);
     }
-    EXPECT_THAT(to_string(peak), AllOf(HasSubstr(" GB/s by " + peak.rates.front().op), HasSubstr(", best of ")));
+    EXPECT_THAT(to_string(peak), Says(" GB/s by " + peak.rates.front().op, ", best of "));
   }
 }
 
@@ -67,4 +63,4 @@ TEST(MeasuredPeakErrors, ADeviceThatIsNotThereIsRefused) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,17 +1,15 @@
 #include "registry/plan/memory_overlap.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/errors.hpp"
-#include "tests/registry/elements.hpp"
+#include "tests/support/elements.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 alignas(64) std::byte buffer[1 << 12];
@@ -22,7 +20,7 @@ TensorView view(DType dtype, const Dims& shape, const Dims& strides, std::int64_
 
 std::multiset<const std::byte*> bytes_of(const TensorView& tensor) {
   std::multiset<const std::byte*> bytes;
-  testing::for_each_element(tensor, [&](std::int64_t offset) {
+  for_each_element(tensor, [&](std::int64_t offset) {
     for (std::int64_t i = 0; i < itemsize_bytes(tensor.dtype); ++i)
       bytes.insert(static_cast<const std::byte*>(tensor.data) + offset + i);
   });
@@ -153,21 +151,20 @@ TEST(CheckMemoryTest, AllowsExactlyWhatTheOpSays) {
 
   EXPECT_THAT(problem_of(Aliasing::none, output, {elsewhere, elsewhere}), IsEmpty());
   EXPECT_THAT(problem_of(Aliasing::none, output, {output, elsewhere}),
-              AllOf(HasSubstr("overlaps input 'in0'"), HasSubstr("must share no memory")));
+              Says("overlaps input 'in0'", "must share no memory"));
 
   EXPECT_THAT(problem_of(Aliasing::elementwise, output, {output, output}), IsEmpty());
   EXPECT_THAT(problem_of(Aliasing::elementwise, output, {elsewhere, shifted}),
-              AllOf(HasSubstr("overlaps input 'in1'"), HasSubstr("starting 4 bytes before it"),
-                    HasSubstr("exactly that input")));
+              Says("overlaps input 'in1'", "starting 4 bytes before it", "exactly that input"));
 
   EXPECT_THAT(problem_of(Aliasing::first_input, output, {output, elsewhere}), IsEmpty());
   EXPECT_THAT(problem_of(Aliasing::first_input, output, {shifted, elsewhere}),
-              AllOf(HasSubstr("overlaps input 'in0'"), HasSubstr("exactly that input")));
+              Says("overlaps input 'in0'", "exactly that input"));
   EXPECT_THAT(problem_of(Aliasing::first_input, output, {output, output}),
-              AllOf(HasSubstr("overlaps input 'in1'"), HasSubstr("must share no memory")));
+              Says("overlaps input 'in1'", "must share no memory"));
 
   EXPECT_THAT(problem_of(Aliasing::any, output, {output, shifted}), IsEmpty());
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

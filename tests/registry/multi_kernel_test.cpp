@@ -1,22 +1,17 @@
 // An op whose plan launches two kernels that share scratch memory.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 
 #include "compiler/compilers.hpp"
 #include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::available_devices;
-using testing::make_f32;
-using testing::read_f32;
 
 constexpr const char* kSource = R"(#include <kiln/tl.hpp>
 namespace tl = kiln::tl;
@@ -107,8 +102,8 @@ TEST_F(MultiKernelTest, ReportsEachKernel) {
   const TensorView x{nullptr, DType::f32, devices_[0], {1000}, {1}};
   const ResolvedOp op = resolve("moments", {x});
   ASSERT_EQ(op.report().kernels.size(), 2u);
-  EXPECT_THAT(op.report().kernels[0].name, ::testing::HasSubstr("partial_sums"));
-  EXPECT_THAT(op.report().kernels[1].name, ::testing::HasSubstr("total"));
+  EXPECT_THAT(op.report().kernels[0].name, HasSubstr("partial_sums"));
+  EXPECT_THAT(op.report().kernels[1].name, HasSubstr("total"));
   EXPECT_NE(op.report().kernels[0].artifact_key, op.report().kernels[1].artifact_key);
 }
 
@@ -135,4 +130,4 @@ TEST_F(MultiKernelTest, TooManyWorkspacesAreAnInternalError) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -16,7 +16,7 @@
 #include "registry/plan/registry.hpp"
 #include "tests/support/sweep_amount.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 class NvrtcSweep : public ::testing::TestWithParam<std::string> {};
@@ -35,8 +35,8 @@ TEST_P(NvrtcSweep, CompilesWithoutSpilling) {
   ASSERT_FALSE(spec.examples.empty());
   const std::vector<TensorView> views = example_views(spec.examples[0]);
   // Each op draws its own, so that a run meets all of them.
-  std::mt19937_64 random(testing::sweep_seed() ^ std::hash<std::string>{}(spec.name));
-  for (const std::string& arch : testing::swept_architectures(random)) {
+  std::mt19937_64 random(sweep_seed() ^ std::hash<std::string>{}(spec.name));
+  for (const std::string& arch : swept_architectures(random)) {
     for (const CompileRequest& request :
          compile_requests(spec.name, views, spec.examples[0].attributes, parse_cuda_target(arch))) {
       SCOPED_TRACE(instance_name(request) + " for " + arch + ", " + request.configuration);
@@ -55,4 +55,4 @@ INSTANTIATE_TEST_SUITE_P(AllOps, NvrtcSweep, ::testing::ValuesIn(Registry::proce
 });
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

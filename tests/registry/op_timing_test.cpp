@@ -13,9 +13,9 @@
 #include "registry/plan/registry.hpp"
 #include "registry/plan/validation.hpp"
 #include "runtime/memory.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(CallTiming, CallsTakeTurnsSampleBySample) {
@@ -42,7 +42,7 @@ TEST(CallTiming, CallsTakeTurnsSampleBySample) {
   EXPECT_EQ(called[1] + called[2], 0);
 }
 
-class LoadedAnew : public testing::DevicesTest {};
+class LoadedAnew : public DevicesTest {};
 
 /// Copies must not be one kernel under several names: that is what a playoff goes through them for.
 TEST_F(LoadedAnew, EveryPlanHasKernelsOfItsOwn) {
@@ -64,4 +64,4 @@ TEST_F(LoadedAnew, EveryPlanHasKernelsOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

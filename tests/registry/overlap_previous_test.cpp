@@ -28,13 +28,11 @@
 #include "registry/plan/validation.hpp"
 #include "registry/user_ops/user_op.hpp"
 #include "runtime/graph.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::make_f32;
-using kiln::testing::read_f32;
 
 std::vector<TensorView> views_of(const Example& example, Device device = Device::cuda(0)) {
   std::vector<TensorView> views;
@@ -310,4 +308,4 @@ TEST_F(OverlapOnGpu, SaysSoInItsReport) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,23 +1,19 @@
 #include "registry/dispatch/pack_weight.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <vector>
 
 #include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::make_f32;
-using testing::read_f32;
-using testing::view_of;
-
-class PackWeight : public testing::DevicesTest {};
+class PackWeight : public DevicesTest {};
 
 std::vector<float> counted(std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -27,7 +23,7 @@ std::vector<float> counted(std::int64_t count) {
 
 TEST_F(PackWeight, LinearGivesTheSameWithIt) {
   constexpr std::int64_t kRows = 130, kOut = 200, kIn = 333;
-  for (const Device device : testing::available_devices())
+  for (const Device device : available_devices())
     for (const DType dtype : {DType::bf16, DType::f32}) {
       SCOPED_TRACE(to_string(device));
       const auto as_dtype = [&](const Tensor& x) { return dispatch_gpu_op("cast", {x}, {{"dtype", dtype}}); };
@@ -47,7 +43,7 @@ TEST_F(PackWeight, LinearGivesTheSameWithIt) {
 }
 
 TEST_F(PackWeight, AWeightStoredTheOtherWayGetsRowsWhereItsOwnAreNotWhole) {
-  for (const Device device : testing::available_devices()) {
+  for (const Device device : available_devices()) {
     const Tensor stored = make_f32({64, 49}, counted(64 * 49), device);
     const Tensor weight = view_of(stored, {49, 64}, {1, 49});
     const Tensor packed = pack_weight(weight);
@@ -62,14 +58,8 @@ TEST_F(PackWeight, AWeightStoredTheOtherWayGetsRowsWhereItsOwnAreNotWhole) {
 }
 
 TEST_F(PackWeight, OneDimensionIsRefused) {
-  try {
-    pack_weight(make_f32({1, 2, 3}));
-    FAIL() << "no error";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("(3)"));
-    EXPECT_THAT(error.what(), HasSubstr("expected 2 dimensions"));
-  }
+  EXPECT_THAT(usage_message([] { pack_weight(make_f32({1, 2, 3})); }), Says("(3)", "expected 2 dimensions"));
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

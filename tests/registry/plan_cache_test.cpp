@@ -11,7 +11,7 @@
 
 #include "registry/plan/plan.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using Words = std::vector<std::uint64_t>;
@@ -145,4 +145,4 @@ TEST(RecentPlansTest, BelongsToOneThread) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -104,4 +104,4 @@ TEST(ProfileDeviceTimesTest, ThreadsShareTheEventsThatWereMade) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -2,8 +2,6 @@
 
 #include "registry/profiling/profile_timing.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -19,16 +17,16 @@
 #include "registry/plan/plan.hpp"
 #include "registry/profiling/profiler.hpp"
 #include "runtime/graph.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/scoped_variable.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using std::chrono::nanoseconds;
-using ::testing::AllOf;
-using ::testing::AnyOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 ProfileTime at(std::int64_t ns) {
   return ProfileTime(nanoseconds(ns));
@@ -129,47 +127,26 @@ TEST(SetDeviceTimes, WhatWasLaunchedAndDidNotRunWasCapturedByOthers) {
   EXPECT_FALSE(calls[3].captured);
 }
 
-/// Sets a variable of the environment while it lives.
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const char* value) : name_(name) {
-    if (const char* const before = getenv(name)) before_ = before;
-    setenv(name, value, 1);
-  }
-  ~ScopedVariable() { before_.has_value() ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
 constexpr ProfilerOptions kByCupti{.device_time_source = DeviceTimeSource::cupti};
 constexpr ProfilerOptions kByEvents{.device_time_source = DeviceTimeSource::events};
 
 TEST(ProfileTimingTest, AskedForCuptiWhereItIsNotSaysWhereItWasLookedFor) {
   const ScopedVariable path("KILN_CUPTI_PATH", "/nowhere/libcupti.so.13");
-  try {
-    const Profiler profiler(kByCupti);
-    FAIL() << "no error";
-  } catch (const DeviceError& error) {
-    EXPECT_THAT(error.what(), AnyOf(HasSubstr("this build has no CUPTI"),
-                                    AllOf(HasSubstr("/nowhere/libcupti.so.13"), HasSubstr("KILN_CUPTI_PATH"))));
-  }
+  EXPECT_THAT(error_message<DeviceError>([] { const Profiler profiler(kByCupti); }),
+              AnyOf(HasSubstr("this build has no CUPTI"), Says("/nowhere/libcupti.so.13", "KILN_CUPTI_PATH")));
   const Profiler next;  // nothing is left of the one that failed
 }
 
 TEST(ProfileTimingTest, NoGpuIsTimedNoWayIsSaid) {
   Profiler profiler;
   EXPECT_EQ(profiler.report().device_timing, "");
-  EXPECT_THAT(to_string(profiler.report()), ::testing::Not(HasSubstr("device times")));
+  EXPECT_THAT(to_string(profiler.report()), Not(HasSubstr("device times")));
 }
 
 class CuptiTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::vector<Device> devices = testing::available_devices();
+    const std::vector<Device> devices = available_devices();
     if (devices.empty() || !devices.back().is_cuda()) GTEST_SKIP() << device_problem(DeviceType::cuda);
     try {
       const Profiler profiler(kByCupti);
@@ -187,7 +164,7 @@ class CuptiTest : public ::testing::Test {
     std::mt19937_64 random(std::random_device{}());
     std::vector<float> numbers(static_cast<std::size_t>(count));
     for (float& number : numbers) number = static_cast<float>(random() % 1000);
-    return testing::make_f32(numbers, device_);
+    return make_f32(numbers, device_);
   }
   void dispatch_small() { dispatch_gpu_op("add", {small_, small_}, {}, {.outputs = outs_}); }
   void dispatch_small(int times) {
@@ -339,4 +316,4 @@ TEST_F(CuptiTest, MoreRecordsThanThereIsRoomForAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,8 +1,5 @@
 // A trace, read back as Perfetto's SQL would see it.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -18,23 +15,24 @@
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/profiling/profiler.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using nlohmann::json;
-using testing::make_f32;
 
-class ProfileTraceTest : public testing::DevicesTest {
+class ProfileTraceTest : public DevicesTest {
  protected:
   json trace_of(const Profiler& profiler) {
     const std::string path = directory_.file("trace.json");
     profiler.write_trace(path);
     return json::parse(std::ifstream(path));
   }
-  test::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
 };
 
 struct Aggregate {
@@ -173,9 +171,9 @@ TEST_F(ProfileTraceTest, NamesItsLines) {
   const json trace = trace_of(profiler);
   for (const json& event : trace.at("traceEvents"))
     if (event.at("ph") == "M") names.push_back(event.at("args").at("name"));
-  EXPECT_THAT(names, ::testing::Contains("worker-7"));
+  EXPECT_THAT(names, Contains("worker-7"));
   if (devices_.back().is_cuda()) {
-    EXPECT_THAT(names, ::testing::Contains("default stream"));
+    EXPECT_THAT(names, Contains("default stream"));
   }
 }
 
@@ -199,4 +197,4 @@ TEST_F(ProfileTraceTest, ReplacesAFileAsAWholeOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

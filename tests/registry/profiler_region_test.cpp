@@ -8,15 +8,16 @@
 
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/profiling/profiler.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using ProfilerRegions = testing::DevicesTest;
+using ProfilerRegions = DevicesTest;
 
 TEST_F(ProfilerRegions, NestAndAddUpTheirCalls) {
-  const Tensor a = testing::make_f32({50, 50}, std::vector<float>(2500, 1.5F));
+  const Tensor a = make_f32({50, 50}, std::vector<float>(2500, 1.5F));
   dispatch_gpu_op("add", {a, a});
   {
     const ProfilerRegion nobody_listens("outside");
@@ -73,7 +74,7 @@ TEST_F(ProfilerRegions, OfManyNamesTakeNoTimeToFind) {
 }
 
 TEST_F(ProfilerRegions, OneThatOutlivesItsProfilerHarmsNothing) {
-  const Tensor a = testing::make_f32(std::vector<float>(5, 1.5F));
+  const Tensor a = make_f32(std::vector<float>(5, 1.5F));
   std::optional<Profiler> first(std::in_place);
   {
     const ProfilerRegion region("left open");
@@ -89,4 +90,4 @@ TEST_F(ProfilerRegions, OneThatOutlivesItsProfilerHarmsNothing) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -4,8 +4,6 @@
 #include "registry/profiling/known_peak.hpp"
 #include "registry/user_ops/user_op.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -26,23 +24,13 @@
 #include "registry/tuning/tuning.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/graph.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::HasSubstr;
-using testing::make_f32;
-
-/// The message of the UsageError that `call` throws.
-std::string usage_message(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no UsageError was thrown";
-}
 
 Tensor random_f32(const Dims& shape, Device device) {
   static std::uint64_t seed = std::random_device{}();
@@ -72,7 +60,7 @@ void expect_consistent(const TimeDistribution& time) {
   EXPECT_LE(time.mean_us, time.max_us * (1 + 1e-12));
 }
 
-using ProfilerTest = testing::DevicesTest;
+using ProfilerTest = DevicesTest;
 
 TEST_F(ProfilerTest, CountsCallsByOpAndShape) {
   for (const Device device : devices_) {
@@ -437,4 +425,4 @@ TEST_F(ProfilerTest, ALongRunOnAGpuHasAllItsTimes) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -14,7 +14,7 @@
 #include "registry/plan/registry.hpp"
 #include "runtime/memory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 const OpSpec& add_spec() {
@@ -84,4 +84,4 @@ TEST(RandomCallInputsTest, RefusesWhatTheOpRefuses) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

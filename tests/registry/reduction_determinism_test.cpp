@@ -10,18 +10,16 @@
 
 #include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::make_f32;
-using testing::read_f32;
-using testing::view_of;
 
 constexpr int kRepeats = 1000;
 
-class SplitReduction : public testing::DevicesTest {};
+class SplitReduction : public DevicesTest {};
 
 std::vector<float> normal_values(std::size_t count) {
   std::mt19937_64 random(3);
@@ -144,4 +142,4 @@ TEST_F(SplitReduction, RefusesOutputsThatOverlap) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -7,15 +7,13 @@
 #include <random>
 
 #include "registry/dispatch/dispatch.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-using testing::make_f32;
-using testing::read_f32;
-
-class CutScan : public testing::DevicesTest {};
+class CutScan : public DevicesTest {};
 
 Attributes along(std::int64_t dim) {
   return {{"dim", dim}};
@@ -85,4 +83,4 @@ TEST_F(CutScan, RepeatsGiveIdenticalBits) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

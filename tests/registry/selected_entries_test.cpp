@@ -4,9 +4,6 @@
 #include "registry/tuning/selected_entries.hpp"
 #include "registry/plan/numbered_tensors.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -20,17 +17,11 @@
 #include "registry/plan/validation.hpp"
 #include "registry/tuning/addressed_memory.hpp"
 #include "runtime/memory.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Ge;
-using ::testing::HasSubstr;
-using ::testing::Le;
-using testing::make_integers;
-using testing::read_bits;
 
 constexpr int kRandomCalls = 40;
 
@@ -118,7 +109,7 @@ void expect_legal_and_spread(const Tensor& tensor, std::span<const SelectionRang
     const std::int64_t without_value =
         distinct ? std::max<std::int64_t>(num_entries - available, 0) : (available == 0 ? num_entries : 0);
     EXPECT_EQ(static_cast<std::int64_t>(skipped), without_value);
-    EXPECT_THAT(values, ::testing::Each(AllOf(Ge(low), Le(high))));
+    EXPECT_THAT(values, Each(AllOf(Ge(low), Le(high))));
     const std::set<std::int64_t> different(values.begin(), values.end());
     if (distinct) {
       EXPECT_EQ(different.size(), values.size());
@@ -235,7 +226,7 @@ TEST(SelectedEntriesTest, IndicesBeyondTheirDTypeAreNotDrawn) {
   std::mt19937_64 random(1);
   const Tensor slots = empty({1000}, DType::i32, Device::cpu());
   draw_entries(slots, std::array<SelectionRange, 1>{SelectionRange{0, std::int64_t{1} << 50, true}}, random);
-  EXPECT_THAT(column_of(slots, 0, 1), ::testing::Each(Ge(0)));
+  EXPECT_THAT(column_of(slots, 0, 1), Each(Ge(0)));
 }
 
 TEST(SelectedEntriesTest, ReportsSayWhatARateLeavesOut) {
@@ -246,4 +237,4 @@ TEST(SelectedEntriesTest, ReportsSayWhatARateLeavesOut) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -5,14 +5,11 @@
 #include <vector>
 
 #include "registry/dispatch/dispatch.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::available_devices;
-using testing::make_f32;
-using testing::read_f32;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -64,4 +61,4 @@ TEST(SpecialValues, OfNanBounds) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

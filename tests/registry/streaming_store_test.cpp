@@ -1,6 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,15 +9,11 @@
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/device_target.hpp"
 #include "runtime/device_info.hpp"
-#include "tests/registry/guarded_tensor.hpp"
+#include "tests/support/guarded_tensor.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::GuardedTensor;
-using kiln::testing::Layout;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 const Config kPlain{{"BLOCK_SIZE", 128}, {"STREAM", 0}}, kStreaming{{"BLOCK_SIZE", 128}, {"STREAM", 1}};
 
@@ -99,4 +92,4 @@ TEST(StreamingStoreTest, ALargeCallStreamsByDefaultAndIsSeenByTheCaller) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

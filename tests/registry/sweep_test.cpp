@@ -25,24 +25,12 @@
 #include "registry/tuning/addressed_memory.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/guarded_tensor.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/guarded_tensor.hpp"
 #include "tests/support/sweep_amount.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::available_devices;
-using kiln::testing::dense_layout;
-using kiln::testing::element_matches;
-using kiln::testing::for_each_element;
-using kiln::testing::GuardedTensor;
-using kiln::testing::Layout;
-using kiln::testing::random_layout;
-using kiln::testing::show_element;
-using kiln::testing::sweep_amount;
-using kiln::testing::sweep_seed;
-using kiln::testing::SweepAmount;
 
 constexpr int kMostFailures = 4;  // of one op: the first few tell the story
 
@@ -65,7 +53,7 @@ int random_calls(int few, int some) {
 
 /// Each dtype compiles kernels of its own, so that the everyday run takes three.
 std::vector<DType> swept_dtypes(const OpSpec& spec, std::mt19937_64& random) {
-  return testing::swept<DType>({spec.dtypes.begin(), spec.dtypes.end()}, 3, random);
+  return swept<DType>({spec.dtypes.begin(), spec.dtypes.end()}, 3, random);
 }
 
 /// One call to make and check.
@@ -436,4 +424,4 @@ TEST(RegistrySweepCoverage, HasOps) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,25 +1,18 @@
 #include "registry/inspection/tensor_statistics.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/guarded_tensor.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/guarded_tensor.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::for_each_element;
-using testing::GuardedTensor;
-using ::testing::HasSubstr;
-using testing::random_layout;
-using testing::view_of;
 
 /// One element after the other, in the order of the indices.
 TensorStatistics naive_statistics(const GuardedTensor& tensor) {
@@ -30,12 +23,12 @@ TensorStatistics naive_statistics(const GuardedTensor& tensor) {
   for_each_element(view, [&](std::int64_t offset) {
     const void* const at = tensor.at(offset);
     if (is_floating(view.dtype)) {
-      const double value = testing::read_float(view.dtype, at);
+      const double value = read_float(view.dtype, at);
       statistics.num_nan += std::isnan(value);
       statistics.num_inf += std::isinf(value);
       if (std::isfinite(value)) finite.push_back(value);
     } else {
-      const std::uint64_t bits = testing::read_integer(view.dtype, at);
+      const std::uint64_t bits = read_integer(view.dtype, at);
       finite.push_back(info(view.dtype).is_signed ? static_cast<long double>(static_cast<std::int64_t>(bits))
                                                   : static_cast<long double>(bits));
     }
@@ -127,4 +120,4 @@ TEST(TensorStatisticsTest, SaysWhatIsThere) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -18,10 +18,11 @@
 #include "registry/plan/registry.hpp"
 #include "registry/plan/validation.hpp"
 #include "registry/user_ops/user_op.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/guarded_tensor.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/guarded_tensor.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 constexpr int kThreads = 16;
@@ -59,12 +60,12 @@ std::vector<Job> make_jobs(Device device, std::mt19937_64& random) {
     if (!spec.reference || spec.examples.empty() || spec.inputs.empty() || spec.outputs.empty() || jobs.size() == kOps)
       continue;  // an op that changes its inputs is no job for many threads over one set of them
     Example example = spec.random_example ? largest_example(spec) : spec.examples[0];
-    std::vector<testing::GuardedTensor> inputs;
+    std::vector<GuardedTensor> inputs;
     std::vector<TensorView> views;
     for (std::size_t i = 0; i < example.inputs.size(); ++i) {
       TensorMeta& meta = example.inputs[i];
       if (!spec.random_example) meta.shape = Dims{kElements};
-      inputs.emplace_back(meta.dtype, meta.shape, testing::dense_layout(meta.shape));
+      inputs.emplace_back(meta.dtype, meta.shape, dense_layout(meta.shape));
       const InputRange range = i < example.ranges.size()      ? example.ranges[i]
                                : i < spec.input_ranges.size() ? spec.input_ranges[i]
                                                               : InputRange{};
@@ -86,7 +87,7 @@ std::vector<Job> make_jobs(Device device, std::mt19937_64& random) {
     const Tensor& expected = expected_outputs[0];
     spec.reference({views, outputs, complete});
     Job job{name, example.attributes, {}, {}, expected.dtype(), spec.tolerance(expected.dtype())};
-    for (testing::GuardedTensor& input : inputs) job.inputs.push_back(input.upload(device));
+    for (GuardedTensor& input : inputs) job.inputs.push_back(input.upload(device));
     job.expected.resize(static_cast<std::size_t>(expected.numel() * itemsize_bytes(expected.dtype())));
     std::memcpy(job.expected.data(), expected.data(), job.expected.size());
     jobs.push_back(std::move(job));
@@ -99,16 +100,15 @@ std::string check(const Job& job, const Tensor& result) {
   const Tensor host = to_device(result, Device::cpu());
   for (std::int64_t offset = 0; offset < static_cast<std::int64_t>(job.expected.size());
        offset += itemsize_bytes(job.dtype))
-    if (!testing::element_matches(job.dtype, host.data_as<std::byte>() + offset, job.expected.data() + offset,
-                                  job.tolerance))
+    if (!element_matches(job.dtype, host.data_as<std::byte>() + offset, job.expected.data() + offset, job.tolerance))
       return job.op + ": element " + std::to_string(offset / itemsize_bytes(job.dtype)) + " is " +
-             testing::show_element(job.dtype, host.data_as<std::byte>() + offset) + ", expected " +
-             testing::show_element(job.dtype, job.expected.data() + offset);
+             show_element(job.dtype, host.data_as<std::byte>() + offset) + ", expected " +
+             show_element(job.dtype, job.expected.data() + offset);
   return {};
 }
 
 TEST(ThreadSafetyTest, ManyThreadsColdAndWarm) {
-  const std::vector<Device> devices = testing::available_devices();
+  const std::vector<Device> devices = available_devices();
   if (devices.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
@@ -158,9 +158,9 @@ TEST(ThreadSafetyTest, ManyThreadsColdAndWarm) {
 }
 
 TEST(ThreadSafetyTest, RegisteringWhileDispatching) {
-  const std::vector<Device> devices = testing::available_devices();
+  const std::vector<Device> devices = available_devices();
   if (devices.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
-  const Tensor x = testing::make_f32({1, 2, 3}, devices[0]);
+  const Tensor x = make_f32({1, 2, 3}, devices[0]);
   std::atomic<bool> stop{false};
   std::thread registering([&] {
     for (int i = 0; i < 200; ++i)
@@ -170,10 +170,10 @@ TEST(ThreadSafetyTest, RegisteringWhileDispatching) {
                                    .kernel = "race"});
     stop = true;
   });
-  while (!stop) EXPECT_EQ(testing::read_f32(dispatch_gpu_op("neg", {x})), (std::vector<float>{-1, -2, -3}));
+  while (!stop) EXPECT_EQ(read_f32(dispatch_gpu_op("neg", {x})), (std::vector<float>{-1, -2, -3}));
   registering.join();
   EXPECT_NE(Registry::process().find("user_race_199"), nullptr);
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -12,7 +12,7 @@
 
 #include "registry/profiling/profile_report.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(TimeDistributionTest, IsWhatASortedCopySays) {
@@ -43,4 +43,4 @@ TEST(TimeDistributionTest, IsWhatASortedCopySays) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -2,9 +2,6 @@
 
 #include "registry/tuning/tuning.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -21,15 +18,15 @@
 #include "registry/tuning/tuning_report.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/kv_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/integer_tensors.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::HasSubstr;
-using testing::make_f32;
-using testing::read_f32;
 
 // KIND 0 does the work REPEAT times over; 1 computes something else, 2 does not compile, 3 takes seconds.
 constexpr const char* kSource = R"(#include <kiln/tl.hpp>
@@ -109,7 +106,7 @@ Tensor ramp(int elements, Device device) {
   return make_f32(values, device);
 }
 
-class TuningTest : public testing::DevicesTest {
+class TuningTest : public DevicesTest {
  protected:
   static void SetUpTestSuite() {
     Registry::process().register_op(scaled("scaled", false));
@@ -221,24 +218,23 @@ TEST_F(TuningTest, WhatLiesAtAddressesStaysAsItWasAndIsCompared) {
   Registry::process().register_op(through());
   for (const Device device : devices_) {
     const Tensor x = ramp(20'000, device), there = make_f32(std::vector<float>(20'000, 7), device);
-    const Tensor table =
-        testing::make_integers(DType::i64, {1}, {reinterpret_cast<std::intptr_t>(there.data())}, device);
+    const Tensor table = make_integers(DType::i64, {1}, {reinterpret_cast<std::intptr_t>(there.data())}, device);
     const TuneReport report = tune_op("scaled_through", std::vector<TensorView>{table, x}, {}, quick());
     EXPECT_EQ(read_f32(there), std::vector<float>(20'000, 7));
     for (const CandidateEvidence& evidence : report.result.candidates)
       EXPECT_EQ(evidence.outcome == Outcome::mismatched, evidence.config.at("KIND") == 1) << to_string(evidence.config);
 
-    const Tensor key = testing::make_patterns({2, 3, 1, 8}, 3, device);
-    const Tensor cache = testing::make_patterns({4, 4, 1, 8}, 50, device);
+    const Tensor key = make_patterns({2, 3, 1, 8}, 3, device);
+    const Tensor cache = make_patterns({4, 4, 1, 8}, 50, device);
     const auto address = reinterpret_cast<std::intptr_t>(cache.data());
-    const Tensor caches = testing::make_integers(DType::i64, {2}, {address, address}, device);
-    const Tensor slots = testing::make_integers(DType::i64, {3}, {0, 5, -1}, device);
-    const std::vector<std::int64_t> before = testing::read_bits(cache);
+    const Tensor caches = make_integers(DType::i64, {2}, {address, address}, device);
+    const Tensor slots = make_integers(DType::i64, {3}, {0, 5, -1}, device);
+    const std::vector<std::int64_t> before = read_bits(cache);
     TuneOptions options = quick();
     options.record = false;
     const TuneReport append = tune_op("kv_append_layers", std::vector<TensorView>{key, key, caches, caches, slots},
                                       {{"num_blocks", std::int64_t{4}}, {"page", std::int64_t{4}}}, options);
-    EXPECT_EQ(testing::read_bits(cache), before);
+    EXPECT_EQ(read_bits(cache), before);
     EXPECT_EQ(append.skipped.value().skipped, 1);
     EXPECT_THAT(tuning_text(append), HasSubstr("33.3% of the work: 1 of 3 entries of 'slot_mapping'"));
     EXPECT_THAT(tuning_json(append), HasSubstr("\"skipped_share\":0.33"));
@@ -275,11 +271,7 @@ TEST_F(TuningTest, CallbacksMayCallOpsButNotTune) {
     options.progress = [&](const TuningProgress&) {
       if (calls++ > 0) return;
       EXPECT_EQ(read_f32(dispatch_gpu_op("scaled", {other})), expected);
-      try {
-        tune_op("scaled", std::vector<TensorView>{other}, {}, quick());
-      } catch (const UsageError& error) {
-        message = error.what();
-      }
+      message = usage_message([&] { tune_op("scaled", std::vector<TensorView>{other}, {}, quick()); });
     };
     tune_op("scaled", std::vector<TensorView>{x}, {}, options);
     EXPECT_GT(calls, 0);
@@ -391,7 +383,7 @@ TEST_F(TuningTest, WhatWasMeasuredWithOtherEntriesIsNotUsed) {
     detail::forget_tuned_plans();
     return source;
   };
-  const Tensor index = testing::make_integers(DType::i64, {3}, {1, 2, 499}, device);
+  const Tensor index = make_integers(DType::i64, {3}, {1, 2, 499}, device);
   const std::vector<TensorView> selected{rows, index};
   EXPECT_EQ(source_of("index_select", selected, {{"dim", std::int64_t{0}}}, true), "default");
   EXPECT_EQ(source_of("index_select", selected, {{"dim", std::int64_t{0}}}, false), "tuned");
@@ -476,4 +468,4 @@ TEST_F(TuningTest, Errors) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

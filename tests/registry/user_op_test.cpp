@@ -1,6 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
 
@@ -9,17 +6,14 @@
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/user_ops/user_op.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using testing::available_devices;
-using ::testing::HasSubstr;
-using testing::make_f32;
-using testing::read_f32;
-using testing::view_of;
 
 constexpr const char* kHypot2 = R"(#include <kiln/tl.hpp>
 namespace tl = kiln::tl;
@@ -40,17 +34,6 @@ ElementwiseKernel hypot2(const std::string& name) {
           .kernel = "hypot2_kernel",
           .num_inputs = 2,
           .dtypes = {DType::f32, DType::f64}};
-}
-
-/// The message of the UsageError that `call` throws.
-template <typename Call>
-std::string usage_message(const Call& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no UsageError was thrown";
 }
 
 TEST(UserOpTest, RunsOnEveryDevice) {
@@ -115,20 +98,17 @@ TEST(UserOpTest, ReadsHeadersBesideTheFile) {
 TEST(UserOpTest, RefusesBadRegistrations) {
   ElementwiseKernel kernel = hypot2("user_refused");
   kernel.num_inputs = 0;
-  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }),
-              AllOf(HasSubstr("user_refused"), HasSubstr("num_inputs is 0")));
+  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }), Says("user_refused", "num_inputs is 0"));
   kernel.num_inputs = 2;
   kernel.name = "add";
-  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }),
-              AllOf(HasSubstr("'add'"), HasSubstr("already registered")));
+  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }), Says("'add'", "already registered"));
   kernel.name = "";
   EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }), HasSubstr("needs a name"));
   kernel.name = "two words";
   EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }), HasSubstr("'two words'"));
   kernel.name = "user_refused";
   kernel.source.text.clear();
-  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }),
-              AllOf(HasSubstr("user_refused"), HasSubstr("kernel source")));
+  EXPECT_THAT(usage_message([&] { register_elementwise_kernel(kernel); }), Says("user_refused", "kernel source"));
   EXPECT_EQ(Registry::process().find("user_refused"), nullptr);
 }
 
@@ -137,16 +117,15 @@ TEST(UserOpTest, RefusesTensorsItsKernelCannotRead) {
   const std::vector<Device> devices = available_devices();
   if (devices.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
   const Tensor x = make_f32({1, 2, 3, 4}), y = make_f32({1, 2, 3});
-  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_hypot2_strict", {x, y}); }),
-              AllOf(HasSubstr("'in1'"), HasSubstr("(3)"), HasSubstr("(4)")));
+  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_hypot2_strict", {x, y}); }), Says("'in1'", "(3)", "(4)"));
   const Tensor half = view_of(x, {2}, {2});
   EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_hypot2_strict", {half, half}); }),
-              AllOf(HasSubstr("contiguous"), HasSubstr("user_hypot2_strict")));
+              Says("contiguous", "user_hypot2_strict"));
   const Tensor integers = empty({4}, DType::i32, Device::cpu());
   EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_hypot2_strict", {integers, integers}); }),
-              AllOf(HasSubstr("i32"), HasSubstr("f32, f64")));
+              Says("i32", "f32, f64"));
   EXPECT_THAT(usage_message([&] { dispatch_gpu_op("user_hypot2_strict", {x, empty({4}, DType::f64, Device::cpu())}); }),
-              AllOf(HasSubstr("f64"), HasSubstr("f32"), HasSubstr("'in1'")));
+              Says("f64", "f32", "'in1'"));
 }
 
 TEST(UserOpTest, ReportsAKernelThatDoesNotCompile) {
@@ -166,8 +145,8 @@ TEST(UserOpTest, ReportsAKernelThatDoesNotCompile) {
       } catch (const CompileError& error) {
         EXPECT_EQ(error.op(), "user_broken");
         EXPECT_THAT(error.configuration(), HasSubstr("BLOCK_SIZE="));
-        EXPECT_THAT(error.log(), AllOf(HasSubstr("hypot2.hpp"), HasSubstr("no_such_function"),
-                                       HasSubstr(device.is_cuda() ? "hypot2.hpp(4)" : "hypot2.hpp:4:")));
+        EXPECT_THAT(error.log(),
+                    Says("hypot2.hpp", "no_such_function", device.is_cuda() ? "hypot2.hpp(4)" : "hypot2.hpp:4:"));
       }
     }
   }
@@ -180,16 +159,12 @@ TEST(UserOpTest, RefusesAKernelWithAnotherNumberOfParameters) {
     register_elementwise_kernel(kernel);
     for (const Device device : available_devices()) {
       const std::vector<Tensor> inputs(static_cast<std::size_t>(num_inputs), make_f32({1, 2}, device));
-      try {
-        dispatch_gpu_op(kernel.name, inputs);
-        ADD_FAILURE() << "no error on " << to_string(device) << " with " << num_inputs;
-      } catch (const CompileError& error) {
-        EXPECT_THAT(error.log(),
-                    HasSubstr("the op launches this kernel with " + std::to_string(num_inputs + 2) + " parameters"));
-      }
+      SCOPED_TRACE(to_string(device) + " with " + std::to_string(num_inputs));
+      EXPECT_THAT(compile_log([&] { dispatch_gpu_op(kernel.name, inputs); }),
+                  HasSubstr("the op launches this kernel with " + std::to_string(num_inputs + 2) + " parameters"));
     }
   }
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,8 +1,5 @@
 // How far var and std are off where the mean is large beside the deviation: no further than their documentation says.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <random>
 #include <string>
@@ -10,12 +7,14 @@
 
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-class Variance : public testing::DevicesTest {};
+class Variance : public DevicesTest {};
 
 /// Normal numbers of deviation 1 about `mean`; `outlier`: the first one lies that much further out.
 template <typename T>
@@ -87,12 +86,12 @@ TEST_F(Variance, KeepsItsBoundInDouble) {
 TEST_F(Variance, EqualNumbersHaveNone) {
   for (const Device device : devices_)
     for (const float value : {0.0f, 1e-30f, 12345.678f, -3e38f}) {
-      const Tensor x = testing::make_f32({1000, 33}, std::vector<float>(33'000, value), device);
+      const Tensor x = make_f32({1000, 33}, std::vector<float>(33'000, value), device);
       for (const char* op : {"var", "std"})
         for (const std::int64_t dim : {0, 1})
-          EXPECT_THAT(testing::read_f32(dispatch_gpu_op(op, {x}, {{"dim", dim}})), ::testing::Each(0.0f)) << value;
+          EXPECT_THAT(read_f32(dispatch_gpu_op(op, {x}, {{"dim", dim}})), Each(0.0f)) << value;
     }
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(CaptureTurn, CapturesAndWaitsAreNeverAtOneTime) {
@@ -59,4 +59,4 @@ TEST(CaptureTurn, DevicesAreApart) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "core/errors.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(DeviceInfo, DescribesTheCpu) {
@@ -49,13 +51,7 @@ TEST(DeviceInfo, ThreadCountIsReadFromTheEnvironmentAndChecked) {
 TEST(DeviceInfo, RefusesDevicesThatAreNotThere) {
   EXPECT_THROW(device_info({DeviceType::cpu, 1}), UsageError);
   EXPECT_THROW(device_info(Device::cuda(-1)), UsageError);
-  try {
-    device_info(Device::cuda(99));
-    FAIL() << "cuda:99 was found";
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), UsageError::Kind::value);
-    EXPECT_NE(std::string(error.what()).find("cuda:99"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(value_error([] { device_info(Device::cuda(99)); }), HasSubstr("cuda:99"));
 }
 
 TEST(DeviceInfo, SaysWhyThereIsNoCudaDevice) {
@@ -85,4 +81,4 @@ TEST(DeviceInfo, DescribesEveryCudaDeviceFromManyThreads) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

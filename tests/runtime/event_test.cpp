@@ -17,7 +17,7 @@
 
 #include "tests/runtime/stream_gate.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(Event, OfTheCpuIsAlwaysReached) {
@@ -188,4 +188,4 @@ TEST_F(CudaEvent, TimesOnlyWhatWasReached) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -9,7 +9,7 @@
 #include "runtime/device_info.hpp"
 #include "runtime/memory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(EventTimer, CallsTheBodyOncePerSampleAndWarmUp) {
@@ -66,4 +66,4 @@ TEST(EventTimer, TimesWorkOnTheDevice) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -15,7 +15,7 @@
 
 #include "tests/runtime/stream_gate.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 constexpr Stream kCpu{Device::cpu(), nullptr};
@@ -197,4 +197,4 @@ TEST_F(CudaForkJoin, ABranchThatThrowsLeavesTheCaptureWhole) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

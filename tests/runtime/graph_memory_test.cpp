@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 /// Streams of the CPU have no handles; the memory only compares them.
@@ -83,4 +83,4 @@ TEST(GraphMemory, BlocksInUseNeverOverlap) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

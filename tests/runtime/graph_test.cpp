@@ -1,8 +1,6 @@
 #include "runtime/graph.hpp"
 
 #include <dlfcn.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdint>
@@ -17,22 +15,11 @@
 #include "runtime/event.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/transfer/pinned_pool.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
-template <typename ErrorType>
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const ErrorType& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 std::vector<std::uint8_t> bytes_of(const Tensor& tensor) {
   const Tensor host = to_device(tensor, Device::cpu());
@@ -61,8 +48,9 @@ TEST(Graph, OnTheCpuIsAListOfCalls) {
   EXPECT_EQ(bytes_of(a)[0], 7);
   graph.launch(stream);
   EXPECT_EQ(bytes_of(b)[0], 7);
-  EXPECT_THAT(message_of<UsageError>([&] { graph.update(0, std::vector<TensorView>{a}, std::vector<TensorView>{b}); }),
-              AllOf(HasSubstr("call 0"), HasSubstr("copy("), HasSubstr("Graph::update(stream, body)")));
+  EXPECT_THAT(
+      error_message<UsageError>([&] { graph.update(0, std::vector<TensorView>{a}, std::vector<TensorView>{b}); }),
+      Says("call 0", "copy(", "Graph::update(stream, body)"));
   graph.update(stream, [&] {
     copy(a, b, stream);
     copy(a, b, stream);
@@ -71,8 +59,8 @@ TEST(Graph, OnTheCpuIsAListOfCalls) {
   });
   graph.launch(stream);
   EXPECT_EQ(bytes_of(b)[0], 9);
-  EXPECT_THAT(message_of<UsageError>([&] { graph.update(stream, [&] { memset_bytes(b, 9, stream); }); }),
-              AllOf(HasSubstr("call 0 is memset_bytes("), HasSubstr("kiln::capture")));
+  EXPECT_THAT(error_message<UsageError>([&] { graph.update(stream, [&] { memset_bytes(b, 9, stream); }); }),
+              Says("call 0 is memset_bytes(", "kiln::capture"));
 }
 
 TEST(Graph, OfTheCpuIsTheRecordingThreads) {
@@ -97,14 +85,14 @@ TEST(Graph, OfACaptureInTwoHalves) {
   GraphCapture recording(stream);
   EXPECT_TRUE(is_capturing(stream));
   memset_bytes(a, 2, stream);
-  EXPECT_THAT(message_of<UsageError>([&] { GraphCapture nested(stream); }), HasSubstr("captured already"));
+  EXPECT_THAT(error_message<UsageError>([&] { GraphCapture nested(stream); }), HasSubstr("captured already"));
   EXPECT_TRUE(is_capturing(stream));
   std::string elsewhere;
-  std::thread([&] { elsewhere = message_of<UsageError>([&] { recording.end(); }); }).join();
+  std::thread([&] { elsewhere = error_message<UsageError>([&] { recording.end(); }); }).join();
   EXPECT_THAT(elsewhere, HasSubstr("thread that began it"));
   Graph graph = recording.end();
   EXPECT_FALSE(is_capturing(stream));
-  EXPECT_THAT(message_of<UsageError>([&] { recording.end(); }), HasSubstr("ended already"));
+  EXPECT_THAT(error_message<UsageError>([&] { recording.end(); }), HasSubstr("ended already"));
   EXPECT_EQ(bytes_of(a)[63], 1);
   graph.launch(stream);
   EXPECT_EQ(bytes_of(a)[63], 2);
@@ -115,7 +103,8 @@ TEST(Graph, OfACaptureInTwoHalves) {
   graph.launch(stream);
   EXPECT_EQ(bytes_of(a)[0], 3);
   GraphCapture different(stream);
-  EXPECT_THAT(message_of<UsageError>([&] { different.end(graph); }), HasSubstr("it makes 0 calls where there were 1"));
+  EXPECT_THAT(error_message<UsageError>([&] { different.end(graph); }),
+              HasSubstr("it makes 0 calls where there were 1"));
   EXPECT_FALSE(is_capturing(stream)) << "a refused update ends the capture too";
   {
     const GraphCapture abandoned(stream);
@@ -137,7 +126,7 @@ class CudaGraph : public testing::Test {
 TEST_F(CudaGraph, AStreamThatWasNotJoinedIsAnError) {
   const OwnedStream stream(kDevice), side(kDevice);
   const Tensor target = empty({64}, DType::u8, kDevice);
-  EXPECT_THAT(message_of<DeviceError>([&] {
+  EXPECT_THAT(error_message<DeviceError>([&] {
                 capture(stream, [&] {
                   Event fork(kDevice);
                   fork.record(stream);
@@ -173,7 +162,7 @@ TEST_F(CudaGraph, OfACaptureInTwoHalves) {
   }
   EXPECT_FALSE(is_capturing(stream));
   GraphCapture on_the_cpu(Stream::default_of(Device::cpu()));
-  EXPECT_THAT(message_of<UsageError>([&] { on_the_cpu.end(graph); }), HasSubstr("recorded on cuda:0"));
+  EXPECT_THAT(error_message<UsageError>([&] { on_the_cpu.end(graph); }), HasSubstr("recorded on cuda:0"));
   EXPECT_EQ(on_the_cpu.end().num_calls(), 0u) << "a graph of another device leaves the capture open";
   GraphCapture other(stream);
   memset_bytes(a, 3, stream);
@@ -211,10 +200,10 @@ TEST_F(CudaGraph, CopiesWithThePageLockedHostAreRecorded) {
   const Tensor pinned = pool.empty({64}, DType::u8), back = pool.empty({64}, DType::u8);
   const Tensor pageable = empty({64}, DType::u8, Device::cpu()), target = empty({64}, DType::u8, kDevice);
   const Graph graph = capture(stream, [&] {
-    EXPECT_THAT(message_of<UsageError>([&] { copy(target, pageable, stream); }), HasSubstr("page-locked"));
-    EXPECT_THAT(message_of<UsageError>([&] { copy(pageable, target, stream); }), HasSubstr("page-locked"));
-    EXPECT_THAT(message_of<UsageError>([&] { copy(pageable, pageable, stream); }), HasSubstr("on the CPU"));
-    EXPECT_THAT(message_of<UsageError>([&] { memset_bytes(target, 1, Stream::default_of(kDevice)); }),
+    EXPECT_THAT(error_message<UsageError>([&] { copy(target, pageable, stream); }), HasSubstr("page-locked"));
+    EXPECT_THAT(error_message<UsageError>([&] { copy(pageable, target, stream); }), HasSubstr("page-locked"));
+    EXPECT_THAT(error_message<UsageError>([&] { copy(pageable, pageable, stream); }), HasSubstr("on the CPU"));
+    EXPECT_THAT(error_message<UsageError>([&] { memset_bytes(target, 1, Stream::default_of(kDevice)); }),
                 HasSubstr("default stream"));
     copy(target, pinned, stream);
     copy(back, target, stream);
@@ -326,4 +315,4 @@ TEST(Graph, OfTheCpuIsNoneOfCudas) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -15,8 +15,10 @@
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/transfer/pinned_pool.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(DevicePointer, OfTheSameDeviceIsTheAddressItself) {
@@ -94,14 +96,8 @@ TEST_F(CudaHostMemory, TheDeviceReadsWhatTheAddressSays) {
 
 TEST_F(CudaHostMemory, PageableMemoryIsRefusedWithAdvice) {
   const Mapped memory(1 << 20);
-  try {
-    device_pointer(dense_view(memory.at(0), DType::u8, {1 << 20}), kDevice);
-    FAIL() << "pageable memory got an address";
-  } catch (const UsageError& error) {
-    EXPECT_EQ(error.kind(), UsageError::Kind::value);
-    for (const char* advice : {"PinnedPool", "register_host_memory", "pin_memory", "cuda:0"})
-      EXPECT_NE(std::string(error.what()).find(advice), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(value_error([&] { device_pointer(dense_view(memory.at(0), DType::u8, {1 << 20}), kDevice); }),
+              Says("PinnedPool", "register_host_memory", "pin_memory", "cuda:0"));
   std::vector<float> heap(1000);
   EXPECT_THROW(device_pointer(dense_view(heap.data(), DType::f32, {1000}), kDevice), UsageError);
 }
@@ -148,12 +144,7 @@ TEST_F(CudaHostMemory, MemoryIsPageableAgainWhenTheOwnerGoes) {
 TEST_F(CudaHostMemory, MemoryThatIsLockedAlreadyIsAClearError) {
   const Mapped memory(8 * 4096);
   const auto owner = register_host_memory(memory.at(0), 4 * 4096, kDevice);
-  try {
-    register_host_memory(memory.at(0), 4 * 4096, kDevice);
-    FAIL() << "the same memory was locked twice";
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("already"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(usage_message([&] { register_host_memory(memory.at(0), 4 * 4096, kDevice); }), HasSubstr("already"));
   EXPECT_THROW(register_host_memory(memory.at(2 * 4096), 4 * 4096, kDevice), UsageError) << "in part";
   PinnedPool pool(kDevice);
   const Tensor pooled = pool.empty({4096}, DType::u8);
@@ -222,4 +213,4 @@ TEST_F(CudaHostMemory, AddressesAreToBeHadDuringACapture) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

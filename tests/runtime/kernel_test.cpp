@@ -4,7 +4,7 @@
 
 #include "core/errors.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(LoadKernel, RefusesAnArtifactOfAnotherDeviceType) {
@@ -23,4 +23,4 @@ TEST(LoadKernel, OnAnAbsentDeviceIsADeviceError) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -8,7 +8,7 @@
 #include "runtime/memory.hpp"
 #include "runtime/transfer/pinned_pool.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(GpuOfMemory, AddressesOfNoGpu) {
@@ -30,4 +30,4 @@ TEST(GpuOfMemory, MemoryOfEachGpu) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

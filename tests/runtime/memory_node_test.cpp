@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(MemoryNode, ReadsTheSystemsListsOfProcessors) {
@@ -35,4 +35,4 @@ TEST(MemoryNode, MakesEveryPage) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,18 +1,14 @@
 #include "runtime/memory_usage.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstring>
 
 #include "core/errors.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/memory.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::HasSubstr;
 
 TEST(MemoryUsageTest, ResidentMemoryGrowsWithWhatIsWritten) {
   constexpr std::int64_t kBytes = std::int64_t{64} << 20;
@@ -52,4 +48,4 @@ TEST(MemoryUsageTest, AnAllocationOnAGpuShows) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 using Direction = OffloadTensor::Direction;
@@ -193,4 +193,4 @@ TEST(OffloadSchedule, AChunkThatMovesNothingIsComputedOnly) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

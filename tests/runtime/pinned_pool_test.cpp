@@ -25,8 +25,10 @@
 
 #include "runtime/graph.hpp"
 #include "tests/runtime/stream_gate.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 constexpr std::int64_t kPageBytes = 4096;
@@ -275,12 +277,8 @@ TEST(PinnedPool, WhenMemoryIsShortWhatIsFreeGoesFirst) {
   fake.pool.empty({2 * kPageBytes}, DType::u8);
   const Tensor all = fake.pool.empty({4 * kPageBytes}, DType::u8);
   EXPECT_EQ(stream.done(), 1) << "the pending block was waited for";
-  try {
-    fake.pool.empty({3 * kPageBytes}, DType::u8);
-    FAIL() << "more memory than there is was handed out";
-  } catch (const DeviceError& error) {
-    EXPECT_NE(std::string(error.what()).find(std::to_string(3 * kPageBytes)), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(error_message<DeviceError>([&] { fake.pool.empty({3 * kPageBytes}, DType::u8); }),
+              HasSubstr(std::to_string(3 * kPageBytes)));
   EXPECT_EQ(fake.pool.statistics().in_use_bytes, 4 * kPageBytes);
 }
 
@@ -427,4 +425,4 @@ TEST_F(CudaPinnedPool, MemoryGoesBackToTheSystem) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

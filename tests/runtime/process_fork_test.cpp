@@ -16,13 +16,11 @@
 #include "runtime/device_info.hpp"
 #include "runtime/kernel.hpp"
 #include "runtime/memory.hpp"
-#include "tests/child_process.hpp"
+#include "tests/support/child_process.hpp"
+#include "tests/support/error_message.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using test::ChildProcess;
-using ::testing::HasSubstr;
 
 /// A child that waits for what it does not have ends here.
 constexpr unsigned kPatienceS = 120;
@@ -114,12 +112,7 @@ TEST(ProcessFork, CudaIsRefusedInTheChildOfAProcessThatUsedIt) {
     ::alarm(kPatienceS);
     REQUIRE_IN_CHILD(device_count(DeviceType::cuda) == 0);
     REQUIRE_IN_CHILD(device_problem(DeviceType::cuda).find("spawn") != std::string::npos);
-    std::string refusal;
-    try {
-      empty({1000}, DType::f32, device);
-    } catch (const DeviceError& error) {
-      refusal = error.what();
-    }
+    const std::string refusal = error_message<DeviceError>([&] { empty({1000}, DType::f32, device); });
     REQUIRE_IN_CHILD(refusal.find("forked after CUDA was used") != std::string::npos);
     before = Tensor();  // The parent's memory: letting go of it here must neither fail nor free it.
     return 0;
@@ -130,4 +123,4 @@ TEST(ProcessFork, CudaIsRefusedInTheChildOfAProcessThatUsedIt) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

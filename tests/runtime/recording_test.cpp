@@ -1,8 +1,5 @@
 #include "runtime/recording.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -13,21 +10,11 @@
 #include "runtime/device_info.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
-std::string refusal_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
 
 constexpr Device kCpu = Device::cpu();
 constexpr Device kGpu = Device::cuda(0);
@@ -41,10 +28,10 @@ TEST(Recording, WorkOfTheCpuIsRefusedInTheBodyOfAGpusGraph) {
   {
     int queue = 0;  // stands for a stream that nobody asks anything of
     const RecordingScope scope(std::make_shared<Recording>(Stream{kGpu, &queue}, 1));
-    EXPECT_THAT(refusal_of([&] { copy(to, from, cpu); }),
-                AllOf(HasSubstr("'copy' was called on cpu in the body of a graph of cuda:0"), HasSubstr("before")));
-    EXPECT_THAT(refusal_of([&] { memset_bytes(to, 1, cpu); }), HasSubstr("'memset_bytes' was called on cpu"));
-    EXPECT_THAT(refusal_of([&] { of_the_cpu.launch(cpu); }), HasSubstr("'Graph::launch' was called on cpu"));
+    EXPECT_THAT(usage_message([&] { copy(to, from, cpu); }),
+                Says("'copy' was called on cpu in the body of a graph of cuda:0", "before"));
+    EXPECT_THAT(usage_message([&] { memset_bytes(to, 1, cpu); }), HasSubstr("'memset_bytes' was called on cpu"));
+    EXPECT_THAT(usage_message([&] { of_the_cpu.launch(cpu); }), HasSubstr("'Graph::launch' was called on cpu"));
     EXPECT_EQ(to.data_as<std::uint8_t>()[0], 0);
     // Another thread is in no body.
     std::thread([&] { of_the_cpu.launch(cpu); }).join();
@@ -58,9 +45,9 @@ TEST(Recording, WorkOfTheCpuIsRefusedInTheBodyOfAGpusGraph) {
 
 TEST(Recording, WorkOfAGpuIsRefusedInTheBodyOfTheCpusGraph) {
   capture(Stream::default_of(kCpu), [&] {
-    EXPECT_THAT(refusal_of([] { Recording::of_work(Stream::default_of(kGpu), "some_op"); }),
-                AllOf(HasSubstr("'some_op' was enqueued on the default stream of cuda:0"),
-                      HasSubstr("in the body of a graph of cpu"), HasSubstr("a graph of its own")));
+    EXPECT_THAT(usage_message([] { Recording::of_work(Stream::default_of(kGpu), "some_op"); }),
+                Says("'some_op' was enqueued on the default stream of cuda:0", "in the body of a graph of cpu",
+                     "a graph of its own"));
   });
 }
 
@@ -76,9 +63,8 @@ TEST_F(CudaRecording, WorkOnAStreamOutsideIsRefusedUntilItJoins) {
   const Tensor target = empty({64}, DType::u8, stream);
   synchronize(stream);
   const Graph graph = capture(stream, [&] {
-    EXPECT_THAT(refusal_of([&] { memset_bytes(target, 1, other); }),
-                AllOf(HasSubstr("'memset_bytes' was enqueued on a stream that is not being captured, of cuda:0"),
-                      HasSubstr("forked off it")));
+    EXPECT_THAT(usage_message([&] { memset_bytes(target, 1, other); }),
+                Says("'memset_bytes' was enqueued on a stream that is not being captured, of cuda:0", "forked off it"));
     wait_stream(other, stream);
     memset_bytes(target, 2, other);
     wait_stream(stream, other);
@@ -113,4 +99,4 @@ TEST_F(CudaRecording, ACaptureWithinTheBodyOfAnotherHoldsItsOwn) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -14,7 +14,7 @@
 
 #include "tests/runtime/stream_gate.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 TEST(Stream, OnTheCpuIsANullHandle) {
@@ -202,4 +202,4 @@ TEST_F(CudaStream, TheDefaultStreamCannotBeCaptured) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

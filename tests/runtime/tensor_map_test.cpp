@@ -16,7 +16,7 @@
 #include "runtime/kernel.hpp"
 #include "runtime/memory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 /// Boxes of 64 x 128 of a bf16 matrix of 1000 rows of 4096.
@@ -218,4 +218,4 @@ TEST_F(CudaTensorMap, TheDriverTakesWhatHasNoProblem) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -27,7 +27,7 @@
 #include "tests/stress/memory_watch.hpp"
 #include "tests/stress/stress_case.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
 
 struct Options {
@@ -285,11 +285,11 @@ int run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace kiln::testing
+}  // namespace kiln::test
 
 int main(int argc, char** argv) {
   try {
-    kiln::testing::Options options;
+    kiln::test::Options options;
     CLI::App app("Random ops from many threads over several streams; every result is checked, memory must not grow.");
     const CLI::Range positive(std::int64_t{1}, std::int64_t{1'000'000'000'000});
     app.add_option("--device", options.devices, "cpu, cuda, cuda:N, or several, with commas between")->delimiter(',');
@@ -310,7 +310,7 @@ int main(int argc, char** argv) {
     } catch (const CLI::ParseError& error) {
       return app.exit(error) == 0 ? 0 : 2;
     }
-    return kiln::testing::run(options);
+    return kiln::test::run(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "stress: %s\n", error.what());
     return 1;

@@ -8,7 +8,7 @@
 
 #include "runtime/memory_usage.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
 
 constexpr double kMib = 1 << 20;
@@ -59,4 +59,4 @@ double MemoryWatch::growth_mib() const {
   return most;
 }
 
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -6,7 +6,7 @@
 
 #include "core/device.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 
 /// Memory of this process over a run, sampled against how much of the work is done.
 class MemoryWatch {
@@ -32,4 +32,4 @@ class MemoryWatch {
   std::vector<Sample> samples_;
 };
 
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -16,7 +16,7 @@
 #include "registry/tuning/addressed_memory.hpp"
 #include "runtime/memory.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 namespace {
 
 constexpr std::int64_t kMostElements = 200'000;
@@ -152,4 +152,4 @@ std::vector<StressCase> make_stress_cases(Device device, std::size_t count, std:
   return cases;
 }
 
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -10,7 +10,7 @@
 #include "registry/dispatch/dispatch.hpp"
 #include "runtime/stream.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 
 /// A call with fixed inputs on a device, and what it must give. Shared by all threads, which change nothing of it.
 class StressCase {
@@ -50,4 +50,4 @@ class StressCase {
 /// `count` cases of all ops in turn, small enough that a call takes microseconds.
 std::vector<StressCase> make_stress_cases(Device device, std::size_t count, std::uint64_t seed);
 
-}  // namespace kiln::testing
+}  // namespace kiln::test

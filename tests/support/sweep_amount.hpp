@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace kiln::testing {
+namespace kiln::test {
 
 /// How much of what there is to sweep over a run takes: KILN_SWEEP.
 enum class SweepAmount {
@@ -48,4 +48,4 @@ inline std::vector<std::string> swept_architectures(std::mt19937_64& random) {
   return swept<std::string>({"sm_80", "sm_90a", "sm_100a"}, 1, random);
 }
 
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -11,12 +11,13 @@
 #include "compiler/nvrtc_compiler.hpp"
 #include "core/dtype.hpp"
 #include "core/float_formats.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/elements.hpp"
+#include "tests/support/tensor_values.hpp"
 #include "tests/tl/text_kernel.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::TextKernel;
 
 constexpr const char* kText = R"(
 #include <kiln/tl.hpp>
@@ -117,79 +118,10 @@ TextKernel kernel(const std::string& name, std::vector<TemplateArgument> argumen
 constexpr DType kDtypes[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32,
                              DType::i16, DType::i8,  DType::u64, DType::u32,  DType::u16, DType::u8};
 
-/// Element i of a dtype above, read and written as a double, which holds every value used here.
+/// Element i, of a dtype above: a double holds every value used here.
 double get(const Tensor& tensor, std::size_t i) {
-  switch (tensor.dtype()) {
-    case DType::f64:
-      return tensor.data_as<double>()[i];
-    case DType::f32:
-      return tensor.data_as<float>()[i];
-    case DType::f16:
-      return formats::f16_to_f32(static_cast<const std::uint16_t*>(tensor.data())[i]);
-    case DType::bf16:
-      return formats::bf16_to_f32(static_cast<const std::uint16_t*>(tensor.data())[i]);
-    case DType::i64:
-      return static_cast<double>(tensor.data_as<std::int64_t>()[i]);
-    case DType::i32:
-      return tensor.data_as<std::int32_t>()[i];
-    case DType::i16:
-      return tensor.data_as<std::int16_t>()[i];
-    case DType::i8:
-      return tensor.data_as<std::int8_t>()[i];
-    case DType::u64:
-      return static_cast<double>(tensor.data_as<std::uint64_t>()[i]);
-    case DType::u32:
-      return tensor.data_as<std::uint32_t>()[i];
-    case DType::u16:
-      return tensor.data_as<std::uint16_t>()[i];
-    default:
-      return tensor.data_as<std::uint8_t>()[i];
-  }
-}
-void set(Tensor& tensor, std::size_t i, double value) {
-  switch (tensor.dtype()) {
-    case DType::f64:
-      tensor.data_as<double>()[i] = value;
-      break;
-    case DType::f32:
-      tensor.data_as<float>()[i] = static_cast<float>(value);
-      break;
-    case DType::f16:
-      static_cast<std::uint16_t*>(tensor.data())[i] = formats::f32_to_f16(static_cast<float>(value));
-      break;
-    case DType::bf16:
-      static_cast<std::uint16_t*>(tensor.data())[i] = formats::f32_to_bf16(static_cast<float>(value));
-      break;
-    case DType::i64:
-      tensor.data_as<std::int64_t>()[i] = static_cast<std::int64_t>(value);
-      break;
-    case DType::i32:
-      tensor.data_as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
-      break;
-    case DType::i16:
-      tensor.data_as<std::int16_t>()[i] = static_cast<std::int16_t>(value);
-      break;
-    case DType::i8:
-      tensor.data_as<std::int8_t>()[i] = static_cast<std::int8_t>(value);
-      break;
-    case DType::u64:
-      tensor.data_as<std::uint64_t>()[i] = static_cast<std::uint64_t>(value);
-      break;
-    case DType::u32:
-      tensor.data_as<std::uint32_t>()[i] = static_cast<std::uint32_t>(value);
-      break;
-    case DType::u16:
-      tensor.data_as<std::uint16_t>()[i] = static_cast<std::uint16_t>(value);
-      break;
-    default:
-      tensor.data_as<std::uint8_t>()[i] = static_cast<std::uint8_t>(value);
-  }
-}
-
-Tensor make(DType dtype, const std::vector<double>& values) {
-  Tensor tensor = empty({static_cast<std::int64_t>(values.size())}, dtype, Device::cpu());
-  for (std::size_t i = 0; i < values.size(); ++i) set(tensor, i, values[i]);
-  return tensor;
+  const auto size = static_cast<std::size_t>(itemsize_bytes(tensor.dtype()));
+  return read_number(tensor.dtype(), tensor.data_as<std::byte>() + i * size);
 }
 
 class Atomic : public ::testing::TestWithParam<Device> {
@@ -216,9 +148,10 @@ TEST_P(Atomic, AddsEveryElementOnceInEveryType) {
       const auto places = random_places(kCount, kBins);
       std::vector<double> expected(kBins, 1);
       for (const double place : places) expected[static_cast<std::size_t>(place)] += 1;
-      std::vector<Tensor> tensors{make(dtype, std::vector<double>(kBins, 1)),
-                                  make(dtype, std::vector<double>(kCount, 1)), make(DType::i32, places),
-                                  make(dtype, std::vector<double>(kCount, 77))};
+      std::vector<Tensor> tensors{tensor_of_numbers(dtype, std::vector<double>(kBins, 1)),
+                                  tensor_of_numbers(dtype, std::vector<double>(kCount, 1)),
+                                  tensor_of_numbers(DType::i32, places),
+                                  tensor_of_numbers(dtype, std::vector<double>(kCount, 77))};
       kernel("scatter_kernel", {dtype, std::int64_t{kAdd}, block}, num_warps)
           .run(GetParam(), {(static_cast<std::int64_t>(kCount) + block - 1) / block, 1, 1}, tensors, {kCount});
       std::map<double, std::vector<double>> seen;
@@ -240,7 +173,8 @@ TEST_P(Atomic, AddsWhereNobodyAsksForOldValues) {
       const auto places = random_places(kCount, kBins);
       std::vector<double> expected(kBins);
       for (const double place : places) expected[static_cast<std::size_t>(place)] += 1;
-      std::vector<Tensor> tensors{make(dtype, std::vector<double>(kBins)), make(DType::i32, places)};
+      std::vector<Tensor> tensors{tensor_of_numbers(dtype, std::vector<double>(kBins)),
+                                  tensor_of_numbers(DType::i32, places)};
       kernel("count_kernel", {dtype, block}, num_warps)
           .run(GetParam(), {(static_cast<std::int64_t>(kCount) + block - 1) / block, 1, 1}, tensors, {kCount});
       for (std::size_t bin = 0; bin < kBins; ++bin)
@@ -263,8 +197,9 @@ TEST_P(Atomic, LargestAndSmallest) {
         double& bin = expected[static_cast<std::size_t>(places[i])];
         bin = operation == kMax ? std::max(bin, x[i]) : std::min(bin, x[i]);
       }
-      std::vector<Tensor> tensors{make(dtype, initial), make(dtype, x), make(DType::i32, places),
-                                  make(dtype, std::vector<double>(kCount, 77))};
+      std::vector<Tensor> tensors{tensor_of_numbers(dtype, initial), tensor_of_numbers(dtype, x),
+                                  tensor_of_numbers(DType::i32, places),
+                                  tensor_of_numbers(dtype, std::vector<double>(kCount, 77))};
       kernel("scatter_kernel", {dtype, std::int64_t{operation}, std::int64_t{128}})
           .run(GetParam(), {6, 1, 1}, tensors, {kCount});
       for (std::size_t bin = 0; bin < kBins; ++bin)
@@ -278,9 +213,10 @@ TEST_P(Atomic, NanStaysInMaximumAndMinimum) {
       // Bin 0 starts as NaN (of either sign), bin 1 is given one, bin 2 sees infinities of the other side.
       const double infinity = operation == kMax ? -INFINITY : INFINITY;
       for (const double sign : {1.0, -1.0}) {
-        std::vector<Tensor> tensors{make(dtype, {std::copysign(NAN, sign), 3, infinity}),
-                                    make(dtype, {1, -1, 5, std::copysign(NAN, sign), 7, infinity, -2}),
-                                    make(DType::i32, {0, 0, 1, 1, 1, 2, 2}), make(dtype, std::vector<double>(7, 77))};
+        std::vector<Tensor> tensors{tensor_of_numbers(dtype, {std::copysign(NAN, sign), 3, infinity}),
+                                    tensor_of_numbers(dtype, {1, -1, 5, std::copysign(NAN, sign), 7, infinity, -2}),
+                                    tensor_of_numbers(DType::i32, {0, 0, 1, 1, 1, 2, 2}),
+                                    tensor_of_numbers(dtype, std::vector<double>(7, 77))};
         kernel("scatter_kernel", {dtype, std::int64_t{operation}, std::int64_t{8}})
             .run(GetParam(), {1, 1, 1}, tensors, {7});
         EXPECT_TRUE(std::isnan(get(tensors[0], 0))) << name(dtype);
@@ -303,8 +239,9 @@ TEST_P(Atomic, BitOperationsOfIntegers) {
       all_xor ^= static_cast<unsigned>(value);
     }
     const auto run = [&](Operation operation, const std::vector<double>& given) {
-      std::vector<Tensor> tensors{make(dtype, {initial}), make(dtype, given), make(DType::i32, places),
-                                  make(dtype, std::vector<double>(x.size(), 77))};
+      std::vector<Tensor> tensors{tensor_of_numbers(dtype, {initial}), tensor_of_numbers(dtype, given),
+                                  tensor_of_numbers(DType::i32, places),
+                                  tensor_of_numbers(dtype, std::vector<double>(x.size(), 77))};
       kernel("scatter_kernel", {dtype, std::int64_t{operation}, std::int64_t{16}})
           .run(GetParam(), {1, 1, 1}, tensors, {static_cast<std::int64_t>(x.size())});
       return get(tensors[0], 0);
@@ -322,8 +259,9 @@ TEST_P(Atomic, ExchangeLosesNothing) {
   for (const DType dtype : kDtypes) {
     std::vector<double> x(kCount);
     for (std::size_t i = 0; i < kCount; ++i) x[i] = static_cast<double>(i + 1);
-    std::vector<Tensor> tensors{make(dtype, {0}), make(dtype, x), make(DType::i32, std::vector<double>(kCount, 0)),
-                                make(dtype, std::vector<double>(kCount, 77))};
+    std::vector<Tensor> tensors{tensor_of_numbers(dtype, {0}), tensor_of_numbers(dtype, x),
+                                tensor_of_numbers(DType::i32, std::vector<double>(kCount, 0)),
+                                tensor_of_numbers(dtype, std::vector<double>(kCount, 77))};
     kernel("scatter_kernel", {dtype, std::int64_t{kExchange}, std::int64_t{32}})
         .run(GetParam(), {4, 1, 1}, tensors, {kCount});
     std::vector<double> seen{get(tensors[0], 0)};
@@ -337,8 +275,9 @@ TEST_P(Atomic, CompareAndSwapHasOneWinner) {
   constexpr std::size_t kBins = 20, kCount = 120;
   for (const DType dtype : {DType::i32, DType::u64, DType::f32, DType::f16, DType::i8}) {
     const auto places = random_places(kCount, kBins);
-    std::vector<Tensor> tensors{make(dtype, std::vector<double>(kCount + 1)), make(DType::i32, places),
-                                make(dtype, std::vector<double>(kCount, 77))};
+    std::vector<Tensor> tensors{tensor_of_numbers(dtype, std::vector<double>(kCount + 1)),
+                                tensor_of_numbers(DType::i32, places),
+                                tensor_of_numbers(dtype, std::vector<double>(kCount, 77))};
     kernel("claim_kernel", {dtype, std::int64_t{32}}).run(GetParam(), {4, 1, 1}, tensors, {kCount});
     for (std::size_t i = 0; i < kCount; ++i) {
       const double owner = get(tensors[0], static_cast<std::size_t>(places[i]));
@@ -354,15 +293,16 @@ TEST_P(Atomic, SymbolicAddressesThatMeet) {
   constexpr std::int64_t kM = 8, kN = 27;
   std::vector<double> x(kM * kN), rows(kM);
   for (std::size_t i = 0; i < x.size(); ++i) rows[i / kN] += x[i] = static_cast<double>(random_() % 9);
-  std::vector<Tensor> tensors{make(DType::f32, std::vector<double>(kM)), make(DType::f32, x)};
+  std::vector<Tensor> tensors{tensor_of_numbers(DType::f32, std::vector<double>(kM)), tensor_of_numbers(DType::f32, x)};
   kernel("rows_kernel", {DType::f32, kM, std::int64_t{32}}).run(GetParam(), {1, 1, 1}, tensors, {kN});
   for (std::size_t i = 0; i < kM; ++i) EXPECT_EQ(get(tensors[0], i), rows[i]);
 }
 
 TEST_P(Atomic, OneNumberOncePerProgramAndOrdered) {
   constexpr std::int64_t kPrograms = 500, kBlock = 64;
-  std::vector<Tensor> tensors{make(DType::i32, {0, -1, 5}), make(DType::i32, std::vector<double>(kPrograms, -1)),
-                              make(DType::f32, std::vector<double>(kPrograms * kBlock)), make(DType::f32, {0})};
+  std::vector<Tensor> tensors{
+      tensor_of_numbers(DType::i32, {0, -1, 5}), tensor_of_numbers(DType::i32, std::vector<double>(kPrograms, -1)),
+      tensor_of_numbers(DType::f32, std::vector<double>(kPrograms * kBlock)), tensor_of_numbers(DType::f32, {0})};
   kernel("ticket_kernel", {kBlock}).run(GetParam(), {kPrograms, 1, 1}, tensors);
   EXPECT_EQ(get(tensors[0], 0), kPrograms);
   EXPECT_EQ(get(tensors[0], 1), kPrograms - 1);
@@ -374,7 +314,7 @@ TEST_P(Atomic, OneNumberOncePerProgramAndOrdered) {
   for (std::size_t i = 0; i < kPrograms; ++i) ASSERT_EQ(order[i], static_cast<double>(i));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Atomic, ::testing::ValuesIn(kiln::testing::devices_with_compilers()),
+INSTANTIATE_TEST_SUITE_P(Devices, Atomic, ::testing::ValuesIn(devices_with_compilers()),
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Atomic);
 
@@ -394,4 +334,4 @@ TEST(AtomicCompile, EveryTypeOnEveryArchitecture) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -6,13 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/devices.hpp"
 #include "tests/tl/tile_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::bits_tensor;
-using kiln::testing::TextKernel;
 
 constexpr const char* kKernels = R"(
 #include <kiln/tl.hpp>
@@ -54,7 +52,7 @@ TYPED_TEST_SUITE(CoverOf, Types);
 
 TYPED_TEST(CoverOf, EveryElementAndNoOther) {
   using T = TypeParam;
-  for (const Device device : testing::devices_with_compilers())
+  for (const Device device : devices_with_compilers())
     for (const Case& config : kCases) {
       // Each run writes to a part of `out` of its own, with elements between that nobody writes.
       const std::int64_t longest = 3 * config.block_size + 17, part = 4 * config.block_size + 128;
@@ -88,7 +86,7 @@ TYPED_TEST(CoverOf, EveryElementAndNoOther) {
 
 TYPED_TEST(CoverOf, InPlaceTouchesEachElementOnce) {
   using T = TypeParam;
-  for (const Device device : testing::devices_with_compilers())
+  for (const Device device : devices_with_compilers())
     for (const Case& config : kCases)
       for (const std::int64_t offset : {0, 1}) {
         const std::int64_t n = 5 * config.block_size - 3;
@@ -107,4 +105,4 @@ TYPED_TEST(CoverOf, InPlaceTouchesEachElementOnce) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

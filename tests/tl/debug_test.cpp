@@ -1,6 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -11,14 +8,12 @@
 #include "compiler/host_cpu.hpp"
 #include "compiler/nvrtc_compiler.hpp"
 #include "core/errors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/matchers.hpp"
 #include "tests/tl/text_kernel.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::TextKernel;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 // The line numbers are in the tests.
 constexpr const char* kText = R"(#include <kiln/tl.hpp>
@@ -69,18 +64,12 @@ std::string error_of(const TextKernel& run, std::vector<Tensor>& tensors, std::i
   return {};
 }
 
-class CpuAssertion : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string problem = compiler_problem(DeviceType::cpu); !problem.empty()) GTEST_SKIP() << problem;
-  }
-};
+using CpuAssertion = CompilerTest<DeviceType::cpu>;
 
 TEST_F(CpuAssertion, StopsTheProgramAndFailsTheLaunch) {
   std::vector<Tensor> tensors{zeros(20)};
   EXPECT_THAT(error_of(kernel("number_kernel", true, {DType::i32}), tensors, 10, 7),
-              AllOf(HasSubstr("number_kernel"), HasSubstr("'the program is good'"),
-                    HasSubstr("tests/tl/debugging.hpp:7"), HasSubstr("program (7, 0, 0)")));
+              Says("number_kernel", "'the program is good'", "tests/tl/debugging.hpp:7", "program (7, 0, 0)"));
   EXPECT_EQ(tensors[0].data_as<std::int32_t>()[14], 0) << "a launch that fails gives no results back";
 }
 
@@ -105,11 +94,9 @@ TEST_F(CpuAssertion, TilesAndMasks) {
   std::vector<Tensor> tensors{zeros(640)};
   EXPECT_EQ(error_of(run, tensors, 10, -1), "");
   EXPECT_EQ(tensors[0].data_as<std::int32_t>()[639], 3 * 639);
-  EXPECT_THAT(error_of(run, tensors, 10, 130),
-              AllOf(HasSubstr("'no element is bad'"), HasSubstr(":13"), HasSubstr("program (2, 0, 0)")));
+  EXPECT_THAT(error_of(run, tensors, 10, 130), Says("'no element is bad'", ":13", "program (2, 0, 0)"));
   std::vector<Tensor> many{zeros(1000064)};
-  EXPECT_THAT(error_of(run, many, 1000064 / 64, -1),
-              AllOf(HasSubstr("'the tile is near'"), HasSubstr(":14"), HasSubstr("program (15625, 0, 0)")));
+  EXPECT_THAT(error_of(run, many, 1000064 / 64, -1), Says("'the tile is near'", ":14", "program (15625, 0, 0)"));
 }
 
 TEST_F(CpuAssertion, InactiveWithoutDebug) {
@@ -117,7 +104,7 @@ TEST_F(CpuAssertion, InactiveWithoutDebug) {
   EXPECT_EQ(error_of(kernel("values_kernel", false, {std::int64_t{64}}), tensors, 10, 130), "");
   const CompileRequest silent = kernel("number_kernel", false, {DType::i32}).request(host_cpu_target());
   const std::string code = compiler_for(DeviceType::cpu).emit(silent, EmitKind::llvm_ir);
-  EXPECT_THAT(code, ::testing::Not(HasSubstr("assertion")));
+  EXPECT_THAT(code, Not(HasSubstr("assertion")));
   EXPECT_NE(content_key(silent, "c"),
             content_key(kernel("number_kernel", true, {DType::i32}).request(host_cpu_target()), "c"));
 }
@@ -172,7 +159,7 @@ TEST_P(Printing, OneLineForEveryNumberAndElement) {
       << printed;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Printing, ::testing::ValuesIn(kiln::testing::devices_with_compilers()),
+INSTANTIATE_TEST_SUITE_P(Devices, Printing, ::testing::ValuesIn(devices_with_compilers()),
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Printing);
 
@@ -208,4 +195,4 @@ TEST(CudaAssertionDeathTest, ReachesTheCaller) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -8,7 +8,7 @@
 
 #include "compiler/tl/cuda/mma_places.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 /// What a warp's lanes hold of an operand, element by element: register q of a lane has kPerRegister of them.
@@ -138,4 +138,4 @@ TEST(DotOnGpus, FragmentsMeetAsTheInstructionsMultiply) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -5,13 +5,11 @@
 #include <vector>
 
 #include "compiler/tl/cuda/pipeline_places.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/tl/tile_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::tensor_of;
-using kiln::testing::TextKernel;
 
 constexpr const char* kKernels = R"(
 #include <kiln/tl.hpp>
@@ -87,7 +85,7 @@ float number_at(std::int64_t place) {
 TEST(DotPadding, OutsideTheMasksOperandsAreZero) {
   constexpr std::int64_t kStride = 70;
   const std::int64_t sizes[][3] = {{64, 64, 32}, {63, 61, 31}, {1, 1, 1}, {9, 33, 17}, {17, 16, 8}, {40, 5, 30}};
-  for (const Device device : testing::devices_with_compilers())
+  for (const Device device : devices_with_compilers())
     for (const bool transposed : {false, true})
       for (const auto& [m, n, k] : sizes) {
         const auto fill = [&](std::int64_t rows, std::int64_t columns) {
@@ -130,7 +128,7 @@ class DotOfSquares : public ::testing::Test {
 };
 
 TEST_F(DotOfSquares, TheAccumulatorGivenIsLeftAsItWas) {
-  for (const Device device : testing::devices_with_compilers()) {
+  for (const Device device : devices_with_compilers()) {
     std::vector<Tensor> tensors{square(0), square(3), tensor_of(DType::f32, std::vector<float>(3072, 77))};
     kernel("both_sums", {DType::f32}).run(device, {1, 1, 1}, tensors);
     const float* const out = tensors[2].data_as<float>();
@@ -145,7 +143,7 @@ TEST_F(DotOfSquares, TheAccumulatorGivenIsLeftAsItWas) {
 }
 
 TEST_F(DotOfSquares, AnySymbolicMask) {
-  for (const Device device : testing::devices_with_compilers()) {
+  for (const Device device : devices_with_compilers()) {
     std::vector<Tensor> tensors{square(0), square(3), tensor_of(DType::f32, std::vector<float>(1024, 77))};
     kernel("lower_triangle", {DType::f32}).run(device, {1, 1, 1}, tensors);
     for (std::int64_t i = 0; i < 32; ++i)
@@ -156,4 +154,4 @@ TEST_F(DotOfSquares, AnySymbolicMask) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -10,12 +10,12 @@
 #include "compiler/nvrtc_compiler.hpp"
 #include "compiler/tl/cuda/pipeline_places.hpp"
 #include "core/float_formats.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 #include "tests/tl/tile_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::TextKernel;
 
 constexpr const char* kKernels = R"(
 #include <kiln/tl.hpp>
@@ -96,80 +96,6 @@ TextKernel kernel(const std::string& name, std::vector<TemplateArgument> argumen
   return made;
 }
 
-/// Numbers that the dtype has exactly.
-Tensor tensor_of_numbers(DType dtype, const std::vector<double>& values) {
-  Tensor made = empty({static_cast<std::int64_t>(values.size())}, dtype, Device::cpu());
-  auto* const bytes = static_cast<std::uint8_t*>(made.data());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto put = [&](auto number) { std::memcpy(bytes + i * sizeof number, &number, sizeof number); };
-    const auto value = static_cast<float>(values[i]);
-    switch (dtype) {
-      case DType::f64:
-        put(values[i]);
-        break;
-      case DType::f32:
-        put(value);
-        break;
-      case DType::f16:
-        put(formats::f32_to_f16(value));
-        break;
-      case DType::bf16:
-        put(formats::f32_to_bf16(value));
-        break;
-      case DType::fp8e4m3:
-        put(formats::f32_to_fp8e4m3(value));
-        break;
-      case DType::fp8e5m2:
-        put(formats::f32_to_fp8e5m2(value));
-        break;
-      case DType::i32:
-        put(static_cast<std::int32_t>(value));
-        break;
-      case DType::i8:
-        put(static_cast<std::int8_t>(value));
-        break;
-      default:
-        put(static_cast<std::uint8_t>(value));
-        break;
-    }
-  }
-  return made;
-}
-std::vector<double> numbers_of(const Tensor& tensor) {
-  std::vector<double> values(static_cast<std::size_t>(tensor.numel()));
-  const auto* const bytes = static_cast<const std::uint8_t*>(tensor.data());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto get = [&](auto number) {
-      std::memcpy(&number, bytes + i * sizeof number, sizeof number);
-      return number;
-    };
-    switch (tensor.dtype()) {
-      case DType::f64:
-        values[i] = get(double{});
-        break;
-      case DType::f32:
-        values[i] = static_cast<double>(get(float{}));
-        break;
-      case DType::f16:
-        values[i] = static_cast<double>(formats::f16_to_f32(get(std::uint16_t{})));
-        break;
-      case DType::bf16:
-        values[i] = static_cast<double>(formats::bf16_to_f32(get(std::uint16_t{})));
-        break;
-      case DType::i32:
-        values[i] = get(std::int32_t{});
-        break;
-      case DType::i8:
-        values[i] = get(std::int8_t{});
-        break;
-      default:
-        values[i] = get(std::uint8_t{});
-        break;
-    }
-  }
-  return values;
-}
-
 struct Types {
   DType a, b;
   bool tf32 = false;
@@ -179,7 +105,7 @@ DType sum_type(DType dtype) {
   return dtype == DType::f64 ? dtype : dtype == DType::i8 || dtype == DType::u8 ? DType::i32 : DType::f32;
 }
 
-class Dot : public testing::TileTest {
+class Dot : public TileTest {
  protected:
   /// Numbers that all float types here have, whose products' sums are exact in float; any, of an integer type.
   std::vector<double> draw(DType dtype, std::int64_t count) {
@@ -431,7 +357,7 @@ TEST_P(Dot, ErrorsAreThoseOfThePrecision) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Dot, ::testing::ValuesIn(testing::devices_with_compilers()),
+INSTANTIATE_TEST_SUITE_P(Devices, Dot, ::testing::ValuesIn(devices_with_compilers()),
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Dot);
 
@@ -465,4 +391,4 @@ TEST(DotOnGpus, CompilesWithoutLocalMemory) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "core/float_formats.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 #include "tests/tl/text_kernel.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::TextKernel;
 
 constexpr int kPatterns = 65536;
 
@@ -52,12 +52,6 @@ const Format kFormats[] = {
      {0x0000, 0x8000, 0x3f80, 0xbf80, 0x3f81, 0x0001, 0x807f, 0x0080, 0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0}},
 };
 
-Tensor make(DType dtype, const std::vector<std::uint16_t>& patterns) {
-  Tensor tensor = empty({static_cast<std::int64_t>(patterns.size())}, dtype, Device::cpu());
-  std::copy(patterns.begin(), patterns.end(), static_cast<std::uint16_t*>(tensor.data()));
-  return tensor;
-}
-
 /// Every x with some y: the bits of the same operation in float, rounded once. Any NaN stands for any other.
 void expect_rounded_once(const Format& format, Device device, std::int64_t block_size, std::int32_t num_warps) {
   SCOPED_TRACE(std::string(name(format.dtype)) + " on " + to_string(device) +
@@ -67,9 +61,9 @@ void expect_rounded_once(const Format& format, Device device, std::int64_t block
   std::mt19937 random{17};
   for (int i = 0; i < 8; ++i) y.push_back(static_cast<std::uint16_t>(random()));
 
-  std::vector<Tensor> tensors{make(format.dtype, x), make(format.dtype, y)};
+  std::vector<Tensor> tensors{tensor_of(format.dtype, x), tensor_of(format.dtype, y)};
   for (int i = 0; i < 4; ++i)
-    tensors.push_back(make(format.dtype, std::vector<std::uint16_t>(x.size() * y.size(), 0x5555)));
+    tensors.push_back(tensor_of(format.dtype, std::vector<std::uint16_t>(x.size() * y.size(), 0x5555)));
   TextKernel{"arithmetic.hpp", kKernels, "arithmetic_kernel", {format.dtype, block_size}, num_warps}.run(
       device, {kPatterns / block_size, static_cast<std::int64_t>(y.size()), 1}, tensors);
 
@@ -93,7 +87,7 @@ void expect_rounded_once(const Format& format, Device device, std::int64_t block
 }
 
 TEST(NarrowArithmetic, RoundsOnceForEveryPattern) {
-  for (const Device device : testing::devices_with_compilers())
+  for (const Device device : devices_with_compilers())
     for (const Format& format : kFormats) {
       expect_rounded_once(format, device, 256, 1);
       expect_rounded_once(format, device, 128, 4);  // one element a thread: nothing to pair
@@ -101,4 +95,4 @@ TEST(NarrowArithmetic, RoundsOnceForEveryPattern) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -6,13 +6,11 @@
 #include <vector>
 
 #include "compiler/tl/cuda/mma_places.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/tl/tile_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::tensor_of;
-using kiln::testing::TextKernel;
 
 constexpr const char* kKernels = R"(
 #include <kiln/tl.hpp>
@@ -97,7 +95,7 @@ TextKernel kernel(const std::string& name, std::vector<TemplateArgument> argumen
   return made;
 }
 
-class Pipeline : public testing::TileTest {
+class Pipeline : public TileTest {
  protected:
   /// Small whole numbers, whose products' sums are exact.
   std::vector<float> draw(std::int64_t count) {
@@ -186,7 +184,7 @@ TEST_P(Pipeline, MasksOfAllForms) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Pipeline, ::testing::ValuesIn(testing::devices_with_compilers()),
+INSTANTIATE_TEST_SUITE_P(Devices, Pipeline, ::testing::ValuesIn(devices_with_compilers()),
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Pipeline);
 
@@ -296,4 +294,4 @@ TEST(PipelinePlaces, FragmentsAreReadWithoutBankConflicts) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

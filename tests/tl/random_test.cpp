@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "compiler/nvrtc_compiler.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 #include "tests/tl/text_kernel.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::TextKernel;
 
 constexpr const char* kText = R"(
 #include <kiln/tl.hpp>
@@ -114,19 +114,6 @@ KILN_KERNEL void square_root_kernel(float* x) {
 
 TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, std::int32_t num_warps = 4) {
   return {"tests/tl/random_test.hpp", kText, "randoms::" + name, std::move(arguments), num_warps};
-}
-
-template <typename T>
-Tensor tensor_of(DType dtype, const std::vector<T>& values) {
-  Tensor tensor = empty({static_cast<std::int64_t>(values.size())}, dtype, Device::cpu());
-  std::memcpy(tensor.data(), values.data(), values.size() * sizeof(T));
-  return tensor;
-}
-
-template <typename T>
-std::vector<T> values_of(const Tensor& tensor) {
-  const T* data = tensor.data_as<T>();
-  return {data, data + tensor.numel()};
 }
 
 using Words = std::array<std::uint32_t, 4>;
@@ -339,9 +326,9 @@ TEST(TileRandomCode, StaysInRegisters) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TileRandom, ::testing::ValuesIn(kiln::testing::devices_with_compilers()),
+INSTANTIATE_TEST_SUITE_P(Devices, TileRandom, ::testing::ValuesIn(devices_with_compilers()),
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TileRandom);
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

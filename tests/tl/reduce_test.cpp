@@ -5,12 +5,11 @@
 #include <cmath>
 #include <random>
 
+#include "tests/support/devices.hpp"
 #include "tests/tl/tile_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::tensor_of;
 
 const char* const kText = R"(
 #include <kiln/tl.hpp>
@@ -107,13 +106,13 @@ KILN_KERNEL void four(const int32_t* x, int32_t* out) {
 }  // namespace reduce_kernels
 )";
 
-testing::TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, int num_warps) {
-  testing::TextKernel made{"tests/tl/reduce_kernels.hpp", kText, "reduce_kernels::" + name, std::move(arguments)};
+TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, int num_warps) {
+  TextKernel made{"tests/tl/reduce_kernels.hpp", kText, "reduce_kernels::" + name, std::move(arguments)};
   made.num_warps = num_warps;
   return made;
 }
 
-class Reduce : public testing::TileTest {};
+class Reduce : public TileTest {};
 
 TEST_P(Reduce, WholeNumbersOfEveryShape) {
   const int shapes[][2] = {{1, 1},   {1, 2},   {2, 1},   {4, 4},    {2, 8},   {16, 16},  {64, 2},
@@ -241,9 +240,9 @@ TEST_P(Reduce, FourTilesOfDifferentKinds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Reduce, ::testing::ValuesIn(testing::devices_with_compilers()),
+INSTANTIATE_TEST_SUITE_P(Devices, Reduce, ::testing::ValuesIn(devices_with_compilers()),
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Reduce);
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

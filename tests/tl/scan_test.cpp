@@ -3,12 +3,11 @@
 #include <cmath>
 #include <random>
 
+#include "tests/support/devices.hpp"
 #include "tests/tl/tile_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using testing::tensor_of;
 
 const char* const kText = R"(
 #include <kiln/tl.hpp>
@@ -68,13 +67,13 @@ KILN_KERNEL void of_slice(const int32_t* x, int32_t* out) {
 }  // namespace scan_kernels
 )";
 
-testing::TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, int num_warps) {
-  testing::TextKernel made{"tests/tl/scan_kernels.hpp", kText, "scan_kernels::" + name, std::move(arguments)};
+TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, int num_warps) {
+  TextKernel made{"tests/tl/scan_kernels.hpp", kText, "scan_kernels::" + name, std::move(arguments)};
   made.num_warps = num_warps;
   return made;
 }
 
-class Scan : public testing::TileTest {};
+class Scan : public TileTest {};
 
 TEST_P(Scan, ComposesInOrder) {
   const int shapes[][2] = {{1, 1},   {1, 2},   {2, 1},    {4, 4},   {2, 8},    {16, 16}, {64, 2},
@@ -225,9 +224,9 @@ TEST_P(Scan, OfWhatAReductionLeft) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Scan, ::testing::ValuesIn(testing::devices_with_compilers()),
+INSTANTIATE_TEST_SUITE_P(Devices, Scan, ::testing::ValuesIn(devices_with_compilers()),
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Scan);
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -7,12 +7,8 @@
 
 #include "tests/tl/sm90_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::bits_tensor;
-using kiln::testing::expect_compiled_to_registers;
-using kiln::testing::TextKernel;
 
 constexpr std::int64_t kThreads = 128;
 constexpr std::int64_t kRounds = 101;
@@ -127,19 +123,7 @@ TextKernel kernel(const std::string& name, std::int64_t argument) {
   return {"tests/tl/sm90_barrier.hpp", kText, "barriers::" + name, {argument}};
 }
 
-class Sm90Barrier : public kiln::testing::Sm90Test {
- protected:
-  std::vector<std::uint32_t> random_words(std::int64_t count) {
-    std::vector<std::uint32_t> words(static_cast<std::size_t>(count));
-    for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(random_());
-    return words;
-  }
-  static std::vector<std::uint32_t> words_of(const Tensor& tensor) {
-    const auto* const data = tensor.data_as<std::uint32_t>();
-    return {data, data + tensor.numel()};
-  }
-  std::mt19937 random_{20261120};
-};
+using Sm90Barrier = Sm90Test;
 
 TEST_F(Sm90Barrier, ThreadsSeeWhatWasWrittenBeforeAnArrivalOverManyPhases) {
   std::vector<std::uint32_t> values = random_words(kThreads);
@@ -149,7 +133,7 @@ TEST_F(Sm90Barrier, ThreadsSeeWhatWasWrittenBeforeAnArrivalOverManyPhases) {
     const std::vector<std::uint32_t> before = values;
     for (std::size_t t = 0; t < kThreads; ++t) values[t] = 3 * before[t] + before[(t + 1) % kThreads];
   }
-  EXPECT_EQ(words_of(tensors[1]), values);
+  EXPECT_EQ(values_of<std::uint32_t>(tensors[1]), values);
 }
 
 TEST_F(Sm90Barrier, PhasesEndOnceAllAnnouncedBytesHaveCome) {
@@ -198,4 +182,4 @@ TEST(Sm90BarrierCode, StaysInRegisters) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -7,12 +7,8 @@
 
 #include "tests/tl/sm90_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::bits_tensor;
-using kiln::testing::expect_compiled_to_registers;
-using kiln::testing::TextKernel;
 
 constexpr std::int64_t kThreads = 32;
 constexpr std::int64_t kClusters = 3;
@@ -97,7 +93,7 @@ TextKernel kernel(const std::string& name, std::int64_t blocks) {
   return made;
 }
 
-class Sm90Cluster : public kiln::testing::Sm90Test {};
+class Sm90Cluster : public Sm90Test {};
 
 TEST_F(Sm90Cluster, BlocksAreNumberedWithinTheirs) {
   for (const std::int64_t blocks : kClusterSizes) {
@@ -153,4 +149,4 @@ TEST(Sm90ClusterCode, StaysInRegisters) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

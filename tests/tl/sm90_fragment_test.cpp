@@ -7,12 +7,8 @@
 
 #include "tests/tl/sm90_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::bits_tensor;
-using kiln::testing::expect_compiled_to_registers;
-using kiln::testing::TextKernel;
 
 constexpr int kFragmentThreads = 128, kRowBlocks = 2, kFragmentSteps = 4, kWords = 4;
 constexpr int kRowsOfBlock = 64, kBytesOfK = 128;
@@ -62,7 +58,7 @@ TextKernel load_kernel(const FragmentCase& c) {
           {c.dtype, std::int64_t{c.panel}, std::int64_t{kRowBlocks}, c.starts_each}};
 }
 
-class Sm90Fragment : public kiln::testing::Sm90Test {};
+class Sm90Fragment : public Sm90Test {};
 
 TEST_F(Sm90Fragment, EveryRowIsLoadedOnceAsProductsTakeIt) {
   std::mt19937 random(20261122);
@@ -112,4 +108,4 @@ TEST(Sm90FragmentCode, StaysInRegisters) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -11,11 +11,8 @@
 
 #include "tests/tl/sm90_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::expect_compiled_to_registers;
-using kiln::testing::TextKernel;
 
 constexpr std::int64_t kThreads = 128;
 constexpr std::int64_t kMostElementBytes = 16;
@@ -93,19 +90,13 @@ TextKernel pairs_kernel(DType from) {
   return kernel("pairs", arguments);
 }
 
-std::vector<std::uint8_t> bytes_of(const Tensor& tensor) {
-  const std::uint8_t* const data = tensor.data_as<std::uint8_t>();
-  return {data, data + tensor.numel()};
-}
-
-class Sm90SharedMemory : public kiln::testing::Sm90Test {
+class Sm90SharedMemory : public Sm90Test {
  protected:
   std::vector<std::uint8_t> random_bytes(std::int64_t count, bool are_bools) {
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count));
-    for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random_() & (are_bools ? 1U : 0xffU));
+    std::vector<std::uint8_t> bytes = Sm90Test::random_bytes(count);
+    for (std::uint8_t& byte : bytes) byte &= are_bools ? 1U : 0xffU;
     return bytes;
   }
-  std::mt19937 random_{20261120};
 };
 
 TEST_F(Sm90SharedMemory, PutsAndGetsEveryTypeAndLeavesTheNeighbours) {
@@ -113,9 +104,9 @@ TEST_F(Sm90SharedMemory, PutsAndGetsEveryTypeAndLeavesTheNeighbours) {
     SCOPED_TRACE(spell(element.type));
     const auto x = random_bytes(kThreads * element.bytes, element.is_bool);
     const auto around = random_bytes(2 * kThreads * element.bytes, element.is_bool);
-    std::vector<Tensor> tensors{testing::bits_tensor(x), testing::bits_tensor(around),
-                                testing::bits_tensor(std::vector<std::uint8_t>(around.size())),
-                                testing::bits_tensor(std::vector<std::uint8_t>(x.size()))};
+    std::vector<Tensor> tensors{bits_tensor(x), bits_tensor(around),
+                                bits_tensor(std::vector<std::uint8_t>(around.size())),
+                                bits_tensor(std::vector<std::uint8_t>(x.size()))};
     kernel("access", {element.type}).run(Device::cuda(), {1, 1, 1}, tensors);
     auto expected = around, read = x;
     for (std::int64_t t = 0; t < kThreads; ++t) {
@@ -123,8 +114,8 @@ TEST_F(Sm90SharedMemory, PutsAndGetsEveryTypeAndLeavesTheNeighbours) {
       std::copy_n(from, element.bytes, expected.begin() + (2 * (kThreads - 1 - t) + 1) * element.bytes);
       std::copy_n(from, element.bytes, read.begin() + (kThreads - 1 - t) * element.bytes);
     }
-    EXPECT_EQ(bytes_of(tensors[2]), expected);
-    EXPECT_EQ(bytes_of(tensors[3]), read);
+    EXPECT_EQ(values_of<std::uint8_t>(tensors[2]), expected);
+    EXPECT_EQ(values_of<std::uint8_t>(tensors[3]), read);
   }
 }
 
@@ -132,11 +123,10 @@ TEST_F(Sm90SharedMemory, PutsAndGetsEveryTypeAndLeavesTheNeighbours) {
 template <typename T>
 void expect_pairs_are_casts(DType from, const std::vector<T>& x) {
   constexpr std::size_t kStep = 2 * kThreads * 8;
-  std::vector<Tensor> tensors{testing::tensor_of(from, x),
-                              testing::bits_tensor(std::vector<std::uint8_t>(kAllDTypes.size() * kStep)),
-                              testing::bits_tensor(std::vector<std::uint8_t>(kAllDTypes.size() * kStep))};
+  std::vector<Tensor> tensors{tensor_of(from, x), bits_tensor(std::vector<std::uint8_t>(kAllDTypes.size() * kStep)),
+                              bits_tensor(std::vector<std::uint8_t>(kAllDTypes.size() * kStep))};
   pairs_kernel(from).run(Device::cuda(), {1, 1, 1}, tensors);
-  const auto paired = bytes_of(tensors[1]), alone = bytes_of(tensors[2]);
+  const auto paired = values_of<std::uint8_t>(tensors[1]), alone = values_of<std::uint8_t>(tensors[2]);
   for (std::size_t i = 0; i < kAllDTypes.size(); ++i) {
     const auto bytes = static_cast<std::size_t>(itemsize_bytes(kAllDTypes[i]));
     for (std::size_t element = 0; element < x.size(); ++element) {
@@ -208,4 +198,4 @@ TEST(Sm90SharedMemoryCode, StaysInRegisters) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -12,12 +12,8 @@
 
 #include "tests/tl/sm90_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::bits_tensor;
-using kiln::testing::expect_compiled_to_registers;
-using kiln::testing::TextKernel;
 
 constexpr const char* kText = R"(
 #include "compiler/tl/cuda/sm90/tensor_map.hpp"
@@ -188,29 +184,23 @@ TextKernel kernel(const std::string& name, std::vector<TemplateArgument> argumen
 constexpr std::array<std::int32_t, 2> kCopiedRows{5, 3}, kStoredRows{4, 2};
 constexpr std::int64_t kBlocks = 2;
 
-Tensor tensor_of(const std::vector<Place>& places) {
+Tensor places_tensor(const std::vector<Place>& places) {
   std::vector<std::int32_t> numbers;
   for (const Place& place : places) numbers.insert(numbers.end(), place.begin(), place.end());
-  return testing::tensor_of(DType::i32, numbers);
+  return tensor_of(DType::i32, numbers);
 }
 
-class Sm90TensorMap : public kiln::testing::Sm90Test {
+class Sm90TensorMap : public Sm90Test {
  protected:
-  std::vector<std::uint8_t> random_bytes(std::int64_t count) {
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count));
-    for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random_());
-    return bytes;
-  }
   /// Bytes of the output of `made`, which takes the map, x and `places`;
   /// `out_bytes` of zeros before.
   std::vector<std::uint8_t> copied(TextKernel made, const BoxedTensor& tensor, const std::vector<std::uint8_t>& x,
                                    const std::vector<Place>& places, std::int64_t out_bytes) {
     made.tensor_maps = {tensor.map()};
-    std::vector<Tensor> tensors{bits_tensor(x), tensor_of(places),
+    std::vector<Tensor> tensors{bits_tensor(x), places_tensor(places),
                                 bits_tensor(std::vector<std::uint8_t>(static_cast<std::size_t>(out_bytes)))};
     made.run(Device::cuda(), {static_cast<std::int64_t>(places.size()), 1, 1}, tensors);
-    const auto* const data = tensors[2].data_as<std::uint8_t>();
-    return {data, data + out_bytes};
+    return values_of<std::uint8_t>(tensors[2]);
   }
   /// Stores boxes of random bytes, which do not overlap, at `places`.
   void expect_stored(const BoxedTensor& tensor, const std::vector<Place>& places) {
@@ -218,7 +208,7 @@ class Sm90TensorMap : public kiln::testing::Sm90Test {
     const auto boxes = random_bytes(tensor.box_bytes() * count), before = random_bytes(tensor.bytes());
     TextKernel made = kernel("stores", {tensor.box_bytes()});
     made.tensor_maps = {tensor.map()};
-    std::vector<Tensor> tensors{bits_tensor(before), tensor_of(places), bits_tensor(boxes)};
+    std::vector<Tensor> tensors{bits_tensor(before), places_tensor(places), bits_tensor(boxes)};
     made.run(Device::cuda(), {1, 1, 1}, tensors, {count, tensor.swizzle().bits});
     auto expected = before;
     for (std::int64_t i = 0; i < count; ++i)
@@ -231,7 +221,6 @@ class Sm90TensorMap : public kiln::testing::Sm90Test {
     const auto* const data = tensors[0].data_as<std::uint8_t>();
     for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(data[i], expected[i]) << "byte " << i;
   }
-  std::mt19937 random_{20261120};
 };
 
 /// Box `index` of `out`.
@@ -370,4 +359,4 @@ TEST(Sm90TensorMapCode, StaysInRegisters) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

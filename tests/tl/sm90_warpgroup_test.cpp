@@ -8,12 +8,8 @@
 
 #include "tests/tl/sm90_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::bits_tensor;
-using kiln::testing::expect_compiled_to_registers;
-using kiln::testing::TextKernel;
 
 constexpr std::int64_t kGroupThreads = 128;
 constexpr std::int64_t kValues = 200;
@@ -82,15 +78,7 @@ TextKernel kernel(const std::string& name, std::int64_t groups, TemplateArgument
   return made;
 }
 
-class Sm90Warpgroup : public kiln::testing::Sm90Test {
- protected:
-  std::vector<std::uint32_t> random_words(std::size_t count) {
-    std::vector<std::uint32_t> words(count);
-    for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(random_());
-    return words;
-  }
-  std::mt19937 random_{20261120};
-};
+using Sm90Warpgroup = Sm90Test;
 
 TEST_F(Sm90Warpgroup, AWarpSharesItsNumber) {
   std::vector<Tensor> tensors{empty({2 * kGroupThreads}, DType::i32, Device::cpu())};
@@ -137,4 +125,4 @@ TEST(Sm90WarpgroupCode, StaysInRegisters) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -7,14 +7,11 @@
 #include <vector>
 
 #include "core/float_formats.hpp"
+#include "tests/support/elements.hpp"
 #include "tests/tl/sm90_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::bits_tensor;
-using kiln::testing::expect_compiled_to_registers;
-using kiln::testing::TextKernel;
 
 constexpr std::int64_t kWidths[] = {8, 16, 32, 64, 96, 128, 192, 256};
 constexpr std::int64_t kRows = 64, kMostColumns = 256;
@@ -169,25 +166,13 @@ struct Operand {
 
 /// A number that the dtype has exactly. Those of f32 get bits that tf32 has no room for, which a product drops.
 void encode(DType dtype, int value, std::uint32_t lower_bits, std::uint8_t* to) {
-  const auto put = [&](auto bits) { std::memcpy(to, &bits, sizeof bits); };
-  const auto number = static_cast<float>(value);
-  switch (dtype) {
-    case DType::f32:
-      return put(value == 0 ? 0U : __builtin_bit_cast(std::uint32_t, number) | (lower_bits & 0x1fffU));
-    case DType::f16:
-      return put(formats::f32_to_f16(number));
-    case DType::bf16:
-      return put(formats::f32_to_bf16(number));
-    case DType::fp8e4m3:
-      return put(formats::f32_to_fp8e4m3(number));
-    case DType::fp8e5m2:
-      return put(formats::f32_to_fp8e5m2(number));
-    default:
-      return put(static_cast<std::int8_t>(value));
-  }
+  write_number(dtype, to, value);
+  if (dtype != DType::f32 || value == 0) return;
+  const std::uint32_t bits = read_as<std::uint32_t>(to) | (lower_bits & 0x1fffU);
+  write_as(to, bits);
 }
 
-class Sm90Wgmma : public kiln::testing::Sm90Test {
+class Sm90Wgmma : public Sm90Test {
  protected:
   Operand random_operand(DType dtype, bool is_mn, std::int64_t extent) {
     const std::int64_t size = itemsize_bytes(dtype), across = kLineBytes / size;
@@ -205,7 +190,6 @@ class Sm90Wgmma : public kiln::testing::Sm90Test {
       }
     return operand;
   }
-  std::mt19937 random_{20261120};
 };
 
 /// Where kernels put a product's element: what all threads hold of the first register, then of the second.
@@ -282,4 +266,4 @@ TEST(Sm90WgmmaCode, StaysInRegisters) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -7,12 +7,11 @@
 
 #include "compiler/compilers.hpp"
 #include "compiler/host_cpu.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/tl/text_kernel.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::TextKernel;
 
 constexpr const char* kKernels = R"(
 #include <kiln/tl.hpp>
@@ -62,7 +61,7 @@ std::vector<std::int64_t> run(const std::string& name, Device device, const Numb
 TEST(StructParameterTest, IsReadWhole) {
   Numbers numbers{};
   for (std::size_t i = 0; i < 16; ++i) numbers.values[i] = static_cast<std::int64_t>(100 + i);
-  for (const Device device : testing::devices_with_compilers()) {
+  for (const Device device : devices_with_compilers()) {
     const std::vector<std::int64_t> got = run("reading_kernel", device, numbers);
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], numbers.values[i % 16]) << to_string(device) << i;
   }
@@ -71,9 +70,9 @@ TEST(StructParameterTest, IsReadWhole) {
 TEST(StructParameterTest, IsEachProgramsOwn) {
   Numbers numbers{};
   for (std::size_t i = 0; i < 16; ++i) numbers.values[i] = static_cast<std::int64_t>(i);
-  for (const Device device : testing::devices_with_compilers())
+  for (const Device device : devices_with_compilers())
     for (const std::int64_t sum : run("changing_kernel", device, numbers)) EXPECT_EQ(sum, 120 + 1000);
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

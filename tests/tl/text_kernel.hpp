@@ -16,14 +16,7 @@
 #include "runtime/memory.hpp"
 #include "runtime/tensor_map.hpp"
 
-namespace kiln::testing {
-
-inline std::vector<Device> devices_with_compilers() {
-  std::vector<Device> devices;
-  if (compiler_problem(DeviceType::cpu).empty()) devices.push_back(Device::cpu());
-  if (device_count(DeviceType::cuda) > 0) devices.push_back(Device::cuda());
-  return devices;
-}
+namespace kiln::test {
 
 /// A kernel whose text stands in the test. `text` includes <kiln/tl.hpp>.
 struct TextKernel {
@@ -80,4 +73,4 @@ struct TextKernel {
   }
 };
 
-}  // namespace kiln::testing
+}  // namespace kiln::test

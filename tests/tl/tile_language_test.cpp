@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <numeric>
 #include <random>
-#include <sstream>
 #include <vector>
 
 #include "compiler/compilers.hpp"
@@ -15,59 +15,27 @@
 #include "runtime/device_info.hpp"
 #include "runtime/kernel.hpp"
 #include "runtime/memory.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
+#include "tests/tl/text_kernel.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
-std::vector<Device> available_devices() {
-  std::vector<Device> devices;
-  if (compiler_problem(DeviceType::cpu).empty()) devices.push_back(Device::cpu());
-  if (device_count(DeviceType::cuda) > 0) devices.push_back(Device::cuda());
-  return devices;
-}
-
-KernelSource kernels() {
+std::string kernels() {
   // The tests also run from a copied tree on a machine with a GPU: there, from the root.
   std::ifstream file(std::string(KILN_TEST_SOURCE_DIR) + "/tl/tile_kernels.hpp");
   if (!file) file.open("tests/tl/tile_kernels.hpp");
   if (!file) throw InternalError("tests/tl/tile_kernels.hpp was not found: run from the root of the tree");
-  std::stringstream text;
-  text << file.rdbuf();
-  return {"tests/tl/tile_kernels.hpp", text.str(), {}};
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// Compiles tile_kernels::<name> and runs it on `device` over copies of `tensors`, which are read back.
 void run(const std::string& name, std::vector<TemplateArgument> arguments, Device device,
          std::array<std::int64_t, 3> grid, std::vector<Tensor>& tensors, const std::vector<std::int64_t>& numbers,
          std::int32_t num_warps = 4) {
-  CompileRequest request;
-  request.op = name;
-  request.configuration = "num_warps=" + std::to_string(num_warps);
-  request.source = kernels();
-  request.kernel = "tile_kernels::" + name;
-  request.template_arguments = std::move(arguments);
-  request.num_warps = num_warps;
-  request.target = device.is_cuda() ? device_info(device).target : host_cpu_target();
-  const auto kernel = load_kernel(compiler_for(device.type).compile(request), device);
-
-  std::vector<Tensor> copies;
-  ArgumentTemplate parameters;
-  std::vector<void*> data;
-  for (const Tensor& tensor : tensors) {
-    copies.push_back(to_device(tensor, device));
-    parameters.add_tensor(static_cast<int>(data.size()));
-    data.push_back(copies.back().data());
-  }
-  for (const std::int64_t number : numbers) parameters.add_value(number);
-  void* bound[kMaxArguments];
-  parameters.bind(data.data(), bound);
-  kernel->launch({grid, num_warps, 0}, bound, Stream::default_of(device));
-  synchronize(Stream::default_of(device));
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor back = to_device(copies[i], Device::cpu());
-    std::memcpy(tensors[i].data(), back.data(),
-                static_cast<std::size_t>(tensors[i].numel() * itemsize_bytes(tensors[i].dtype())));
-  }
+  TextKernel{"tests/tl/tile_kernels.hpp", kernels(), "tile_kernels::" + name, std::move(arguments), num_warps}.run(
+      device, grid, tensors, numbers);
 }
 
 template <typename T>
@@ -82,9 +50,7 @@ constexpr DType dtype_of() {
 
 template <typename T>
 Tensor make(const std::vector<T>& values) {
-  Tensor tensor = empty({static_cast<std::int64_t>(values.size())}, dtype_of<T>(), Device::cpu());
-  std::memcpy(tensor.data(), values.data(), values.size() * sizeof(T));
-  return tensor;
+  return tensor_of(dtype_of<T>(), values);
 }
 
 template <typename T>
@@ -362,9 +328,9 @@ TEST_P(TileLanguage, CastsSaturateTruncateAndRound) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, TileLanguage, testing::ValuesIn(available_devices()),
+INSTANTIATE_TEST_SUITE_P(Devices, TileLanguage, testing::ValuesIn(devices_with_compilers()),
                          [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TileLanguage);
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -2,26 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <random>
 #include <vector>
 
+#include "tests/support/tensor_values.hpp"
 #include "tests/tl/text_kernel.hpp"
 
-namespace kiln::testing {
-
-template <typename T>
-Tensor tensor_of(DType dtype, const std::vector<T>& values) {
-  Tensor tensor = empty({static_cast<std::int64_t>(values.size())}, dtype, Device::cpu());
-  std::memcpy(tensor.data(), values.data(), values.size() * sizeof(T));
-  return tensor;
-}
-
-/// Of the unsigned dtype of T's size.
-template <typename T>
-Tensor bits_tensor(const std::vector<T>& values) {
-  return tensor_of(unsigned_dtype(sizeof(T)), values);
-}
+namespace kiln::test {
 
 /// Tests of tiles of many shapes.
 class TileTest : public ::testing::TestWithParam<Device> {
@@ -44,4 +31,4 @@ class TileTest : public ::testing::TestWithParam<Device> {
   int calls_ = 0;
 };
 
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -8,13 +8,11 @@
 
 #include "compiler/nvrtc_compiler.hpp"
 #include "compiler/tl/cuda/transpose_places.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/tl/tile_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::bits_tensor;
-using kiln::testing::TextKernel;
 
 constexpr const char* kKernels = R"(
 #include <kiln/tl.hpp>
@@ -63,7 +61,7 @@ TYPED_TEST(TransOf, TilesOfAllShapes) {
   using T = TypeParam;
   const std::int64_t shapes[][2] = {{1, 64},  {64, 1},  {4, 4},   {2, 8},   {16, 16},
                                     {8, 128}, {32, 64}, {64, 16}, {128, 32}};
-  for (const Device device : testing::devices_with_compilers())
+  for (const Device device : devices_with_compilers())
     for (const auto& [m, n] : shapes)
       for (const int num_warps : {1, 4}) {
         const std::vector<T> x = this->random_values(m * n);
@@ -93,7 +91,7 @@ TYPED_TEST(TransOf, CopiesWithAnyAlignment) {
   };
   // A narrow type's tile of 128 x 128 is more than one strip and more than four packets for each thread.
   const std::int64_t wide_block = kSize <= 2 ? 128 : 64;
-  for (const Device device : testing::devices_with_compilers())
+  for (const Device device : devices_with_compilers())
     for (const auto& [seam_bytes, block] : {Kind{0, 64}, Kind{16, 64}, Kind{32, wide_block}})
       for (const bool straddling : {false, true}) {
         if (straddling && kSize >= 4) continue;
@@ -125,7 +123,7 @@ TEST(Trans, SymbolicTilesAndValuesInOtherLayouts) {
   std::vector<std::uint32_t> x(kM * kN);
   std::mt19937 random(7);
   for (std::uint32_t& value : x) value = static_cast<std::uint32_t>(random());
-  for (const Device device : testing::devices_with_compilers()) {
+  for (const Device device : devices_with_compilers()) {
     std::vector<Tensor> tensors{bits_tensor(x), bits_tensor(std::vector<std::uint32_t>(x.size() + 5, 77))};
     TextKernel{"trans.hpp", kKernels, "trans_symbols_kernel", {DType::u32, std::int64_t{16}, std::int64_t{32}}}.run(
         device, {1, 1, 1}, tensors, {kM, kN});
@@ -221,4 +219,4 @@ TEST(Trans, SharedMemoryHasNoBankConflicts) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

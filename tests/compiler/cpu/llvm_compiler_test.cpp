@@ -1,6 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <thread>
 
@@ -8,12 +5,10 @@
 #include "compiler/host_cpu.hpp"
 #include "compiler/stub.hpp"
 #include "core/errors.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 /// The part of the tile language that the stub relies on, small enough that what a test sees comes from the test.
 constexpr const char* kTinyTl = R"(#pragma once
@@ -411,4 +406,4 @@ TEST(HostCpu, IsTheSameEveryTimeAndSorted) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

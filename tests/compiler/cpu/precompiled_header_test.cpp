@@ -1,8 +1,5 @@
 #include "compiler/precompiled_header.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <fstream>
 
 #include "compiler/clang_library.hpp"
@@ -11,12 +8,11 @@
 #include "compiler/stub.hpp"
 #include "core/errors.hpp"
 #include "core/plugin.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr const char* kFamily = "ops/elementwise/kernel.hpp";
 constexpr const char* kCopyKernel = R"(#include <kiln/tl.hpp>
@@ -89,7 +85,7 @@ TEST(PrecompiledHeader, DoesNotFitOtherTextOrAnotherCompiler) {
 }
 
 TEST(PrecompiledHeader, AFileThatIsMissingOrDamagedIsNone) {
-  const test::TemporaryDirectory folder;
+  const TemporaryDirectory folder;
   const auto path = folder.path() / "header.pch";
   EXPECT_EQ(read_precompiled_header(path, "kiln/tl.hpp"), std::nullopt);
   const PrecompiledHeader written{"key", precompiled_header_stub("kiln/tl.hpp"), std::string("one\ntwo\0three", 13)};
@@ -112,7 +108,7 @@ TEST(PrecompiledHeader, AFileThatIsMissingOrDamagedIsNone) {
 }
 
 TEST(PrecompiledHeader, IsTheSameEveryTimeItIsMade) {
-  const test::TemporaryDirectory folder;
+  const TemporaryDirectory folder;
   const auto path = folder.path() / "header.pch";
   precompile_header(kFamily, path);
   const auto made = read_precompiled_header(path, kFamily);
@@ -206,4 +202,4 @@ TEST_F(FromAHeader, ErrorsReadAsThoseOfTheText) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -13,14 +13,12 @@
 #include "runtime/event.hpp"
 #include "runtime/fork_join.hpp"
 #include "runtime/graph.hpp"
-#include "tests/registry/device_tensors.hpp"
 #include "tests/runtime/stream_gate.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::make_f32;
-using kiln::testing::read_f32;
 
 class SeveralDevices : public ::testing::Test {
  protected:
@@ -148,4 +146,4 @@ TEST_F(SeveralDevices, AThreadForEach) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

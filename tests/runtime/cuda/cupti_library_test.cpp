@@ -2,8 +2,6 @@
 
 #include "runtime/cuda/cupti_library.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -11,15 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/temporary_directory.hpp"
+#include "tests/support/matchers.hpp"
+#include "tests/support/temporary_directory.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class CuptiLibraryTest : public ::testing::Test {
  protected:
@@ -40,7 +34,7 @@ class CuptiLibraryTest : public ::testing::Test {
     bool is_set;
   };
   std::vector<Variable> before_;
-  test::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(CuptiLibraryTest, LooksWhereTheLinkerDoesThenInToolkits) {
@@ -83,4 +77,4 @@ TEST_F(CuptiLibraryTest, TakesTheFirstThatLoads) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -18,8 +18,10 @@
 #include "runtime/graph.hpp"
 #include "runtime/kernel.hpp"
 #include "runtime/memory.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
 
 constexpr const char* kVectorAdd = R"(
@@ -238,12 +240,8 @@ TEST_F(CudaKernel, RefusesGeometryThatTheDeviceDoesNotTake) {
         LaunchGeometry{.shared_bytes = -1}})
     EXPECT_THROW(kernel->launch(bad, parameters, stream), UsageError);
   EXPECT_THROW(kernel->launch({}, parameters, Stream::default_of(Device::cpu())), UsageError);
-  try {
-    kernel->launch({.grid = {1, 70000, 1}}, parameters, stream);
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("70000"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("65535"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(usage_message([&] { kernel->launch({.grid = {1, 70000, 1}}, parameters, stream); }),
+              Says("70000", "65535"));
   kernel->launch({.grid = {0, 1, 1}}, parameters, stream);
   synchronize(stream);
 }
@@ -272,13 +270,8 @@ TEST_F(CudaKernel, RunsInClustersOverGridsThatAreMultiplesOfThem) {
   synchronize(Stream::default_of(device_));
   const Tensor host = to_device(out, Device::cpu());
   for (int i = 0; i < 6; ++i) EXPECT_EQ(host.data_as<std::int32_t>()[i], 384000 + (i + 1) % 2);
-  try {
-    kernel->launch({.grid = {7, 1, 1}}, parameters, Stream::default_of(device_));
-    ADD_FAILURE() << "a grid of 7 programs was launched in clusters of 2";
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("grid of 7 x 1 x 1 programs"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("clusters of 2 x 1 x 1"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(usage_message([&] { kernel->launch({.grid = {7, 1, 1}}, parameters, Stream::default_of(device_)); }),
+              Says("grid of 7 x 1 x 1 programs", "clusters of 2 x 1 x 1"));
   EXPECT_EQ(load_kernel(compile("vector_add", kVectorAdd, target()), device_)->resources().cluster,
             (std::array<std::int32_t, 3>{1, 1, 1}));
 }
@@ -399,4 +392,4 @@ TEST_F(CudaKernel, FaultsSurfaceAsDeviceErrors) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -1,21 +1,14 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "compiler/compilers.hpp"
 #include "compiler/host_cpu.hpp"
+#include "tests/support/matchers.hpp"
 #include "tests/tl/tile_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::tensor_of;
-using kiln::testing::TextKernel;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // The left half of out's rows is a @ b^T: rows of `length` elements each, K of them at a time.
 constexpr const char* kKernels = R"(
@@ -91,4 +84,4 @@ TEST(DotOnCpu, LongSumsOfBytesAreExact) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

@@ -10,10 +10,8 @@
 #include "core/float_formats.hpp"
 #include "tests/tl/tile_test.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using kiln::testing::TextKernel;
 
 // All patterns of a fp8 type as f16, four to a program.
 constexpr const char* kWidenKernel = R"(
@@ -52,7 +50,7 @@ TEST_P(WidenFp8, CompilesWithoutLocalMemory) {
 TEST_P(WidenFp8, IsExact) {
   if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
   for (const bool by_bits : {false, true}) {
-    std::vector<Tensor> tensors{testing::bits_tensor(std::vector<std::uint16_t>(256, 77))};
+    std::vector<Tensor> tensors{bits_tensor(std::vector<std::uint16_t>(256, 77))};
     widen(GetParam(), by_bits).run(Device::cuda(), {64, 1, 1}, tensors);
     for (int bits = 0; bits < 256; ++bits) {
       SCOPED_TRACE(::testing::Message() << (by_bits ? "by bits: " : "by instruction: ") << bits);
@@ -71,4 +69,4 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, WidenFp8, ::testing::Values(DType::fp8e4m3, DTy
                          [](const auto& test) { return std::string(name(test.param)); });
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test

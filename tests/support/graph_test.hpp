@@ -10,9 +10,10 @@
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/user_ops/user_op.hpp"
 #include "runtime/graph.hpp"
-#include "tests/registry/device_tensors.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 
 /// On every device there is: a graph means the same everywhere.
 class GraphTest : public DevicesTest {
@@ -74,4 +75,4 @@ KILN_KERNEL void )" + name +
   return name;
 }
 
-}  // namespace kiln::testing
+}  // namespace kiln::test

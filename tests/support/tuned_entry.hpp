@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "autotune/database_document.hpp"
 #include "autotune/tuning_entry.hpp"
+#include "tests/support/file_text.hpp"
 
 /// Entries of an imaginary device, for tests of what keeps them.
 namespace kiln::test {
@@ -68,15 +66,6 @@ inline TuningEntry tuned_entry(std::int64_t rows, double winner_us = 150, std::i
   entry.date_unix_s = date_unix_s;
   entry.tried = {measured(config_of(128), winner_us), measured(config_of(64), 200), failed};
   return entry;
-}
-
-inline std::string read_text(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-inline void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
 }
 
 }  // namespace kiln::test

@@ -13,10 +13,11 @@
 #include "core/tensor.hpp"
 #include "registry/plan/memory_overlap.hpp"
 #include "runtime/memory.hpp"
-#include "tests/registry/device_tensors.hpp"
-#include "tests/registry/elements.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/elements.hpp"
+#include "tests/support/op_elements.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 
 /// How a view lies in its buffer.
 struct Layout {
@@ -155,4 +156,4 @@ class GuardedTensor {
   std::vector<std::byte> before_;
 };
 
-}  // namespace kiln::testing
+}  // namespace kiln::test

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "tests/child_process.hpp"
+#include "tests/support/child_process.hpp"
 
 namespace kiln::test {
 

@@ -9,7 +9,7 @@
 #include "runtime/memory.hpp"
 #include "runtime/stream.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 
 /// A dense tensor on `device` of these integers, in row-major order.
 inline Tensor make_integers(DType dtype, const Dims& shape, const std::vector<std::int64_t>& values, Device device) {
@@ -43,27 +43,4 @@ inline std::vector<std::int64_t> read_bits(const Tensor& tensor) {
   return values;
 }
 
-/// A tensor of the same memory with the dimensions in another order.
-inline Tensor permuted(const Tensor& tensor, const std::vector<int>& axes) {
-  TensorView view = tensor.view();
-  for (int axis = 0; axis < view.ndim(); ++axis) {
-    view.shape[axis] = tensor.shape()[axes[static_cast<std::size_t>(axis)]];
-    view.strides[axis] = tensor.strides()[axes[static_cast<std::size_t>(axis)]];
-  }
-  return {view, tensor.owner()};
-}
-
-/// tensor[.., index, ..] along an axis.
-inline Tensor selected(const Tensor& tensor, int axis, std::int64_t index) {
-  TensorView view = tensor.view();
-  view.data = static_cast<std::byte*>(view.data) + index * tensor.strides()[axis] * itemsize_bytes(tensor.dtype());
-  view.shape = view.strides = Dims{};
-  for (int i = 0; i < tensor.view().ndim(); ++i) {
-    if (i == axis) continue;
-    view.shape.push_back(tensor.shape()[i]);
-    view.strides.push_back(tensor.strides()[i]);
-  }
-  return {view, tensor.owner()};
-}
-
-}  // namespace kiln::testing
+}  // namespace kiln::test

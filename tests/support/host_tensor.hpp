@@ -9,8 +9,10 @@
 
 #include "ops/builtin_ops.hpp"
 #include "ops/common/element.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/tensor_views.hpp"
 
-namespace kiln::testing {
+namespace kiln::test {
 
 /// A dense tensor on the host whose elements are given and read as double or int64_t.
 class HostTensor {
@@ -63,9 +65,19 @@ inline std::vector<TensorMeta> infer(std::string_view op, const std::vector<Tens
   return spec.infer(inputs, with_defaults(spec, given));
 }
 
-/// A view with a dtype and shape but no memory, for what never reads data.
-inline TensorView shaped(DType dtype, const Dims& shape) {
-  return dense_view(nullptr, dtype, shape);
+/// What the op refuses a call with: a UsageError of this kind.
+inline std::string refusal(UsageError::Kind kind, std::string_view op, const std::vector<TensorView>& inputs,
+                           const Attributes& given) {
+  SCOPED_TRACE("op " + std::string(op));
+  return usage_message(kind, [&] { infer(op, inputs, given); });
+}
+inline std::string value_refusal(std::string_view op, const std::vector<TensorView>& inputs,
+                                 const Attributes& given = {}) {
+  return refusal(UsageError::Kind::value, op, inputs, given);
+}
+inline std::string type_refusal(std::string_view op, const std::vector<TensorView>& inputs,
+                                const Attributes& given = {}) {
+  return refusal(UsageError::Kind::type, op, inputs, given);
 }
 
 /// Infers, allocates and runs the reference.
@@ -80,4 +92,4 @@ inline HostTensor run_reference(std::string_view op, const std::vector<TensorVie
   return output;
 }
 
-}  // namespace kiln::testing
+}  // namespace kiln::test
