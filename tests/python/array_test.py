@@ -12,6 +12,7 @@ import kiln
 import ml_dtypes
 import numpy
 import pytest
+from refusal import refused
 
 DTYPES = {
     "f64": numpy.float64,
@@ -170,8 +171,7 @@ def test_tensor_speaks_both_versions_of_dlpack() -> None:
     assert "dltensor_versioned" in repr(tensor.__dlpack__(max_version=(1, 0)))
     assert '"dltensor"' in repr(tensor.__dlpack__()) and '"dltensor"' in repr(tensor.__dlpack__(max_version=(0, 8)))
     assert tensor.__dlpack_device__() == (1, 0)
-    with pytest.raises(ValueError, match="has no stream"):
-        tensor.__dlpack__(stream=3)
+    refused(ValueError, "has no stream", lambda: tensor.__dlpack__(stream=3))
     with pytest.raises(AttributeError):
         _ = tensor.__cuda_array_interface__
 
@@ -189,8 +189,7 @@ def test_a_cuda_interface_is_looked_at() -> None:
     with pytest.raises(ValueError, match="0x1000, which is no memory of a GPU"):  # on a GPU it would be a fault
         kiln.infer_outputs("add", Array(), Array())
     Array.__cuda_array_interface__["typestr"] = "<c8"
-    with pytest.raises(TypeError, match="typestr '<c8'"):
-        kiln.infer_outputs("add", Array(), Array())
+    refused(TypeError, "typestr '<c8'", lambda: kiln.infer_outputs("add", Array(), Array()))
 
 
 @pytest.mark.parametrize(
@@ -225,16 +224,13 @@ def test_numbers_are_attributes() -> None:
     numpy.testing.assert_array_equal(kiln.ops.add(x, other=2.0), x + 2)
     numpy.testing.assert_array_equal(kiln.ops.add(x, other=numpy.float32(2)), x + 2)
     numpy.testing.assert_array_equal(kiln.ops.add(x, y=x), x + x)
-    with pytest.raises(TypeError, match="other=2.0"):
-        kiln.ops.add(x, 2.0)
-    with pytest.raises(TypeError, match="attributes go by name: dim="):
-        kiln.ops.softmax(x, 0)
+    refused(TypeError, "other=2.0", lambda: kiln.ops.add(x, 2.0))
+    refused(TypeError, "attributes go by name: dim=", lambda: kiln.ops.softmax(x, 0))
 
 
 def test_a_device_array_is_no_attribute() -> None:
     x = numpy.ones(3, numpy.float32)
-    with pytest.raises(TypeError, match="array.item"):
-        kiln.ops.add(x, x, alpha=numpy.ones(()))
+    refused(TypeError, "array.item", lambda: kiln.ops.add(x, x, alpha=numpy.ones(())))
 
 
 def test_repeated_inputs() -> None:
@@ -242,8 +238,7 @@ def test_repeated_inputs() -> None:
     expected = numpy.concatenate([x, y, x])
     for result in (kiln.ops.concat(x, y, x), kiln.ops.concat([x, y, x]), kiln.ops.concat((x, y, x), dim=0)):
         numpy.testing.assert_array_equal(result, expected)
-    with pytest.raises(TypeError, match="expected an array, got float"):
-        kiln.ops.concat([1.0, 2.0])
+    refused(TypeError, "expected an array, got float", lambda: kiln.ops.concat([1.0, 2.0]))
 
 
 def test_ops_without_inputs_say_where() -> None:

@@ -10,6 +10,7 @@ import sys
 import kiln
 import numpy
 import pytest
+from refusal import refused
 
 pytest.importorskip("matplotlib")
 
@@ -39,8 +40,7 @@ def test_several_tunings_as_the_command_prints_them(table: kiln.TuningTable, tmp
     report = json.loads(json.dumps(table.report))
     figure = kiln.plot_tuning([table, report], str(tmp_path / "tunings.svg"))
     assert len(figure.axes) == 4
-    with pytest.raises(ValueError, match="empty"):
-        kiln.plot_tuning([])
+    refused(ValueError, "empty", lambda: kiln.plot_tuning([]))
 
 
 def test_the_command_draws_the_same(table: kiln.TuningTable, tmp_path: pathlib.Path) -> None:
@@ -126,10 +126,8 @@ def test_roofs_that_nobody_names_are_measured(tmp_path: pathlib.Path) -> None:
 
 
 def test_what_cannot_be_plotted_is_refused() -> None:
-    with pytest.raises(ValueError, match="empty"):
-        kiln.plot_roofline([])
-    with pytest.raises(ValueError, match="bytes and flops"):
-        kiln.plot_roofline(kiln.benchmark(sum, [1, 2], samples=1))
+    refused(ValueError, "empty", lambda: kiln.plot_roofline([]))
+    refused(ValueError, "bytes and flops", lambda: kiln.plot_roofline(kiln.benchmark(sum, [1, 2], samples=1)))
 
 
 def test_without_a_path_pyplot_has_the_figure(table: kiln.TuningTable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,8 +144,7 @@ def test_without_a_path_pyplot_has_the_figure(table: kiln.TuningTable, monkeypat
 def test_without_matplotlib_it_says_how_to_get_it(table: kiln.TuningTable, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match=r"pip install kiln\[plot\]"):
-        kiln.plot_tuning(table, "never.png")
+    refused(ImportError, r"pip install kiln\[plot\]", lambda: kiln.plot_tuning(table, "never.png"))
     x = numpy.ones(8, numpy.float32)
     with pytest.raises(ImportError, match=r"pip install kiln\[plot\]"):
         kiln.plot_roofline(kiln.benchmark("add", x, x, samples=1))
