@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "core/errors.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 

@@ -2,14 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <semaphore>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 

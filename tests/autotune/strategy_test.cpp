@@ -3,7 +3,6 @@
 #include <cmath>
 #include <memory>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "autotune/additive_model.hpp"

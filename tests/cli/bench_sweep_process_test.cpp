@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compilers.hpp"
 #include "tests/support/kiln_process.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -1,15 +1,12 @@
 // What the commands measure where inputs select memory or work: that it is there, and that reports say what is not.
 
-#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/npy.hpp"
-#include "compiler/compilers.hpp"
 #include "core/subprocess.hpp"
-#include "runtime/memory.hpp"
 #include "tests/support/kiln_process.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/temporary_directory.hpp"

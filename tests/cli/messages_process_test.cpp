@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compilers.hpp"
 #include "core/subprocess.hpp"
 #include "core/terminal_text.hpp"
 #include "tests/support/kiln_process.hpp"

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 #include <set>
-#include <vector>
 
 #include "registry/inspection/comparison.hpp"
 #include "runtime/memory.hpp"

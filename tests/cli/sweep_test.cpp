@@ -4,12 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/attribute_text.hpp"
 #include "cli/sweep_pattern.hpp"
 #include "cli/sweep_range.hpp"
 #include "cli/sweep_report.hpp"
 #include "core/errors.hpp"
-#include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"

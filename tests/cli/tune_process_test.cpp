@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "compiler/compilers.hpp"
 #include "core/subprocess.hpp"
 #include "tests/support/kiln_process.hpp"
 #include "tests/support/matchers.hpp"

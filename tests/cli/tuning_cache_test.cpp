@@ -1,7 +1,6 @@
 // `kiln cache` over the tuning database, as a process.
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>

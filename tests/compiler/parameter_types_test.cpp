@@ -1,7 +1,6 @@
 // A launch passes addresses without types, so a kernel that declares other ones must not compile.
 
 #include "compiler/compilers.hpp"
-#include "core/errors.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "compiler/compilers.hpp"
-#include "core/errors.hpp"
+#include "tests/support/compiler_test.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 
@@ -38,12 +38,7 @@ CompileRequest request_of(const std::string& kernel, std::int32_t num_parameters
   return request;
 }
 
-class TileFreeKernel : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
-  }
-};
+using TileFreeKernel = CompilerTest<DeviceType::cuda>;
 
 TEST_F(TileFreeKernel, CompilesForAnyNumberOfWarps) {
   for (const std::int32_t num_warps : {1, 3, 12, 32}) {

@@ -1,19 +1,15 @@
 #include "core/disk_store.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "core/environment.hpp"
 #include "tests/core/store_contents.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/temporary_directory.hpp"

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "core/errors.hpp"
 #include "tests/support/error_message.hpp"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "core/errors.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 

@@ -1,6 +1,5 @@
 #include "core/target.hpp"
 
-#include "core/errors.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 

@@ -8,7 +8,6 @@
 #include <set>
 #include <sstream>
 
-#include "core/errors.hpp"
 #include "tests/support/host_tensor.hpp"
 
 namespace kiln::test {

@@ -4,31 +4,11 @@
 #include "core/errors.hpp"
 #include "ops/elementwise/iteration.hpp"
 #include "ops/elementwise/spec.hpp"
-#include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
-
-const Target kCuda = parse_cuda_target("sm_90a");
-const Target kCpu{DeviceType::cpu, "any", ""};
-
-/// An op called on views with no memory.
-struct Call {
-  std::vector<TensorView> inputs;
-  std::vector<TensorView> outputs;
-  Attributes attributes;
-  OpCall view() const { return {inputs, outputs, attributes}; }
-};
-
-Call make_call(const OpSpec& spec, const std::vector<TensorMeta>& inputs, const Attributes& given) {
-  Call call;
-  for (const TensorMeta& meta : inputs) call.inputs.push_back(shaped(meta.dtype, meta.shape));
-  call.attributes = with_defaults(spec, given);
-  for (const TensorMeta& meta : spec.infer(call.inputs, call.attributes))
-    call.outputs.push_back(shaped(meta.dtype, meta.shape));
-  return call;
-}
 
 std::vector<std::string> spelled(const KernelLaunch& plan) {
   std::vector<std::string> texts;
@@ -38,11 +18,7 @@ std::vector<std::string> spelled(const KernelLaunch& plan) {
 
 KernelLaunch plan_of(std::string_view op, const std::vector<TensorMeta>& inputs, const Attributes& given,
                      const Config& config, const Target& target) {
-  const OpSpec& spec = spec_of(op);
-  const Call call = make_call(spec, inputs, given);
-  for (const Variant& variant : spec.variants)
-    if (variant.serves(call.view(), target)) return variant.plan(call.view(), config, target).launches.at(0);
-  throw std::logic_error("no variant");
+  return PlannedCall(op, inputs, given).plan(target, config).launches.at(0);
 }
 
 TEST(ElementwiseSpecs, HoldTheWholeFamily) {
@@ -126,7 +102,7 @@ TEST(ElementwiseSpecs, EveryPartIsThere) {
       EXPECT_EQ(variant.source.path, "ops/elementwise/kernel.hpp");
       EXPECT_FALSE(variant.source.text.empty());
       EXPECT_TRUE(variant.kernel.starts_with("kiln::ops::elementwise_"));
-      for (const Target& target : {kCpu, kCuda})
+      for (const Target& target : {kCpu, kHopper})
         EXPECT_FALSE(variant.space(target).enumerate().empty()) << spec.name << variant.name;
     }
   }
@@ -135,16 +111,16 @@ TEST(ElementwiseSpecs, EveryPartIsThere) {
 TEST(ElementwiseSpecs, EveryExampleInfersPlansAndHasAValidDefault) {
   for (const OpSpec& spec : elementwise::elementwise_specs())
     for (std::size_t e = 0; e < spec.examples.size(); ++e)
-      for (const Target& target : {kCpu, kCuda}) {
+      for (const Target& target : {kCpu, kHopper}) {
         SCOPED_TRACE(spec.name + " example " + std::to_string(e) + " on " + to_string(target));
-        const Call call = make_call(spec, spec.examples[e].inputs, spec.examples[e].attributes);
+        const PlannedCall call(spec.name, spec.examples[e].inputs, spec.examples[e].attributes);
         bool served = false;
         for (const Variant& variant : spec.variants) {
-          if (!variant.serves(call.view(), target)) continue;
+          if (!variant.serves(call.call(), target)) continue;
           served = true;
-          const Config config = variant.default_config(call.view(), target);
+          const Config config = variant.default_config(call.call(), target);
           ASSERT_NO_THROW(variant.space(target).validate(config)) << variant.name << " " << to_string(config);
-          const KernelLaunch plan = variant.plan(call.view(), config, target).launches.at(0);
+          const KernelLaunch plan = variant.plan(call.call(), config, target).launches.at(0);
           EXPECT_EQ(plan.geometry.grid[0] == 0, call.outputs[0].numel() == 0);
           EXPECT_GE(plan.vector_width, variant.name == "indexed" ? 1 : 2);
           for (const TemplateArgument& argument : plan.template_arguments) EXPECT_NO_THROW(spell(argument));
@@ -158,12 +134,12 @@ TEST(ElementwiseSpecs, DefaultsAreValidForManyShapes) {
   for (const DType dtype : kAllDTypes)
     for (const std::int64_t rows : {1, 2, 3, 17, 256, 4097})
       for (const std::int64_t columns : {1, 2, 3, 5, 31, 64, 100, 1000, 3000, 4096, 1 << 20})
-        for (const Target& target : {kCpu, kCuda})
+        for (const Target& target : {kCpu, kHopper})
           for (const Dims& other : {Dims{rows, columns}, Dims{columns}, Dims{rows, 1}, Dims{}}) {
-            const Call call = make_call(add, {{dtype, {rows, columns}}, {dtype, other}}, {});
+            const PlannedCall call("add", std::vector<TensorMeta>{{dtype, {rows, columns}}, {dtype, other}});
             for (const Variant& variant : add.variants) {
-              if (!variant.serves(call.view(), target)) continue;
-              const Config config = variant.default_config(call.view(), target);
+              if (!variant.serves(call.call(), target)) continue;
+              const Config config = variant.default_config(call.call(), target);
               ASSERT_NO_THROW(variant.space(target).validate(config))
                   << variant.name << " " << name(dtype) << " " << rows << "x" << columns << " " << to_string(config);
             }
@@ -171,7 +147,6 @@ TEST(ElementwiseSpecs, DefaultsAreValidForManyShapes) {
 }
 
 TEST(ElementwiseSpecs, TemplateArgumentsFollowTheKernels) {
-  using ::testing::ElementsAre;
   const std::vector<TensorMeta> pair = {{DType::f16, {8, 100}}, {DType::f16, {8, 100}}};
   const Config block{{"BLOCK_SIZE", 128}};
   KernelLaunch plan = plan_of("add", pair, {}, block, kCpu);
@@ -210,20 +185,18 @@ TEST(ElementwiseSpecs, TemplateArgumentsFollowTheKernels) {
 
 TEST(ElementwiseSpecs, OnlyLargeCpuCallsStreamTheirOutput) {
   const auto config_of = [](std::int64_t elements, const Target& target) {
-    const OpSpec& add = spec_of("add");
-    const Call call = make_call(add, {{DType::f32, {elements}}, {DType::f32, {elements}}}, {});
-    return add.variants.at(0).default_config(call.view(), target);
+    return PlannedCall("add", std::vector<TensorMeta>{{DType::f32, {elements}}, {DType::f32, {elements}}})
+        .config(target);
   };
   EXPECT_EQ(config_of(1 << 20, kCpu).at("STREAM"), 0) << "12 MB stay in the cache";
   EXPECT_EQ(config_of(1 << 26, kCpu).at("STREAM"), 1);
-  EXPECT_EQ(config_of(1 << 26, kCuda).find("STREAM"), nullptr);
+  EXPECT_EQ(config_of(1 << 26, kHopper).find("STREAM"), nullptr);
 }
 
 TEST(ElementwiseSpecs, GpuProgramsHaveFourWarpsOfFewLoads) {
   const auto config_of = [](std::string_view op, DType dtype, std::int64_t elements) {
-    const OpSpec& spec = spec_of(op);
-    const Call call = make_call(spec, std::vector<TensorMeta>(spec.inputs.size(), {dtype, {elements}}), {});
-    return to_string(spec.variants.at(0).default_config(call.view(), kCuda));
+    return to_string(
+        PlannedCall(op, std::vector<TensorMeta>(spec_of(op).inputs.size(), {dtype, {elements}})).config(kHopper));
   };
   for (const std::int64_t elements : {1, 1000, 1 << 20, 1 << 28}) {
     EXPECT_EQ(config_of("add", DType::f64, elements), "BLOCK_SIZE=256 num_warps=4");
@@ -241,12 +214,12 @@ TEST(ElementwiseSpecs, GeluOfNarrowResultsHasAFunctorOfItsOwnOnAGpu) {
         target.type == DeviceType::cuda ? Config{{"BLOCK_SIZE", 1024}, {"num_warps", 4}} : Config{{"BLOCK_SIZE", 128}};
     return spelled(plan_of("gelu", {{dtype, {4096}}}, attributes, config, target))[0];
   };
-  EXPECT_EQ(functor_of(DType::bf16, {}, kCuda), "kiln::ops::GeluNarrow");
-  EXPECT_EQ(functor_of(DType::f16, {}, kCuda), "kiln::ops::GeluNarrow");
-  EXPECT_EQ(functor_of(DType::f32, {}, kCuda), "kiln::ops::Gelu");
-  EXPECT_EQ(functor_of(DType::f64, {}, kCuda), "kiln::ops::Gelu");
+  EXPECT_EQ(functor_of(DType::bf16, {}, kHopper), "kiln::ops::GeluNarrow");
+  EXPECT_EQ(functor_of(DType::f16, {}, kHopper), "kiln::ops::GeluNarrow");
+  EXPECT_EQ(functor_of(DType::f32, {}, kHopper), "kiln::ops::Gelu");
+  EXPECT_EQ(functor_of(DType::f64, {}, kHopper), "kiln::ops::Gelu");
   EXPECT_EQ(functor_of(DType::bf16, {}, kCpu), "kiln::ops::Gelu");
-  EXPECT_EQ(functor_of(DType::bf16, {{"approximate", std::string("tanh")}}, kCuda), "kiln::ops::GeluTanh");
+  EXPECT_EQ(functor_of(DType::bf16, {{"approximate", std::string("tanh")}}, kHopper), "kiln::ops::GeluTanh");
 }
 
 TEST(ElementwiseSpecs, ScalarsReachTheKernel) {
@@ -266,22 +239,23 @@ TEST(ElementwiseSpecs, ScalarsReachTheKernel) {
 TEST(ElementwiseSpecs, AGridThatNoGpuHasIsRefused) {
   const std::int64_t elements = std::int64_t{1} << 42;
   const std::vector<TensorMeta> huge = {{DType::i8, {elements}}};
-  EXPECT_THROW(plan_of("neg", huge, {}, {{"BLOCK_SIZE", 256}, {"num_warps", 4}}, kCuda), UsageError);
-  EXPECT_EQ(plan_of("neg", huge, {}, {{"BLOCK_SIZE", 8192}, {"num_warps", 4}}, kCuda).geometry.grid[0],
+  EXPECT_THROW(plan_of("neg", huge, {}, {{"BLOCK_SIZE", 256}, {"num_warps", 4}}, kHopper), UsageError);
+  EXPECT_EQ(plan_of("neg", huge, {}, {{"BLOCK_SIZE", 8192}, {"num_warps", 4}}, kHopper).geometry.grid[0],
             elements / 8192);
   EXPECT_EQ(plan_of("neg", huge, {}, {{"BLOCK_SIZE", 256}}, kCpu).geometry.grid[0], elements / 256);
 }
 
 TEST(ElementwiseSpecs, CostCountsBroadcastOperandsOnce) {
   const OpSpec& add = spec_of("add");
-  const Call call = make_call(add, {{DType::f32, {100, 50}}, {DType::f16, {50}}}, {});
-  EXPECT_EQ(add.cost(call.view()).bytes, 100 * 50 * 4 + 50 * 2 + 100 * 50 * 4);
-  EXPECT_EQ(add.cost(call.view()).flops, 100 * 50);
-  Call expanded = make_call(add, {{DType::f32, {100, 50}}, {DType::f32, {100, 50}}}, {});
+  const PlannedCall call("add", std::vector<TensorMeta>{{DType::f32, {100, 50}}, {DType::f16, {50}}});
+  EXPECT_EQ(add.cost(call.call()).bytes, 100 * 50 * 4 + 50 * 2 + 100 * 50 * 4);
+  EXPECT_EQ(add.cost(call.call()).flops, 100 * 50);
+  PlannedCall expanded("add", std::vector<TensorMeta>{{DType::f32, {100, 50}}, {DType::f32, {100, 50}}});
   expanded.inputs[1].strides = {0, 1};
-  EXPECT_EQ(add.cost(expanded.view()).bytes, 100 * 50 * 4 + 50 * 4 + 100 * 50 * 4);
+  EXPECT_EQ(add.cost(expanded.call()).bytes, 100 * 50 * 4 + 50 * 4 + 100 * 50 * 4);
   const OpSpec& fill = spec_of("fill");
-  EXPECT_EQ(fill.cost(make_call(fill, {{DType::f32, {10}}}, {{"value", 1.0}}).view()).bytes, 40)
+  EXPECT_EQ(fill.cost(PlannedCall("fill", std::vector<TensorMeta>{{DType::f32, {10}}}, {{"value", 1.0}}).call()).bytes,
+            40)
       << "fill does not read x";
 }
 

@@ -1,13 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "compiler/compilers.hpp"
 #include "compiler/nvrtc_compiler.hpp"
 #include "ops/indexing/iteration_plan.hpp"
-#include "tests/support/host_tensor.hpp"
+#include "tests/support/kernel_code.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
@@ -23,33 +23,9 @@ struct Planned {
 };
 
 Planned plan(std::string_view op, const std::vector<TensorView>& inputs, std::int64_t dim, const Target& target) {
-  const OpSpec& spec = spec_of(op);
-  const Attributes attributes = {{"dim", dim}};
-  const TensorMeta meta = spec.infer(inputs, attributes).at(0);
-  const TensorView output = shaped(meta.dtype, meta.shape);
-  const OpCall call{inputs, std::span(&output, 1), attributes};
-  const auto variant = std::find_if(spec.variants.begin(), spec.variants.end(),
-                                    [&](const Variant& v) { return v.serves(call, target); });
-  Planned planned{variant->name, variant->default_config(call, target), {}, {}};
-  variant->space(target).validate(planned.config);
-  planned.plan = variant->plan(call, planned.config, target);
-  for (const KernelLaunch& launch : planned.plan.launches) {
-    CompileRequest request;
-    request.op = spec.name;
-    request.configuration = to_string(planned.config);
-    request.source = variant->source;
-    request.kernel = launch.kernel;
-    request.template_arguments = launch.template_arguments;
-    request.num_parameters = launch.arguments.size();
-    request.num_warps = launch.geometry.num_warps;
-    request.vector_width = launch.vector_width;
-    request.target = target;
-    planned.requests.push_back(std::move(request));
-  }
-  return planned;
+  const PlannedCall call(op, inputs, {{"dim", dim}});
+  return {call.variant(target).name, call.config(target), call.plan(target), call.requests(target)};
 }
-
-const Target kH200 = parse_cuda_target("sm_90a");
 
 TEST(IndexingElements, CollapseToFewDimensions) {
   const TensorView x = shaped(DType::f32, {10, 3, 4}), index = shaped(DType::i64, {7}),
@@ -75,19 +51,17 @@ TEST(IndexingElements, TheLongestOuterDimensionIsTheTilesRows) {
 
 TEST(IndexingElements, NoElementsMakeNoPrograms) {
   const auto planned = plan(
-      "scatter_add", {shaped(DType::f32, {4, 5}), shaped(DType::i64, {0, 5}), shaped(DType::f32, {0, 5})}, 0, kH200);
+      "scatter_add", {shaped(DType::f32, {4, 5}), shaped(DType::i64, {0, 5}), shaped(DType::f32, {0, 5})}, 0, kHopper);
   EXPECT_EQ(planned.plan.launches[1].geometry.grid[0], 0);
   EXPECT_GT(planned.plan.launches[0].geometry.grid[0], 0);
 }
 
 TEST(ScatterAddPlan, CopiesDenseTensorsByADenseKernel) {
   const auto copy_of = [](const TensorView& x) {
-    const OpSpec& spec = spec_of("scatter_add");
-    const std::vector<TensorView> inputs = {x, shaped(DType::i64, x.shape), x};
-    const Attributes attributes = {{"dim", std::int64_t{0}}};
-    const OpCall call{inputs, std::span(&x, 1), attributes};
-    const Variant& variant = spec.variants[0];
-    return variant.plan(call, variant.default_config(call, kH200), kH200).launches[0].kernel;
+    PlannedCall call("scatter_add", {x, shaped(DType::i64, x.shape), x}, {{"dim", std::int64_t{0}}});
+    call.outputs = {x};
+    const Variant& variant = call.spec.variants[0];
+    return variant.plan(call.call(), variant.default_config(call.call(), kHopper), kHopper).launches[0].kernel;
   };
   TensorView x = shaped(DType::f32, {300});
   EXPECT_EQ(copy_of(x), "kiln::ops::copy_dense_kernel");
@@ -101,7 +75,7 @@ TEST(ScatterAddPlan, CopiesDenseTensorsByADenseKernel) {
 
 TEST(IndexingVariants, WholeRowsGoByRows) {
   const auto variant_of = [](DType dtype, const Dims& shape, std::int64_t dim) {
-    return plan("index_select", {shaped(dtype, shape), shaped(DType::i64, {5000})}, dim, kH200).variant;
+    return plan("index_select", {shaped(dtype, shape), shaped(DType::i64, {5000})}, dim, kHopper).variant;
   };
   EXPECT_EQ(variant_of(DType::f32, {1000, 4096}, 0), "rows");
   EXPECT_EQ(variant_of(DType::bf16, {1000, 64}, 0), "rows");
@@ -115,7 +89,7 @@ TEST(IndexingVariants, ProgramsOfRowsReadAFewKilobytes) {
   for (const DType dtype : {DType::u8, DType::bf16, DType::f32, DType::f64})
     for (const std::int64_t columns : {256, 512, 768, 2048, 5120, 8192}) {
       const auto planned =
-          plan("index_select", {shaped(dtype, {1000, columns}), shaped(DType::i64, {100000})}, 0, kH200);
+          plan("index_select", {shaped(dtype, {1000, columns}), shaped(DType::i64, {100000})}, 0, kHopper);
       ASSERT_EQ(planned.variant, "rows");
       const std::int64_t bytes = planned.config.at("ROWS") * planned.config.at("BLOCK_BYTES");
       EXPECT_GE(bytes, 2048) << name(dtype) << " " << columns;
@@ -127,12 +101,8 @@ TEST(IndexingVariants, ProgramsOfRowsReadAFewKilobytes) {
 TEST(IndexingKernels, CompileWithoutSpilling) {
   if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
   const auto check = [](const Planned& planned) {
-    for (const CompileRequest& request : planned.requests) {
-      SCOPED_TRACE(instance_name(request) + " for " + to_string(request.target) + ", " + request.configuration);
-      const PtxasReport report = ptxas_report(request);
-      EXPECT_EQ(report.spill_store_bytes, 0);
-      EXPECT_LE(report.registers, 128);
-    }
+    for (const CompileRequest& request : planned.requests)
+      EXPECT_LE(expect_no_spills(request).registers, 128) << instance_name(request);
   };
   for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
     const Target target = parse_cuda_target(arch);

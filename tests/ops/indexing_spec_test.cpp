@@ -1,9 +1,6 @@
 #include <functional>
-#include <string>
 #include <vector>
 
-#include "core/errors.hpp"
-#include "tests/support/error_message.hpp"
 #include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"
 

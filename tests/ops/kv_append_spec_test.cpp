@@ -3,8 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.hpp"
-#include "tests/support/error_message.hpp"
 #include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"
 

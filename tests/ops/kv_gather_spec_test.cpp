@@ -1,43 +1,25 @@
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "tests/support/error_message.hpp"
-#include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
 
-const Target kGpu = parse_cuda_target("sm_90a");
-
-TensorView on(Device device, TensorView view) {
-  view.device = device;
-  return view;
+/// A gather of `pairs` rows of `row_bytes` out of `src_rows`.
+PlannedCall planned_gather(std::int64_t src_rows, std::int64_t row_bytes, std::int64_t pairs, bool is_pinned,
+                           const Attributes& given = {}) {
+  const Device gpu = Device::cuda(0);
+  const auto dense = [](DType dtype, const Dims& shape, Device device) {
+    return dense_view(nullptr, dtype, shape, device);
+  };
+  return {"sparse_kv_gather",
+          std::vector<TensorView>{dense(DType::u8, {pairs, row_bytes}, gpu),
+                                  dense(DType::u8, {src_rows, row_bytes}, is_pinned ? Device::cpu() : gpu),
+                                  dense(DType::i32, {1, pairs, 2}, gpu)},
+          given};
 }
-
-/// A gather of `pairs` rows of `row_bytes` out of `src_rows`, and which variant serves it on a GPU with which config.
-struct PlannedGather {
-  std::vector<TensorView> inputs;
-  Attributes attributes;
-  const Variant* variant = nullptr;
-  Config config;
-
-  PlannedGather(std::int64_t src_rows, std::int64_t row_bytes, std::int64_t pairs, bool is_pinned,
-                const Attributes& given = {}) {
-    const OpSpec& spec = spec_of("sparse_kv_gather");
-    const Device gpu = Device::cuda(0);
-    inputs = {on(gpu, shaped(DType::u8, {pairs, row_bytes})),
-              on(is_pinned ? Device::cpu() : gpu, shaped(DType::u8, {src_rows, row_bytes})),
-              on(gpu, shaped(DType::i32, {1, pairs, 2}))};
-    attributes = with_defaults(spec, given);
-    for (const Variant& candidate : spec.variants)
-      if (variant == nullptr && candidate.serves(call(), kGpu)) variant = &candidate;
-    config = variant->default_config(call(), kGpu);
-  }
-  OpCall call() const { return {inputs, {}, attributes}; }
-  LaunchPlan plan() const { return variant->plan(call(), config, kGpu); }
-};
 
 TEST(SparseKvGather, Errors) {
   const TensorView dst = shaped(DType::u8, {4, 656}), src = shaped(DType::u8, {9, 656});
@@ -80,38 +62,38 @@ TEST(SparseKvGather, ReferenceCopiesRows) {
 }
 
 TEST(SparseKvGather, FewRowsAreReadAsGiven) {
-  const PlannedGather gather(300'000, 656, 16'384, true);
-  EXPECT_EQ(gather.config.at("SORT"), 0);
-  EXPECT_LE(gather.config.at("SMS"), 4);
-  const LaunchPlan plan = gather.plan();
+  const PlannedCall gather = planned_gather(300'000, 656, 16'384, true);
+  EXPECT_EQ(gather.config(kHopper).at("SORT"), 0);
+  EXPECT_LE(gather.config(kHopper).at("SMS"), 4);
+  const LaunchPlan plan = gather.plan(kHopper);
   ASSERT_EQ(plan.launches.size(), 1);
   EXPECT_TRUE(plan.workspace_bytes.empty());
   EXPECT_LE(plan.launches[0].geometry.grid[0], 4);
 }
 
 TEST(SparseKvGather, ManyRowsAreReadInOrder) {
-  const PlannedGather gather(39'000'000, 656, 262'144, true);
-  EXPECT_EQ(gather.config.at("SORT"), 1);
-  const LaunchPlan plan = gather.plan();
+  const PlannedCall gather = planned_gather(39'000'000, 656, 262'144, true);
+  EXPECT_EQ(gather.config(kHopper).at("SORT"), 1);
+  const LaunchPlan plan = gather.plan(kHopper);
   ASSERT_EQ(plan.launches.size(), 5);
   EXPECT_EQ(plan.workspace_bytes.size(), 2);
-  EXPECT_EQ(PlannedGather(300'000, 656, 262'144, true).config.at("SORT"), 1) << "most of a small pool";
-  EXPECT_EQ(PlannedGather(39'000'000, 656, 1000, true).config.at("SORT"), 0) << "too few to sort";
-  EXPECT_EQ(PlannedGather(39'000'000, 656, 262'144, false).config.at("SORT"), 0) << "device memory";
+  EXPECT_EQ(planned_gather(300'000, 656, 262'144, true).config(kHopper).at("SORT"), 1) << "most of a small pool";
+  EXPECT_EQ(planned_gather(39'000'000, 656, 1000, true).config(kHopper).at("SORT"), 0) << "too few to sort";
+  EXPECT_EQ(planned_gather(39'000'000, 656, 262'144, false).config(kHopper).at("SORT"), 0) << "device memory";
 }
 
 TEST(SparseKvGather, MaxSmsBoundsTheGrid) {
   for (const bool is_pinned : {false, true}) {
-    const PlannedGather gather(300'000, 656, 262'144, is_pinned, {{"max_sms", std::int64_t{2}}});
-    EXPECT_EQ(gather.plan().launches.back().geometry.grid[0], 2);
+    const PlannedCall gather = planned_gather(300'000, 656, 262'144, is_pinned, {{"max_sms", std::int64_t{2}}});
+    EXPECT_EQ(gather.plan(kHopper).launches.back().geometry.grid[0], 2);
   }
-  EXPECT_EQ(PlannedGather(10, 656, 3, true).plan().launches.back().geometry.grid[0], 1)
+  EXPECT_EQ(planned_gather(10, 656, 3, true).plan(kHopper).launches.back().geometry.grid[0], 1)
       << "no more than there is to do";
 }
 
 TEST(SparseKvGather, ACheckComesFirst) {
-  const PlannedGather gather(39'000'000, 656, 262'144, true, {{"check_bounds", true}});
-  const LaunchPlan plan = gather.plan();
+  const PlannedCall gather = planned_gather(39'000'000, 656, 262'144, true, {{"check_bounds", true}});
+  const LaunchPlan plan = gather.plan(kHopper);
   ASSERT_TRUE(plan.check.has_value());
   EXPECT_EQ(plan.check->after_launches, 1);
   EXPECT_EQ(plan.check->workspace, 2);
@@ -121,9 +103,9 @@ TEST(SparseKvGather, ACheckComesFirst) {
 
 TEST(SparseKvGather, RowsThatArePacketsMoveAsPackets) {
   const auto width = [](std::int64_t row_bytes, void* data) {
-    PlannedGather gather(1000, row_bytes, 100, true);
+    PlannedCall gather = planned_gather(1000, row_bytes, 100, true);
     gather.inputs[1].data = data;
-    return std::get<std::int64_t>(gather.plan().launches[0].template_arguments[3]);
+    return std::get<std::int64_t>(gather.plan(kHopper).launches[0].template_arguments[3]);
   };
   alignas(16) static std::byte memory[32];
   EXPECT_EQ(width(656, memory), 16);

@@ -1,7 +1,5 @@
 #include <vector>
 
-#include "core/errors.hpp"
-#include "tests/support/error_message.hpp"
 #include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"
 

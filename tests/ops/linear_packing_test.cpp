@@ -2,17 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/host_tensor.hpp"
-
 namespace kiln::test {
 namespace {
 
 TensorView on_gpu(DType dtype, const Dims& shape, const Dims& strides) {
-  TensorView view = shaped(dtype, shape);
-  view.device = Device::cuda();
-  view.data = nullptr;
-  view.strides = strides;
-  return view;
+  return shaped(dtype, shape, strides, Device::cuda());
 }
 
 TEST(LinearPacking, WeightsThatTheCopyEngineReadsStayAsTheyAre) {

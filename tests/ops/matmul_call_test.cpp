@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,39 +11,27 @@
 #include "ops/matmul/iteration.hpp"
 #include "ops/matmul/problem.hpp"
 #include "ops/matmul/tiling.hpp"
-#include "tests/support/host_tensor.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
 
 using matmul::MatmulCall;
 
-const Target kHopper = parse_cuda_target("sm_90a");
-const Target kCpu{DeviceType::cpu, "any", ""};
-
 TensorView f32(const Dims& shape) {
   return shaped(DType::f32, shape);
 }
 TensorView f32(const Dims& shape, const Dims& strides) {
-  TensorView view = shaped(DType::f32, shape);
-  view.strides = strides;
-  return view;
+  return shaped(DType::f32, shape, strides);
 }
 
 /// A call with a dense output, or with one of the given strides.
-struct Planned {
-  std::vector<TensorView> inputs, outputs;
-  Attributes attributes;
-  const OpSpec& spec;
-
-  Planned(std::string_view op, std::vector<TensorView> given, const Attributes& attributes_given = {},
+struct Planned : PlannedCall {
+  Planned(std::string_view op, const std::vector<TensorView>& given, const Attributes& attributes_given = {},
           const Dims& out_strides = {})
-      : inputs(std::move(given)), attributes(with_defaults(spec_of(op), attributes_given)), spec(spec_of(op)) {
-    const TensorMeta meta = spec.infer(inputs, attributes).at(0);
-    outputs.push_back(shaped(meta.dtype, meta.shape));
+      : PlannedCall(op, given, attributes_given) {
     if (!out_strides.empty()) outputs[0].strides = out_strides;
   }
-  OpCall call() const { return {inputs, outputs, attributes}; }
   MatmulCall matmul_call() const {
     const matmul::Problem problem = spec.name == "linear"          ? linear::resolve_linear(inputs, attributes)
                                     : spec.name == "scaled_matmul" ? matmul::resolve_scaled_matmul(inputs, attributes)
@@ -50,90 +40,54 @@ struct Planned {
   }
 };
 
-TEST(MatmulCall, OneMatrix) {
-  const MatmulCall call = Planned("matmul", {f32({3, 4}), f32({4, 5})}).matmul_call();
-  EXPECT_EQ(call.m, 3);
-  EXPECT_EQ(call.n, 5);
-  EXPECT_EQ(call.k, 4);
-  EXPECT_TRUE(call.batch_extents.empty());
-  EXPECT_EQ(call.a.tensor, 1);
-  EXPECT_EQ(call.a.row_stride, 4);
-  EXPECT_EQ(call.a.column_stride, 1);
-  EXPECT_EQ(call.b.tensor, 2);
-  EXPECT_EQ(call.b.row_stride, 5);
-  EXPECT_EQ(call.out.row_stride, 5);
-  EXPECT_EQ(call.addend_kind(), ops::kNoAddend);
-  EXPECT_EQ(call.accumulator, DType::f32);
+/// "2[5, 1]" of a tensor's number and its strides of rows and columns, and those of the batch dimensions.
+std::string text_of(const matmul::Matrix& matrix) {
+  return fmt::format("{}[{}, {}{}]", matrix.tensor, matrix.row_stride, matrix.column_stride,
+                     matrix.batch_strides.empty() ? "" : fmt::format("; {}", fmt::join(matrix.batch_strides, ", ")));
 }
 
-TEST(MatmulCall, LeadingDimensionsBecomeRows) {
-  const MatmulCall call = Planned("linear", {f32({2, 3, 4}), f32({5, 4}), f32({5})}).matmul_call();
-  EXPECT_EQ(call.m, 6);
-  EXPECT_EQ(call.n, 5);
-  EXPECT_TRUE(call.batch_extents.empty());
-  EXPECT_EQ(call.b.row_stride, 1);
-  EXPECT_EQ(call.b.column_stride, 4);
-  EXPECT_EQ(call.addend_kind(), ops::kRowAddend);
-  EXPECT_EQ(call.addend.column_stride, 1);
-  // Not where the strides have a gap that rows do not.
-  const MatmulCall gap = Planned("linear", {f32({2, 3, 4}, {100, 4, 1}), f32({5, 4})}).matmul_call();
-  EXPECT_EQ(gap.m, 3);
-  EXPECT_EQ(gap.batch_extents, std::vector<std::int64_t>{2});
-  EXPECT_EQ(gap.a.batch_strides, std::vector<std::int64_t>{100});
-  EXPECT_EQ(gap.b.batch_strides, std::vector<std::int64_t>{0});
+/// Extents as m x n x k, and by the batch dimensions.
+std::string text_of(const MatmulCall& call) {
+  return fmt::format("{}x{}x{}{} {}: {} = {} @ {}{}", call.m, call.n, call.k,
+                     call.batch_extents.empty() ? "" : fmt::format(" by {}", fmt::join(call.batch_extents, ", ")),
+                     name(call.accumulator), text_of(call.out), text_of(call.a), text_of(call.b),
+                     call.addend_kind() == ops::kNoAddend    ? ""
+                     : call.addend_kind() == ops::kRowAddend ? " + row " + text_of(call.addend)
+                                                             : " + full " + text_of(call.addend));
 }
 
-TEST(MatmulCall, BatchesOfOneRowBecomeRows) {
-  const MatmulCall call = Planned("linear", {f32({7, 1, 4}, {9, 1, 2}), f32({5, 4})}).matmul_call();
-  EXPECT_EQ(call.m, 7);
-  EXPECT_EQ(call.a.row_stride, 9);
-  EXPECT_EQ(call.a.column_stride, 2);
-  EXPECT_EQ(call.out.row_stride, 5);
-  EXPECT_TRUE(call.batch_extents.empty());
-}
-
-TEST(MatmulCall, BatchDimensionsMerge) {
-  const MatmulCall call = Planned("matmul", {f32({2, 3, 8, 4}), f32({2, 3, 4, 5})}).matmul_call();
-  EXPECT_EQ(call.batch_extents, std::vector<std::int64_t>{6});
-  EXPECT_EQ(call.a.batch_strides, std::vector<std::int64_t>{32});
-  const MatmulCall broadcast = Planned("matmul", {f32({2, 1, 8, 4}), f32({3, 4, 5})}).matmul_call();
-  EXPECT_EQ(broadcast.batch_extents, (std::vector<std::int64_t>{3, 2}));
-  EXPECT_EQ(broadcast.a.batch_strides, (std::vector<std::int64_t>{0, 32}));
-  EXPECT_EQ(broadcast.b.batch_strides, (std::vector<std::int64_t>{20, 0}));
-  EXPECT_EQ(broadcast.out.batch_strides, (std::vector<std::int64_t>{40, 120}));
-}
-
-TEST(MatmulCall, VectorsAreRows) {
-  const MatmulCall call = Planned("matmul", {f32({3, 4}), f32({4})}).matmul_call();
-  EXPECT_EQ(call.m, 1);
-  EXPECT_EQ(call.n, 3);
-  EXPECT_EQ(call.a.tensor, 2);
-  EXPECT_EQ(call.a.column_stride, 1);
-  EXPECT_EQ(call.b.tensor, 1);
-  EXPECT_EQ(call.b.row_stride, 1);
-  EXPECT_EQ(call.b.column_stride, 4);
-  EXPECT_EQ(call.out.column_stride, 1);
-  // A batch of matrices times one vector is one product.
-  const MatmulCall batch = Planned("matmul", {f32({6, 3, 4}), f32({4})}).matmul_call();
-  EXPECT_EQ(batch.m, 1);
-  EXPECT_EQ(batch.n, 18);
-  EXPECT_TRUE(batch.batch_extents.empty());
-}
-
-TEST(MatmulCall, ExchangesOperandsForATransposedOutput) {
-  const MatmulCall call = Planned("matmul", {f32({3, 4}), f32({4, 5}), f32({5})}, {}, {1, 3}).matmul_call();
-  EXPECT_EQ(call.m, 5);
-  EXPECT_EQ(call.n, 3);
-  EXPECT_EQ(call.a.tensor, 2);
-  EXPECT_EQ(call.a.row_stride, 1);
-  EXPECT_EQ(call.a.column_stride, 5);
-  EXPECT_EQ(call.b.row_stride, 1);
-  EXPECT_EQ(call.b.column_stride, 4);
-  EXPECT_EQ(call.out.row_stride, 3);
-  EXPECT_EQ(call.out.column_stride, 1);
-  EXPECT_EQ(call.addend_kind(), ops::kFullAddend);
-  EXPECT_EQ(call.addend.row_stride, 1);
-  EXPECT_EQ(call.addend.column_stride, 0);
+TEST(MatmulCall, IsOneProductOrABatchOfThem) {
+  struct Case {
+    const char* name;
+    Planned planned;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"one matrix", {"matmul", {f32({3, 4}), f32({4, 5})}}, "3x5x4 f32: 0[5, 1] = 1[4, 1] @ 2[5, 1]"},
+      {"leading dimensions become rows",
+       {"linear", {f32({2, 3, 4}), f32({5, 4}), f32({5})}},
+       "6x5x4 f32: 0[5, 1] = 1[4, 1] @ 2[1, 4] + row 3[0, 1]"},
+      {"but not where the strides have a gap that rows do not",
+       {"linear", {f32({2, 3, 4}, {100, 4, 1}), f32({5, 4})}},
+       "3x5x4 by 2 f32: 0[5, 1; 15] = 1[4, 1; 100] @ 2[1, 4; 0]"},
+      {"batches of one row become rows",
+       {"linear", {f32({7, 1, 4}, {9, 1, 2}), f32({5, 4})}},
+       "7x5x4 f32: 0[5, 1] = 1[9, 2] @ 2[1, 4]"},
+      {"batch dimensions merge",
+       {"matmul", {f32({2, 3, 8, 4}), f32({2, 3, 4, 5})}},
+       "8x5x4 by 6 f32: 0[5, 1; 40] = 1[4, 1; 32] @ 2[5, 1; 20]"},
+      {"batch dimensions broadcast",
+       {"matmul", {f32({2, 1, 8, 4}), f32({3, 4, 5})}},
+       "8x5x4 by 3, 2 f32: 0[5, 1; 40, 120] = 1[4, 1; 0, 32] @ 2[5, 1; 20, 0]"},
+      {"vectors are rows", {"matmul", {f32({3, 4}), f32({4})}}, "1x3x4 f32: 0[0, 1] = 2[0, 1] @ 1[1, 4]"},
+      {"a batch of matrices times one vector is one product",
+       {"matmul", {f32({6, 3, 4}), f32({4})}},
+       "1x18x4 f32: 0[0, 1] = 2[0, 1] @ 1[1, 4]"},
+      {"operands are exchanged for a transposed output",
+       {"matmul", {f32({3, 4}), f32({4, 5}), f32({5})}, {}, {1, 3}},
+       "5x3x4 f32: 0[3, 1] = 2[1, 5] @ 1[1, 4] + full 3[1, 0]"},
+  };
+  for (const Case& c : cases) EXPECT_EQ(text_of(c.planned.matmul_call()), c.expected) << c.name;
 }
 
 TEST(MatmulCall, EpilogueNamesWhatItNeeds) {

@@ -1,13 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ops/linear/problem.hpp"
 #include "ops/matmul/call_sm90.hpp"
-#include "tests/support/host_tensor.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
@@ -15,12 +14,8 @@ namespace {
 using matmul::Sm90Call;
 using matmul::Sm90Form;
 
-const Target kHopper = parse_cuda_target("sm_90a");
-
 TensorView bf16(const Dims& shape, const Dims& strides) {
-  TensorView view = shaped(DType::bf16, shape);
-  view.strides = strides;
-  return view;
+  return shaped(DType::bf16, shape, strides);
 }
 TensorView bf16(const Dims& shape) {
   return shaped(DType::bf16, shape);
@@ -29,25 +24,17 @@ TensorView bf16(const Dims& shape) {
 /// linear of these inputs, as one form of the kernel takes it.
 std::optional<Sm90Call> linear_call(const std::vector<TensorView>& inputs, Sm90Form form,
                                     const Attributes& given = {}) {
-  const OpSpec& spec = spec_of("linear");
-  const Attributes attributes = with_defaults(spec, given);
-  const TensorMeta meta = spec.infer(inputs, attributes).at(0);
-  const std::vector<TensorView> outputs{shaped(meta.dtype, meta.shape)};
-  const OpCall call{inputs, outputs, attributes};
-  const auto taken = matmul::sm90_call(matmul::make_call(linear::resolve_linear(inputs, attributes), call), call);
+  const PlannedCall planned("linear", inputs, given);
+  const OpCall call = planned.call();
+  const auto taken =
+      matmul::sm90_call(matmul::make_call(linear::resolve_linear(inputs, planned.attributes), call), call);
   return taken && taken->form == form ? taken : std::nullopt;
 }
 
 /// Variant and default config of a call: "sm90 BLOCK_M=128 ...".
 std::string default_of(std::string_view op, const std::vector<TensorView>& inputs) {
-  const OpSpec& spec = spec_of(op);
-  const Attributes attributes = with_defaults(spec, {});
-  const TensorMeta meta = spec.infer(inputs, attributes).at(0);
-  const std::vector<TensorView> outputs{shaped(meta.dtype, meta.shape)};
-  const OpCall call{inputs, outputs, attributes};
-  const auto variant = std::find_if(spec.variants.begin(), spec.variants.end(),
-                                    [&](const Variant& candidate) { return candidate.serves(call, kHopper); });
-  return variant->name + " " + to_string(variant->default_config(call, kHopper));
+  const PlannedCall call(op, inputs);
+  return call.variant(kHopper).name + " " + to_string(call.config(kHopper));
 }
 
 TEST(MatmulSm90Call, TheKernelTakesItsConfigFieldByField) {

@@ -3,42 +3,13 @@
 
 #include "core/errors.hpp"
 #include "ops/normalization/row_tiling.hpp"
-#include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
 
-const Target kCuda = parse_cuda_target("sm_90a");
-const Target kCpu{DeviceType::cpu, "any", ""};
 constexpr const char* kOps[] = {"softmax", "log_softmax", "layer_norm", "rms_norm"};
-
-/// A call without memory, dense but where `strides` says otherwise.
-struct Call {
-  std::vector<TensorView> inputs, outputs;
-  Attributes attributes;
-  const OpSpec& spec;
-
-  Call(std::string_view op, const std::vector<TensorMeta>& metas, const Attributes& given,
-       const std::vector<Dims>& strides = {})
-      : attributes(with_defaults(spec_of(op), given)), spec(spec_of(op)) {
-    for (const TensorMeta& meta : metas) {
-      inputs.push_back(shaped(meta.dtype, meta.shape));
-      if (inputs.size() <= strides.size()) inputs.back().strides = strides[inputs.size() - 1];
-    }
-    for (const TensorMeta& meta : spec.infer(inputs, attributes)) outputs.push_back(shaped(meta.dtype, meta.shape));
-  }
-  OpCall view() const { return {inputs, outputs, attributes}; }
-  const Variant& variant(const Target& target) const {
-    for (const Variant& variant : spec.variants)
-      if (variant.serves(view(), target)) return variant;
-    throw std::logic_error("no variant");
-  }
-  LaunchPlan plan(const Target& target) const {
-    const Variant& chosen = variant(target);
-    return chosen.plan(view(), chosen.default_config(view(), target), target);
-  }
-};
 
 TEST(Normalization, InferKeepsTheShape) {
   EXPECT_EQ(infer("softmax", {shaped(DType::bf16, {3, 4})}, {}).at(0).dtype, DType::bf16);
@@ -117,34 +88,35 @@ TEST(Normalization, ReferenceOfNorms) {
 
 TEST(Normalization, TilesFollowTheContiguousDimension) {
   const Attributes down = {{"dim", std::int64_t{0}}};
-  EXPECT_EQ(Call("softmax", {{DType::f32, {50, 60}}}, {}).variant(kCuda).name, "rows");
-  EXPECT_EQ(Call("softmax", {{DType::f32, {50, 60}}}, down).variant(kCuda).name, "columns");
-  EXPECT_EQ(Call("layer_norm", {{DType::f32, {50, 60}}}, {}).variant(kCpu).name, "rows");
+  EXPECT_EQ(PlannedCall("softmax", {{DType::f32, {50, 60}}}, {}).variant(kHopper).name, "rows");
+  EXPECT_EQ(PlannedCall("softmax", {{DType::f32, {50, 60}}}, down).variant(kHopper).name, "columns");
+  EXPECT_EQ(PlannedCall("layer_norm", {{DType::f32, {50, 60}}}, {}).variant(kCpu).name, "rows");
   // Channels last of a tensor that is stored channels first.
-  Call transposed("layer_norm", {{DType::f32, {50, 60}}}, {}, {Dims{1, 50}});
+  PlannedCall transposed("layer_norm", {{DType::f32, {50, 60}}}, {});
+  transposed.inputs[0].strides = {1, 50};
   transposed.outputs[0].strides = {1, 50};
-  EXPECT_EQ(transposed.variant(kCuda).name, "columns");
+  EXPECT_EQ(transposed.variant(kHopper).name, "columns");
 }
 
 TEST(Normalization, RowsThatFitAreReadOnce) {
   const auto kernel = [](std::string_view op, const Dims& shape, const Target& target) {
-    const LaunchPlan plan = Call(op, {{DType::f32, shape}}, {}).plan(target);
+    const LaunchPlan plan = PlannedCall(op, {{DType::f32, shape}}, {}).plan(target);
     return plan.launches.front().kernel.substr(std::string("kiln::ops::").size());
   };
-  EXPECT_EQ(kernel("softmax", {100, 4096}, kCuda), "softmax_one_pass_kernel");
-  EXPECT_EQ(kernel("softmax", {100, 32768}, kCuda), "softmax_one_pass_kernel");
-  EXPECT_EQ(kernel("softmax", {10000, 40000}, kCuda), "softmax_online_kernel");
-  EXPECT_EQ(kernel("softmax", {4, 1 << 20}, kCuda), "softmax_partial_kernel");
+  EXPECT_EQ(kernel("softmax", {100, 4096}, kHopper), "softmax_one_pass_kernel");
+  EXPECT_EQ(kernel("softmax", {100, 32768}, kHopper), "softmax_one_pass_kernel");
+  EXPECT_EQ(kernel("softmax", {10000, 40000}, kHopper), "softmax_online_kernel");
+  EXPECT_EQ(kernel("softmax", {4, 1 << 20}, kHopper), "softmax_partial_kernel");
   EXPECT_EQ(kernel("softmax", {100, 4096}, kCpu), "softmax_three_pass_kernel");
   EXPECT_EQ(kernel("softmax", {1, 1 << 24}, kCpu), "softmax_partial_kernel");
-  EXPECT_EQ(kernel("rms_norm", {100, 4096}, kCuda), "norm_one_pass_kernel");
-  EXPECT_EQ(kernel("rms_norm", {100, 100000}, kCuda), "norm_looped_kernel");
+  EXPECT_EQ(kernel("rms_norm", {100, 4096}, kHopper), "norm_one_pass_kernel");
+  EXPECT_EQ(kernel("rms_norm", {100, 100000}, kHopper), "norm_looped_kernel");
 }
 
 TEST(Normalization, ASplitRowHasAWorkspaceForItsStatistics) {
-  const Call call("softmax", {{DType::bf16, {3, 1 << 20}}}, {});
+  const PlannedCall call("softmax", {{DType::bf16, {3, 1 << 20}}}, {});
   const Config config{{"BLOCK_M", 1}, {"BLOCK_N", 2048}, {"TILES", 4}, {"SPLIT", 16}, {"num_warps", 8}};
-  const LaunchPlan plan = call.variant(kCuda).plan(call.view(), config, kCuda);
+  const LaunchPlan plan = call.variant(kHopper).plan(call.call(), config, kHopper);
   ASSERT_EQ(plan.launches.size(), 2U);
   EXPECT_EQ(plan.launches[0].geometry.grid[0], 3 * 16);
   EXPECT_EQ(plan.launches[1].geometry.grid[0], 3 * 16);
@@ -157,36 +129,36 @@ TEST(Normalization, DefaultsAreValidForManyShapes) {
       for (const std::int64_t outer : {0, 1, 3, 70, 5000})
         for (const std::int64_t inner : {0, 1, 2, 10, 31, 64, 100, 768, 1000, 1025, 5120, 32768, 40001, 1 << 20})
           for (const bool across : {false, true})
-            for (const Target& target : {kCpu, kCuda}) {
-              Call call(op, {{dtype, {outer, inner}}}, {});
+            for (const Target& target : {kCpu, kHopper}) {
+              PlannedCall call(op, {{dtype, {outer, inner}}}, {});
               if (across && op == "softmax") call.attributes.set("dim", std::int64_t{0});
               if (across && op != "softmax") {
                 call.inputs[0].strides = {1, outer};
                 call.outputs[0].strides = {1, outer};
               }
               const Variant& variant = call.variant(target);
-              const Config config = variant.default_config(call.view(), target);
+              const Config config = variant.default_config(call.call(), target);
               ASSERT_NO_THROW(variant.space(target).validate(config))
                   << op << " " << name(dtype) << " " << outer << "x" << inner << (across ? " across " : " ")
                   << to_string(config);
-              ASSERT_NO_THROW(variant.plan(call.view(), config, target));
+              ASSERT_NO_THROW(variant.plan(call.call(), config, target));
             }
 }
 
 TEST(Normalization, NormsKeep64BytesOfLoadsInFlightForAThread) {
   for (const auto& [dtype, num_warps] : {std::pair{DType::f32, 8}, {DType::bf16, 4}, {DType::f16, 4}})
     for (const char* op : {"layer_norm", "rms_norm"}) {
-      const LaunchPlan plan = Call(op, {{dtype, {32768, 4096}}, {dtype, {4096}}}, {}).plan(kCuda);
+      const LaunchPlan plan = PlannedCall(op, {{dtype, {32768, 4096}}, {dtype, {4096}}}, {}).plan(kHopper);
       EXPECT_EQ(plan.launches[0].geometry.num_warps, num_warps) << op << " " << name(dtype);
     }
 }
 
 TEST(Normalization, FewLongRowsAreSharedByLargePrograms) {
-  const Call few("softmax", {{DType::f32, {128, 1 << 20}}}, {});
-  const Config config = few.variant(kCuda).default_config(few.view(), kCuda);
+  const PlannedCall few("softmax", {{DType::f32, {128, 1 << 20}}}, {});
+  const Config config = few.variant(kHopper).default_config(few.call(), kHopper);
   EXPECT_EQ(config, (Config{{"BLOCK_M", 1}, {"BLOCK_N", 4096}, {"TILES", 4}, {"SPLIT", 8}, {"num_warps", 16}}));
-  const Call many("softmax", {{DType::f32, {4096, 1 << 16}}}, {});
-  EXPECT_EQ(many.variant(kCuda).default_config(many.view(), kCuda).at("SPLIT"), 1);
+  const PlannedCall many("softmax", {{DType::f32, {4096, 1 << 16}}}, {});
+  EXPECT_EQ(many.variant(kHopper).default_config(many.call(), kHopper).at("SPLIT"), 1);
 }
 
 TEST(Normalization, RandomExamplesAreLegal) {
@@ -195,25 +167,25 @@ TEST(Normalization, RandomExamplesAreLegal) {
     const OpSpec& spec = spec_of(op);
     for (int i = 0; i < 500; ++i) {
       const Example example = spec.random_example(random);
-      const Call call(op, example.inputs, example.attributes);
+      const PlannedCall call(op, example.inputs, example.attributes);
       EXPECT_LE(call.inputs[0].numel(), 1 << 20);
-      for (const Target& target : {kCpu, kCuda}) EXPECT_FALSE(call.plan(target).launches.empty()) << op;
+      for (const Target& target : {kCpu, kHopper}) EXPECT_FALSE(call.plan(target).launches.empty()) << op;
     }
   }
 }
 
 TEST(Normalization, AGridThatNoGpuHasIsRefused) {
-  const Call call("softmax", {{DType::f32, {std::int64_t{1} << 40, 2}}}, {});
-  const Variant& variant = call.variant(kCuda);
+  const PlannedCall call("softmax", {{DType::f32, {std::int64_t{1} << 40, 2}}}, {});
+  const Variant& variant = call.variant(kHopper);
   const Config small{{"BLOCK_M", 16}, {"BLOCK_N", 2}, {"TILES", 1}, {"SPLIT", 1}, {"num_warps", 1}};
-  EXPECT_THROW(variant.plan(call.view(), small, kCuda), UsageError);
+  EXPECT_THROW(variant.plan(call.call(), small, kHopper), UsageError);
 }
 
 TEST(Normalization, CostCountsEachElementOnce) {
-  const Call call("rms_norm", {{DType::bf16, {8, 10}}, {DType::bf16, {10}}, {DType::bf16, {8, 10}}}, {});
-  EXPECT_EQ(call.spec.cost(call.view()).bytes, 2 * (4 * 80 + 10));
-  const Call softmax("softmax", {{DType::bf16, {8, 10}}}, {{"dtype", DType::f32}});
-  EXPECT_EQ(softmax.spec.cost(softmax.view()).bytes, 80 * (2 + 4));
+  const PlannedCall call("rms_norm", {{DType::bf16, {8, 10}}, {DType::bf16, {10}}, {DType::bf16, {8, 10}}}, {});
+  EXPECT_EQ(call.spec.cost(call.call()).bytes, 2 * (4 * 80 + 10));
+  const PlannedCall softmax("softmax", {{DType::bf16, {8, 10}}}, {{"dtype", DType::f32}});
+  EXPECT_EQ(softmax.spec.cost(softmax.call()).bytes, 80 * (2 + 4));
 }
 
 }  // namespace

@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/compiler.hpp"
 #include "compiler/nvrtc_compiler.hpp"
 #include "tests/support/host_tensor.hpp"
+#include "tests/support/kernel_code.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
@@ -33,15 +34,8 @@ struct Call {
   }
 };
 
-Target cuda_target() {
-  Target target;
-  target.type = DeviceType::cuda;
-  target.arch = "sm_90a";
-  return target;
-}
-
 TEST(RandomLaunchTest, RowMajorRunsAreContiguous) {
-  const Target target = cuda_target();
+  const Target& target = kHopper;
   const auto chosen = [&](const Dims& shape, const Dims& strides) {
     return Call("uniform", DType::f32, shape, strides).variant(target).name;
   };
@@ -54,7 +48,7 @@ TEST(RandomLaunchTest, RowMajorRunsAreContiguous) {
 }
 
 TEST(RandomLaunchTest, LargeTensorsTakeWideIndices) {
-  const Target target = cuda_target();
+  const Target& target = kHopper;
   const auto index_of = [&](std::int64_t rows) {
     const Call call("bernoulli", DType::u8, {rows, std::int64_t{1} << 16}, {std::int64_t{1} << 17, 1});
     const Variant& variant = call.variant(target);
@@ -67,7 +61,7 @@ TEST(RandomLaunchTest, LargeTensorsTakeWideIndices) {
 
 TEST(RandomLaunchTest, EveryKernelCompilesForGpusWithoutSpilling) {
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
-  const Target target = cuda_target();
+  const Target& target = kHopper;
   const Attributes wide{{"high", std::int64_t{1} << 40}};
   const std::vector<Call> calls = {
       {"uniform", DType::f32, {64, 64}, {64, 1}},       {"uniform", DType::f64, {64, 64}, {1, 64}},
@@ -83,21 +77,11 @@ TEST(RandomLaunchTest, EveryKernelCompilesForGpusWithoutSpilling) {
     const Config config = variant.default_config(call.view(), target);
     EXPECT_NO_THROW(variant.space(target).validate(config));
     const LaunchPlan plan = variant.plan(call.view(), config, target);
-    const KernelLaunch& launch = plan.launches.at(0);
-    CompileRequest request;
-    request.op = call.spec.name;
-    request.configuration = to_string(config);
-    request.source = variant.source;
-    request.kernel = variant.kernel;
-    request.template_arguments = launch.template_arguments;
-    request.num_parameters = launch.arguments.size();
-    request.num_warps = launch.geometry.num_warps;
-    request.vector_width = launch.vector_width;
-    request.target = target;
-    const PtxasReport report = ptxas_report(request);
-    EXPECT_EQ(report.spill_store_bytes + report.spill_load_bytes, 0) << instance_name(request);
-    EXPECT_EQ(report.stack_bytes, 0) << instance_name(request);
-    EXPECT_LE(report.registers, 64) << instance_name(request);
+    for (const CompileRequest& request : requests_of(call.spec, variant, plan, config, target)) {
+      const PtxasReport report = expect_no_spills(request);
+      EXPECT_EQ(report.stack_bytes, 0) << instance_name(request);
+      EXPECT_LE(report.registers, 64) << instance_name(request);
+    }
   }
 }
 

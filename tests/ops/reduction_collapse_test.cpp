@@ -6,8 +6,6 @@
 #include <map>
 #include <random>
 
-#include "tests/support/host_tensor.hpp"
-
 namespace kiln::test {
 namespace {
 
@@ -16,9 +14,7 @@ using reduction::CollapsedDim;
 using reduction::CollapsedReduction;
 
 TensorView strided(const Dims& shape, const Dims& strides) {
-  TensorView view = shaped(DType::f32, shape);
-  view.strides = strides;
-  return view;
+  return shaped(DType::f32, shape, strides);
 }
 
 CollapsedReduction collapse_to(const TensorView& input, const std::vector<int>& axes, bool keep_order = false) {

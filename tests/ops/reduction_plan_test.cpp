@@ -6,13 +6,10 @@
 
 #include "core/errors.hpp"
 #include "ops/reduction/iteration.hpp"
-#include "tests/support/host_tensor.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
-
-const Target kCuda = parse_cuda_target("sm_90a");
-const Target kCpu{DeviceType::cpu, "any", ""};
 
 struct Planned {
   LaunchPlan plan;
@@ -21,17 +18,9 @@ struct Planned {
 
 Planned plan_of(std::string_view op, const TensorMeta& input, const Attributes& given, const Target& target,
                 const Config* config = nullptr) {
-  const OpSpec& spec = spec_of(op);
-  const TensorView x = shaped(input.dtype, input.shape);
-  const Attributes attributes = with_defaults(spec, given);
-  std::vector<TensorView> outputs;
-  for (const TensorMeta& meta : spec.infer(std::span(&x, 1), attributes))
-    outputs.push_back(shaped(meta.dtype, meta.shape));
-  const OpCall call{std::span(&x, 1), outputs, attributes};
-  const Variant& variant = spec.variants.at(0);
-  const Config chosen = config != nullptr ? *config : variant.default_config(call, target);
-  variant.space(target).validate(chosen);
-  Planned planned{variant.plan(call, chosen, target), {}};
+  const PlannedCall call(op, std::vector<TensorMeta>{input}, given);
+  if (config != nullptr) call.variant(target).space(target).validate(*config);
+  Planned planned{config != nullptr ? call.plan(target, *config) : call.plan(target), {}};
   void* data[kMaxArguments] = {};
   void* parameters[kMaxArguments] = {};
   planned.plan.launches.at(0).arguments.bind(data, parameters);
@@ -40,7 +29,7 @@ Planned plan_of(std::string_view op, const TensorMeta& input, const Attributes& 
 }
 
 TEST(ReductionPlan, SplitsWhatWouldLeaveTheMachineIdle) {
-  for (const Target& target : {kCuda, kCpu}) {
+  for (const Target& target : {kHopper, kCpu}) {
     const Planned all = plan_of("sum", {DType::f32, {16384, 16384}}, {}, target);
     ASSERT_EQ(all.plan.launches.size(), 2u);
     EXPECT_EQ(all.plan.launches[0].kernel, "kiln::ops::reduction_chunk_kernel");
@@ -57,7 +46,7 @@ TEST(ReductionPlan, SplitsWhatWouldLeaveTheMachineIdle) {
 TEST(ReductionPlan, ChunksCoverEverythingOnceAndFitTheirPositions) {
   std::mt19937_64 random(11);
   const auto extent = [&] { return std::int64_t{1} << (random() % 12); };
-  for (const Target& target : {kCuda, kCpu}) {
+  for (const Target& target : {kHopper, kCpu}) {
     const std::vector<Config> configs = spec_of("argmax").variants.at(0).space(target).enumerate();
     for (int round = 0; round < 400; ++round) {
       const bool one = random() % 2 == 0;
@@ -87,7 +76,7 @@ TEST(ReductionPlan, ChunksCoverEverythingOnceAndFitTheirPositions) {
 }
 
 TEST(ReductionPlan, EmptyTensorsHaveAPlan) {
-  for (const Target& target : {kCuda, kCpu})
+  for (const Target& target : {kHopper, kCpu})
     for (const Dims& shape : {Dims{0, 5}, Dims{5, 0}, Dims{0, 0}})
       for (const std::int64_t dim : {0, 1})
         EXPECT_EQ(plan_of("sum", {DType::f32, shape}, {{"dim", dim}}, target).plan.launches.size(), 1u)
@@ -96,7 +85,7 @@ TEST(ReductionPlan, EmptyTensorsHaveAPlan) {
 
 TEST(ReductionPlan, LongRowsAreCutSoThatPositionsFit) {
   const Planned planned =
-      plan_of("argmax", {DType::i8, {4096, std::int64_t{1} << 33}}, {{"dim", std::int64_t{1}}}, kCuda);
+      plan_of("argmax", {DType::i8, {4096, std::int64_t{1} << 33}}, {{"dim", std::int64_t{1}}}, kHopper);
   EXPECT_GE(planned.iteration.pieces, 8);
   EXPECT_LE(planned.iteration.piece_extent, std::int64_t{1} << 31);
 }
@@ -104,7 +93,7 @@ TEST(ReductionPlan, LongRowsAreCutSoThatPositionsFit) {
 TEST(ReductionPlan, MoreChunksThanAGridHoldsAreRefused) {
   const TensorMeta huge{DType::i8, {1 << 16, 1 << 30}};
   try {
-    plan_of("sum", huge, {}, kCuda);
+    plan_of("sum", huge, {}, kHopper);
     ADD_FAILURE() << "planned";
   } catch (const UsageError& error) {
     EXPECT_EQ(

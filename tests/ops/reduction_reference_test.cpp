@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "core/errors.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"

@@ -3,17 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.hpp"
 #include "ops/scan/iteration.hpp"
-#include "tests/support/error_message.hpp"
-#include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
-
-const Target kCuda = parse_cuda_target("sm_90a");
-const Target kCpu{DeviceType::cpu, "any", ""};
 
 Attributes along(std::int64_t dim) {
   return {{"dim", dim}};
@@ -65,16 +60,9 @@ struct Planned {
 };
 
 Planned plan_of(const TensorMeta& input, std::int64_t dim, const Target& target, const Config* config = nullptr) {
-  const OpSpec& spec = spec_of("cumsum");
-  const TensorView x = shaped(input.dtype, input.shape);
-  const Attributes attributes = with_defaults(spec, along(dim));
-  const TensorMeta meta = spec.infer(std::span(&x, 1), attributes).at(0);
-  const TensorView out = shaped(meta.dtype, meta.shape);
-  const OpCall call{std::span(&x, 1), std::span(&out, 1), attributes};
-  const Variant& variant = spec.variants.at(0);
-  const Config chosen = config != nullptr ? *config : variant.default_config(call, target);
-  variant.space(target).validate(chosen);
-  Planned planned{variant.plan(call, chosen, target), {}};
+  const PlannedCall call("cumsum", std::vector<TensorMeta>{input}, along(dim));
+  if (config != nullptr) call.variant(target).space(target).validate(*config);
+  Planned planned{config != nullptr ? call.plan(target, *config) : call.plan(target), {}};
   void* data[kMaxArguments] = {};
   void* parameters[kMaxArguments] = {};
   planned.plan.launches.back().arguments.bind(data, parameters);
@@ -83,7 +71,7 @@ Planned plan_of(const TensorMeta& input, std::int64_t dim, const Target& target,
 }
 
 TEST(ScanPlan, CutsLongLinesWhereThereAreFew) {
-  for (const Target& target : {kCuda, kCpu}) {
+  for (const Target& target : {kHopper, kCpu}) {
     const Planned one = plan_of({DType::bf16, {1, 1 << 24}}, 1, target);
     ASSERT_EQ(one.plan.launches.size(), 3u);
     EXPECT_EQ(one.plan.launches[0].kernel, "kiln::ops::scan_partials_kernel");
@@ -104,7 +92,7 @@ TEST(ScanPlan, CutsLongLinesWhereThereAreFew) {
 
 TEST(ScanPlan, ChunksCoverEveryLineOnce) {
   std::mt19937_64 random(5);
-  for (const Target& target : {kCuda, kCpu}) {
+  for (const Target& target : {kHopper, kCpu}) {
     const std::vector<Config> configs = spec_of("cumsum").variants.at(0).space(target).enumerate();
     for (int i = 0; i < 500; ++i) {
       const auto extent = [&](int most_bits) {

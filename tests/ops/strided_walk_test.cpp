@@ -1,25 +1,18 @@
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <random>
 
-#include "core/errors.hpp"
 #include "ops/common/strided_walk.hpp"
-#include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"
+#include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
 namespace {
 
 using Offsets = std::vector<std::int64_t>;  // the output's, then the inputs'
 
-const Target kCuda = parse_cuda_target("sm_90a");
-const Target kCpu{DeviceType::cpu, "any", ""};
-
 TensorView strided_view(DType dtype, const Dims& shape, const Dims& strides) {
-  TensorView view = shaped(dtype, shape);
-  view.strides = strides;
-  return view;
+  return shaped(dtype, shape, strides);
 }
 
 std::string variant_of(std::string_view op, const std::vector<TensorView>& inputs, const TensorView& output,
@@ -192,7 +185,7 @@ TEST(ElementwiseIteration, EveryElementIsVisitedOnceWithItsPartners) {
     const TensorView output = strided_view(DType::f32, shape, random_strides(shape, false, random));
     std::string trace = "seed " + std::to_string(seed) + " round " + std::to_string(round) + " out " + describe(output);
     for (const TensorView& input : inputs) trace += " in " + describe(input);
-    check_coverage(op, inputs, output, round % 2 == 0 ? kCpu : kCuda, random, trace);
+    check_coverage(op, inputs, output, round % 2 == 0 ? kCpu : kHopper, random, trace);
     if (HasFatalFailure()) return;
   }
 }
@@ -200,7 +193,7 @@ TEST(ElementwiseIteration, EveryElementIsVisitedOnceWithItsPartners) {
 TEST(ElementwiseIteration, ContiguousNeedsOneDenseOrder) {
   const auto f32 = [](const Dims& shape) { return shaped(DType::f32, shape); };
   const auto column_major = [](const Dims& shape) { return strided_view(DType::f32, shape, Dims{1, shape[0]}); };
-  for (const Target& target : {kCpu, kCuda}) {
+  for (const Target& target : {kCpu, kHopper}) {
     EXPECT_EQ(variant_of("add", {f32({64, 100}), f32({64, 100})}, f32({64, 100}), target), "contiguous");
     EXPECT_EQ(variant_of("add", {f32({}), f32({})}, f32({}), target), "contiguous");
     EXPECT_EQ(variant_of("add", {f32({1, 1}), f32({})}, f32({1, 1}), target), "contiguous");

@@ -70,13 +70,7 @@ TensorMap line(int tensor_index) {
   return map;
 }
 
-class AlignedVariantTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (devices_.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
-  }
-  std::vector<Device> devices_ = available_devices();
-};
+using AlignedVariantTest = DevicesTest;
 
 TEST_F(AlignedVariantTest, IsChosenForEachCallByItsData) {
   Registry::process().register_op(alignment_op("alignment_of"));
@@ -154,12 +148,12 @@ OpSpec map_op(const std::string& name) {
   return spec;
 }
 
-class TensorMapDispatchTest : public ::testing::Test {
+class TensorMapDispatchTest : public GpuKernelTest {
  protected:
   static void SetUpTestSuite() { Registry::process().register_op(map_op("map_copy")); }
   void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-    if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
+    GpuKernelTest::SetUp();
+    if (IsSkipped()) return;
     if (device_info(device_).target.arch < "sm_90") GTEST_SKIP() << device_info(device_).target.arch << " has no TMA";
   }
 

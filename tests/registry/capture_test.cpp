@@ -49,13 +49,7 @@ class Capture {
   void* executable_ = nullptr;
 };
 
-class CaptureTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-    if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
-  }
-};
+using CaptureTest = GpuKernelTest;
 
 TEST_F(CaptureTest, AWarmCallIsCaptured) {
   const OwnedStream stream(Device::cuda(0));

@@ -10,7 +10,6 @@
 #include "runtime/graph.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
-#include "tests/support/guarded_tensor.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/tensor_values.hpp"
 #include "tests/support/tensor_views.hpp"

@@ -17,9 +17,10 @@
 #include "registry/user_ops/user_kernel.hpp"
 #include "runtime/graph.hpp"
 #include "tests/support/devices.hpp"
-#include "tests/support/guarded_tensor.hpp"
+#include "tests/support/error_message.hpp"
 #include "tests/support/integer_tensors.hpp"
 #include "tests/support/matchers.hpp"
+#include "tests/support/op_case.hpp"
 #include "tests/support/tensor_values.hpp"
 #include "tests/support/tensor_views.hpp"
 
@@ -153,12 +154,7 @@ TEST_F(DebugOpTest, BuiltInOpsThatChangeInputs) {
   const OpSpec& spec = Registry::process().get("kv_append");
   for (const Device device : devices_) {
     const Example& example = spec.examples.front();
-    std::vector<Tensor> inputs;
-    std::vector<TensorView> views;
-    for (const TensorMeta& meta : example.inputs)
-      views.push_back(inputs.emplace_back(empty(meta.shape, meta.dtype, Device::cpu())));
-    fill_random_inputs(spec, views, example.attributes, std::random_device{}(), {.ranges = example.ranges});
-    for (Tensor& input : inputs) input = to_device(input, device);
+    const std::vector<Tensor> inputs = DrawnCall(spec, example, std::random_device{}()).on(device);
     const DebugReport report = debug_op("kv_append", inputs, example.attributes);
     EXPECT_EQ(report.error, "");
     EXPECT_TRUE(report.ok());
@@ -310,12 +306,7 @@ TEST_F(DebugOpTest, RandomCallsOfManyOps) {
     for (const char* const op : {"add", "softmax", "sum", "copy", "where", "cumsum", "matmul"}) {
       const OpSpec& spec = Registry::process().get(op);
       const Example& example = spec.examples[random() % spec.examples.size()];
-      std::vector<Tensor> inputs;
-      std::vector<TensorView> views;
-      for (const TensorMeta& meta : example.inputs)
-        views.push_back(inputs.emplace_back(empty(meta.shape, meta.dtype, Device::cpu())));
-      fill_random_inputs(spec, views, example.attributes, random(), {.ranges = example.ranges});
-      for (Tensor& input : inputs) input = to_device(input, device);
+      const std::vector<Tensor> inputs = DrawnCall(spec, example, random()).on(device);
       const DebugReport report = debug_op(op, inputs, example.attributes);
       EXPECT_TRUE(report.ok()) << to_string(report);
       EXPECT_FALSE(report.outputs.empty());
@@ -329,13 +320,7 @@ TEST(DebugOpCaptureTest, IsRefusedWhileTheStreamIsCaptured) {
   const DispatchOptions options{.stream = stream.get()};
   debug_op("neg", {x}, {}, options);
   std::string problem;
-  const Graph graph = capture(stream, [&] {
-    try {
-      debug_op("neg", {x}, {}, options);
-    } catch (const UsageError& error) {
-      problem = error.what();
-    }
-  });
+  const Graph graph = capture(stream, [&] { problem = usage_message([&] { debug_op("neg", {x}, {}, options); }); });
   EXPECT_THAT(problem, HasSubstr("cannot be debugged while the stream is being captured"));
 }
 

@@ -1,6 +1,5 @@
 // Bad calls: the class of the error, and that its message names the argument and the values.
 
-#include <algorithm>
 #include <functional>
 #include <limits>
 

@@ -1,10 +1,7 @@
 #include "registry/dispatch/dispatch.hpp"
 
 #include <cmath>
-#include <numeric>
-#include <thread>
 
-#include "core/errors.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/tensor_values.hpp"

@@ -4,7 +4,6 @@
 
 #include "compiler/compilers.hpp"
 #include "compiler/host_cpu.hpp"
-#include "core/errors.hpp"
 #include "registry/plan/registry.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"

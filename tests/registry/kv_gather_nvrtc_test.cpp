@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "compiler/nvrtc_compiler.hpp"
-#include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
+#include "tests/support/kernel_code.hpp"
 
 namespace kiln::test {
 namespace {
@@ -40,13 +40,8 @@ TEST_P(KvGatherOnNvrtc, CompilesWithoutSpilling) {
                                           dense_view(nullptr, call.index, {128, kPairs / 128, 2}, gpu)};
   for (const char* arch : {"sm_80", "sm_90a", "sm_100a"})
     for (const CompileRequest& request :
-         compile_requests(call.op, inputs, {{"check_bounds", true}}, parse_cuda_target(arch))) {
-      SCOPED_TRACE(instance_name(request) + " for " + arch + ", " + request.configuration);
-      const PtxasReport report = ptxas_report(request);
-      EXPECT_EQ(report.spill_store_bytes, 0);
-      EXPECT_EQ(report.spill_load_bytes, 0);
-      EXPECT_GT(report.registers, 0);
-    }
+         compile_requests(call.op, inputs, {{"check_bounds", true}}, parse_cuda_target(arch)))
+      expect_no_spills(request);
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, KvGatherOnNvrtc,

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "compiler/nvrtc_compiler.hpp"
-#include "core/errors.hpp"
 #include "registry/plan/registry.hpp"
+#include "tests/support/kernel_code.hpp"
 #include "tests/support/sweep_amount.hpp"
 
 namespace kiln::test {
@@ -40,11 +40,7 @@ void check_no_spills(const OpSpec& spec, const Variant& variant, const OpCall& c
                                .num_warps = launch.geometry.num_warps,
                                .vector_width = launch.vector_width,
                                .target = target};
-  SCOPED_TRACE(instance_name(request) + " for " + to_string(target) + ", " + request.configuration);
-  const PtxasReport report = ptxas_report(request);
-  EXPECT_EQ(report.spill_store_bytes, 0);
-  EXPECT_EQ(report.spill_load_bytes, 0);
-  EXPECT_GT(report.registers, 0);
+  expect_no_spills(request);
 }
 
 TEST_P(MatmulConfigs, CompileWithoutSpilling) {

@@ -10,6 +10,7 @@
 
 #include "compiler/nvrtc_compiler.hpp"
 #include "registry/plan/registry.hpp"
+#include "tests/support/kernel_code.hpp"
 #include "tests/support/sweep_amount.hpp"
 
 namespace kiln::test {
@@ -115,18 +116,14 @@ TEST_P(MatmulSm90Configs, CompileWithoutSpilling) {
     const LaunchPlan plan = serving->plan(call, config, target);
     ASSERT_EQ(plan.launches.size(), 1u);
     const KernelLaunch& launch = plan.launches[0];
-    SCOPED_TRACE(to_string(config));
-    const PtxasReport report = ptxas_report({.op = spec.name,
-                                             .configuration = to_string(config),
-                                             .source = serving->source,
-                                             .kernel = serving->kernel,
-                                             .template_arguments = launch.template_arguments,
-                                             .num_parameters = launch.arguments.size(),
-                                             .num_warps = launch.geometry.num_warps,
-                                             .target = target});
-    EXPECT_EQ(report.spill_store_bytes, 0);
-    EXPECT_EQ(report.spill_load_bytes, 0);
-    EXPECT_GT(report.registers, 0);
+    expect_no_spills({.op = spec.name,
+                      .configuration = to_string(config),
+                      .source = serving->source,
+                      .kernel = serving->kernel,
+                      .template_arguments = launch.template_arguments,
+                      .num_parameters = launch.arguments.size(),
+                      .num_warps = launch.geometry.num_warps,
+                      .target = target});
   }
 }
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/choice.hpp"
 #include "registry/plan/device_target.hpp"

@@ -143,9 +143,6 @@ std::string problem_of(Aliasing aliasing, const TensorView& output, const std::v
 }
 
 TEST(CheckMemoryTest, AllowsExactlyWhatTheOpSays) {
-  using ::testing::AllOf;
-  using ::testing::HasSubstr;
-  using ::testing::IsEmpty;
   const TensorView output = view(DType::f32, {8}, {1}, 0);
   const TensorView elsewhere = view(DType::f32, {8}, {1}, 64), shifted = view(DType::f32, {8}, {1}, 4);
 

@@ -72,13 +72,9 @@ OpSpec moments(const std::string& name) {
   return spec;
 }
 
-class MultiKernelTest : public ::testing::Test {
+class MultiKernelTest : public DevicesTest {
  protected:
   static void SetUpTestSuite() { Registry::process().register_op(moments("moments")); }
-  void SetUp() override {
-    if (devices_.empty()) GTEST_SKIP() << compiler_problem(DeviceType::cpu);
-  }
-  std::vector<Device> devices_ = available_devices();
 };
 
 TEST_F(MultiKernelTest, RunsItsKernelsInOrder) {

@@ -22,27 +22,21 @@
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/dispatch/warm_up.hpp"
 #include "registry/plan/choice.hpp"
-#include "registry/plan/device_target.hpp"
 #include "registry/plan/plan_cache.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/plan/validation.hpp"
 #include "registry/user_ops/user_op.hpp"
 #include "runtime/graph.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/op_case.hpp"
 #include "tests/support/tensor_values.hpp"
 
 namespace kiln::test {
 namespace {
 
-std::vector<TensorView> views_of(const Example& example, Device device = Device::cuda(0)) {
-  std::vector<TensorView> views;
-  for (const TensorMeta& meta : example.inputs)
-    views.push_back(meta.absent ? TensorView{} : dense_view(nullptr, meta.dtype, meta.shape, device));
-  return views;
-}
-
 std::vector<CompileRequest> requests_of(std::string_view op, const Example& example, const char* arch, bool overlap) {
-  return compile_requests(op, views_of(example), example.attributes, parse_cuda_target(arch), nullptr, overlap);
+  return compile_requests(op, views_of(example, Device::cuda(0)), example.attributes, parse_cuda_target(arch), nullptr,
+                          overlap);
 }
 
 [[maybe_unused]] std::string keys_of(const std::vector<CompileRequest>& requests) {
@@ -140,7 +134,7 @@ std::set<std::string> declared_kernels() {
 /// What each variant that serves the call would launch on sm_90a; nothing for an example that the op refuses.
 std::vector<CompileRequest> requests_of_all_variants(const OpSpec& spec, const Example& example) {
   const Target target = parse_cuda_target("sm_90a");
-  const std::vector<TensorView> inputs = views_of(example);
+  const std::vector<TensorView> inputs = views_of(example, Device::cuda(0));
   std::vector<CompileRequest> requests;
   try {
     Call call = validated_call(spec, inputs, example.attributes, {.seen_on = Device::cuda(0)});
@@ -209,14 +203,13 @@ TEST(OverlapPreviousOnNvrtc, WithoutTheOptionThereIsNothingOfIt) {
           << instance_name(request);
 }
 
-class OverlapOnGpu : public ::testing::Test {
+class OverlapOnGpu : public GpuKernelTest {
  protected:
   void SetUp() override {
-    if (!compiler_problem(DeviceType::cuda).empty()) GTEST_SKIP() << compiler_problem(DeviceType::cuda);
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
+    GpuKernelTest::SetUp();
+    if (IsSkipped()) return;
     if (!can_overlap_previous(device_info(kDevice).target)) GTEST_SKIP() << "needs sm_90 or newer";
   }
-  static constexpr Device kDevice = Device::cuda(0);
   static constexpr DispatchOptions kOverlap{.overlap_previous = true};
 };
 

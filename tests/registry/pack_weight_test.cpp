@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"

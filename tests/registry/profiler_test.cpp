@@ -8,9 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <random>
 #include <string>

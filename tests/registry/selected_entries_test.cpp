@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "ops/builtin_ops.hpp"
-#include "registry/inspection/random_call_inputs.hpp"
 #include "registry/plan/validation.hpp"
 #include "registry/tuning/addressed_memory.hpp"
 #include "runtime/memory.hpp"
 #include "tests/support/integer_tensors.hpp"
 #include "tests/support/matchers.hpp"
+#include "tests/support/op_case.hpp"
 
 namespace kiln::test {
 namespace {
@@ -34,24 +34,6 @@ std::vector<Example> calls_of(const OpSpec& spec, std::mt19937_64& random) {
   for (int i = 0; i < kRandomCalls && spec.random_example; ++i) calls.push_back(spec.random_example(random));
   return calls;
 }
-
-/// A call of the op with random inputs in CPU memory.
-struct DrawnCall {
-  const OpSpec& spec;
-  std::vector<Tensor> tensors;
-  std::vector<TensorView> views;
-  std::vector<Tensor> addressed;
-  Attributes attributes;  ///< complete
-
-  DrawnCall(const OpSpec& op, const Example& example, std::uint64_t seed, bool spoiled = false)
-      : spec(op), attributes(complete_attributes(spec, example.attributes)) {
-    for (const TensorMeta& meta : example.inputs)
-      views.push_back(tensors.emplace_back(meta.absent ? Tensor{} : empty(meta.shape, meta.dtype, Device::cpu())));
-    addressed = fill_random_inputs(spec, views, attributes, seed, {.ranges = example.ranges, .spoiled = spoiled});
-  }
-  OpCall call() const { return {views, {}, attributes}; }
-  Call validated() const { return validated_call(spec, views, attributes, {.seen_on = Device::cpu()}); }
-};
 
 void fill(const Tensor& tensor, std::int64_t value) {
   const Tensor filled =

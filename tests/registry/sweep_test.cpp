@@ -27,6 +27,7 @@
 #include "runtime/memory.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/guarded_tensor.hpp"
+#include "tests/support/op_case.hpp"
 #include "tests/support/sweep_amount.hpp"
 
 namespace kiln::test {
@@ -276,7 +277,7 @@ void sweep_random_examples(Sweep& sweep, const OpSpec& spec) {
   const std::vector<DType> swept = swept_dtypes(spec, random);
   std::set<DType> unseen(swept.begin(), swept.end());
   for (int i = 0; (i < least || !unseen.empty()) && i < most && !sweep.done(); ++i) {
-    const Example example = spec.random_example(random);
+    const Example example = random_call(spec, random);
     if (i >= least && std::none_of(example.inputs.begin(), example.inputs.end(),
                                    [&](const TensorMeta& meta) { return unseen.contains(meta.dtype); }))
       continue;

@@ -9,7 +9,6 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/guarded_tensor.hpp"
 #include "tests/support/matchers.hpp"
-#include "tests/support/tensor_views.hpp"
 
 namespace kiln::test {
 namespace {

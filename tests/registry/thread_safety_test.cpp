@@ -14,12 +14,10 @@
 #include "compiler/compilers.hpp"
 #include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
-#include "registry/inspection/random_call_inputs.hpp"
 #include "registry/plan/registry.hpp"
-#include "registry/plan/validation.hpp"
 #include "registry/user_ops/user_op.hpp"
 #include "tests/support/devices.hpp"
-#include "tests/support/guarded_tensor.hpp"
+#include "tests/support/op_case.hpp"
 #include "tests/support/tensor_values.hpp"
 
 namespace kiln::test {
@@ -29,15 +27,6 @@ constexpr int kThreads = 16;
 constexpr std::size_t kOps = 50;
 /// A shape that no other test dispatches, so the first round is cold.
 constexpr std::int64_t kElements = 1237;
-
-struct Job {
-  std::string op;
-  Attributes attributes;
-  std::vector<Tensor> inputs;
-  std::vector<std::byte> expected;
-  DType dtype;
-  Tolerance tolerance;
-};
 
 /// The op's largest example of a usable size: for some ops a plan of several kernels that share scratch memory.
 Example largest_example(const OpSpec& spec) {
@@ -51,60 +40,20 @@ Example largest_example(const OpSpec& spec) {
 }
 
 /// 50 ops: all sorts, since they are taken in random order.
-std::vector<Job> make_jobs(Device device, std::mt19937_64& random) {
-  std::vector<Job> jobs;
+std::vector<OpCase> make_cases(Device device, std::mt19937_64& random) {
+  std::vector<OpCase> cases;
   std::vector<std::string> names = Registry::process().names();
   std::shuffle(names.begin(), names.end(), random);
   for (const std::string& name : names) {
     const OpSpec& spec = Registry::process().get(name);
-    if (!spec.reference || spec.examples.empty() || spec.inputs.empty() || spec.outputs.empty() || jobs.size() == kOps)
+    if (!spec.reference || spec.examples.empty() || spec.inputs.empty() || spec.outputs.empty() || cases.size() == kOps)
       continue;  // an op that changes its inputs is no job for many threads over one set of them
     Example example = spec.random_example ? largest_example(spec) : spec.examples[0];
-    std::vector<GuardedTensor> inputs;
-    std::vector<TensorView> views;
-    for (std::size_t i = 0; i < example.inputs.size(); ++i) {
-      TensorMeta& meta = example.inputs[i];
-      if (!spec.random_example) meta.shape = Dims{kElements};
-      inputs.emplace_back(meta.dtype, meta.shape, dense_layout(meta.shape));
-      const InputRange range = i < example.ranges.size()      ? example.ranges[i]
-                               : i < spec.input_ranges.size() ? spec.input_ranges[i]
-                                                              : InputRange{};
-      if (is_floating(meta.dtype) || i >= example.ranges.size())
-        inputs.back().fill_random(range, false, random);
-      else
-        inputs.back().fill_integers(range, random);
-      views.push_back(inputs.back().host_view());
-    }
-    const Attributes complete = complete_attributes(spec, example.attributes);
-    fill_selecting_inputs(validated_call(spec, views, complete, {.seen_on = Device::cpu()}), random(),
-                          {.spoiled = true});
-    std::vector<Tensor> expected_outputs;
-    std::vector<TensorView> outputs;
-    for (const TensorMeta& meta : spec.infer(views, complete)) {
-      expected_outputs.push_back(empty(meta.shape, meta.dtype, Device::cpu()));
-      outputs.push_back(expected_outputs.back().view());
-    }
-    const Tensor& expected = expected_outputs[0];
-    spec.reference({views, outputs, complete});
-    Job job{name, example.attributes, {}, {}, expected.dtype(), spec.tolerance(expected.dtype())};
-    for (GuardedTensor& input : inputs) job.inputs.push_back(input.upload(device));
-    job.expected.resize(static_cast<std::size_t>(expected.numel() * itemsize_bytes(expected.dtype())));
-    std::memcpy(job.expected.data(), expected.data(), job.expected.size());
-    jobs.push_back(std::move(job));
+    if (!spec.random_example)
+      for (TensorMeta& meta : example.inputs) meta.shape = Dims{kElements};
+    cases.emplace_back(spec, example, device, random());
   }
-  return jobs;
-}
-
-/// The first wrong element, or empty.
-std::string check(const Job& job, const Tensor& result) {
-  const Tensor host = to_device(result, Device::cpu());
-  for (std::int64_t offset = 0; offset < static_cast<std::int64_t>(job.expected.size());
-       offset += itemsize_bytes(job.dtype))
-    if (!element_matches(job.dtype, host.data_as<std::byte>() + offset, job.expected.data() + offset, job.tolerance))
-      return job.op + ": element " + std::to_string(offset / itemsize_bytes(job.dtype)) + " is " +
-             show_element(job.dtype, host.data_as<std::byte>() + offset) + ", expected " +
-             show_element(job.dtype, job.expected.data() + offset);
-  return {};
+  return cases;
 }
 
 TEST(ThreadSafetyTest, ManyThreadsColdAndWarm) {
@@ -114,8 +63,8 @@ TEST(ThreadSafetyTest, ManyThreadsColdAndWarm) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (const Device device : devices) {
-    const std::vector<Job> jobs = make_jobs(device, random);
-    ASSERT_EQ(jobs.size(), kOps);
+    const std::vector<OpCase> cases = make_cases(device, random);
+    ASSERT_EQ(cases.size(), kOps);
     std::mutex mutex;
     std::set<std::string> problems, artifacts;
     const std::size_t entries_before = ArtifactCache::process().disk().list(false).size();
@@ -123,24 +72,24 @@ TEST(ThreadSafetyTest, ManyThreadsColdAndWarm) {
     std::barrier start(kThreads);
     const auto work = [&](int thread) {
       std::mt19937_64 order(seed + static_cast<std::uint64_t>(thread));
-      std::vector<std::size_t> turns(jobs.size());
+      std::vector<std::size_t> turns(cases.size());
       std::iota(turns.begin(), turns.end(), std::size_t{0});
       for (int round = 0; round < 3;
            ++round) {  // the first is cold, all threads on the same op at first; then each in its own order
         start.arrive_and_wait();
         for (const std::size_t turn : turns) {
-          const Job& job = jobs[turn];
+          const OpCase& one = cases[turn];
           std::string problem, artifact;
           try {
-            problem = check(job, dispatch_gpu_op(job.op, job.inputs, job.attributes));
-            const std::vector<TensorView> views(job.inputs.begin(), job.inputs.end());
-            artifact = resolve(job.op, views, job.attributes).report().kernels.at(0).artifact_key;
+            problem = one.difference(dispatch_gpu_op_all(one.op(), one.inputs(), one.attributes()),
+                                     Stream::default_of(device));
+            artifact = resolve(one.op(), views_of(one.inputs()), one.attributes()).report().kernels.at(0).artifact_key;
           } catch (const Error& error) {
-            problem = job.op + ": " + error.what();
+            problem = error.what();
           }
           const std::lock_guard lock(mutex);
           artifacts.insert(artifact);
-          if (!problem.empty()) problems.insert(problem);
+          if (!problem.empty()) problems.insert(one.op() + ": " + problem);
         }
         std::shuffle(turns.begin(), turns.end(), order);
       }

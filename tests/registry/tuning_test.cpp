@@ -23,7 +23,6 @@
 #include "tests/support/integer_tensors.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/tensor_values.hpp"
-#include "tests/support/tensor_views.hpp"
 
 namespace kiln::test {
 namespace {

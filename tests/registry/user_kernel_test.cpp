@@ -1,8 +1,5 @@
 #include "registry/user_ops/user_kernel.hpp"
 
-#include <filesystem>
-
-#include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/tuning/tuning.hpp"

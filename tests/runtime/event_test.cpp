@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "core/errors.hpp"
-#include "runtime/device_info.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/transfer/pinned_pool.hpp"
 
 #include "tests/runtime/stream_gate.hpp"
+#include "tests/support/devices.hpp"
 
 namespace kiln::test {
 namespace {
@@ -81,13 +81,7 @@ TEST(CopyAsync, IsDoneAtOnceOnTheCpu) {
   EXPECT_EQ(std::memcmp(destination.data(), source.data(), 16), 0);
 }
 
-class CudaEvent : public testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-  }
-  static constexpr Device kDevice = Device::cuda(0);
-};
+using CudaEvent = GpuTest;
 
 TEST_F(CudaEvent, IsReachedWhenTheWorkBeforeItIsDone) {
   const OwnedStream stream(kDevice);

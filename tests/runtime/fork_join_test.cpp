@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "runtime/device_info.hpp"
 #include "runtime/event.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
 
 #include "tests/runtime/stream_gate.hpp"
+#include "tests/support/devices.hpp"
 
 namespace kiln::test {
 namespace {
@@ -50,12 +50,8 @@ TEST(ForkJoin, RefusesWhatCannotRun) {
   EXPECT_EQ(calls, 0);
 }
 
-class CudaForkJoin : public testing::Test {
+class CudaForkJoin : public GpuTest {
  protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-  }
-
   static std::vector<std::uint8_t> read(const Tensor& tensor, Stream stream) {
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(tensor.numel()));
     copy(dense_view(bytes.data(), DType::u8, tensor.shape()), tensor, stream);

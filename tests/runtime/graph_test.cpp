@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -11,10 +10,10 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "runtime/device_info.hpp"
 #include "runtime/event.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/transfer/pinned_pool.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 
@@ -115,13 +114,7 @@ TEST(Graph, OfACaptureInTwoHalves) {
   EXPECT_EQ(bytes_of(a)[0], 3) << "and the graph is as before";
 }
 
-class CudaGraph : public testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-  }
-  static constexpr Device kDevice = Device::cuda(0);
-};
+using CudaGraph = GpuTest;
 
 TEST_F(CudaGraph, AStreamThatWasNotJoinedIsAnError) {
   const OwnedStream stream(kDevice), side(kDevice);

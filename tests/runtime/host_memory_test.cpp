@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "runtime/device_info.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/transfer/pinned_pool.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 
@@ -49,13 +49,8 @@ TEST(RegisterHostMemory, RefusesWhatIsNoMemory) {
   EXPECT_THROW(register_host_memory(bytes.data(), 16, Device::cpu()), UsageError);
 }
 
-class CudaHostMemory : public testing::Test {
+class CudaHostMemory : public GpuTest {
  protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-  }
-  static constexpr Device kDevice = Device::cuda(0);
-
   /// What the device reads at `address`.
   static std::vector<std::uint8_t> read(void* address, std::int64_t count) {
     const Tensor copied = to_device(dense_view(address, DType::u8, {count}, kDevice), Device::cpu());

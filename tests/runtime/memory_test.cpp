@@ -13,6 +13,7 @@
 #include "core/errors.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/graph.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 
@@ -127,13 +128,7 @@ TEST(Memory, ToDeviceOwnsItsCopy) {
   EXPECT_EQ(values_of(copied), counting(3));
 }
 
-class CudaMemory : public testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-  }
-  static constexpr Device kDevice = Device::cuda(0);
-};
+using CudaMemory = GpuTest;
 
 TEST_F(CudaMemory, RoundTripsThroughTheDevice) {
   std::vector<std::int32_t> values = counting(100'003);

@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "core/errors.hpp"
-#include "runtime/device_info.hpp"
 #include "runtime/host_memory.hpp"
 #include "runtime/memory.hpp"
 #include "runtime/transfer/pinned_source.hpp"
 
 #include "runtime/graph.hpp"
 #include "tests/runtime/stream_gate.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 
@@ -347,13 +347,7 @@ TEST(PinnedPool, ThreadsNeverShareABlock) {
   EXPECT_LE(pool.statistics().cached_bytes, 8 * kPageBytes);
 }
 
-class CudaPinnedPool : public testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-  }
-  static constexpr Device kDevice = Device::cuda(0);
-};
+using CudaPinnedPool = GpuTest;
 
 TEST_F(CudaPinnedPool, RoundTripsThroughTheDevice) {
   PinnedPool pool(kDevice);

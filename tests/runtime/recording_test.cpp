@@ -3,13 +3,11 @@
 #include <cstring>
 #include <functional>
 #include <optional>
-#include <string>
 #include <thread>
 
-#include "core/errors.hpp"
-#include "runtime/device_info.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 
@@ -51,12 +49,7 @@ TEST(Recording, WorkOfAGpuIsRefusedInTheBodyOfTheCpusGraph) {
   });
 }
 
-class CudaRecording : public testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-  }
-};
+using CudaRecording = GpuTest;
 
 TEST_F(CudaRecording, WorkOnAStreamOutsideIsRefusedUntilItJoins) {
   const OwnedStream stream(kGpu), other(kGpu);

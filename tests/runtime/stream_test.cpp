@@ -13,6 +13,7 @@
 #include "runtime/memory.hpp"
 
 #include "tests/runtime/stream_gate.hpp"
+#include "tests/support/devices.hpp"
 
 namespace kiln::test {
 namespace {
@@ -46,12 +47,7 @@ TEST(Stream, WaitsForTheCpuWithoutWork) {
   EXPECT_THROW(wait_stream(Stream::default_of(Device::cuda(99)), cpu), DeviceError);
 }
 
-class CudaStream : public testing::Test {
- protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-  }
-};
+using CudaStream = GpuTest;
 
 TEST_F(CudaStream, StreamsOfEveryDeviceSynchronize) {
   for (int ordinal = 0; ordinal < device_count(DeviceType::cuda); ++ordinal) {

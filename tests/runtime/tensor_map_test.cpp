@@ -15,6 +15,7 @@
 #include "runtime/device_info.hpp"
 #include "runtime/kernel.hpp"
 #include "runtime/memory.hpp"
+#include "tests/support/devices.hpp"
 
 namespace kiln::test {
 namespace {
@@ -64,11 +65,11 @@ __global__ void map_copy(int before, const __grid_constant__ Map first, const __
 }  // namespace test
 )";
 
-class CudaTensorMap : public testing::Test {
+class CudaTensorMap : public GpuKernelTest {
  protected:
   void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-    if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
+    GpuKernelTest::SetUp();
+    if (IsSkipped()) return;
     if (device_info(device_).target.arch < "sm_90") GTEST_SKIP() << device_info(device_).target.arch << " has no TMA";
     for (const std::int64_t parameter : {0, 1}) {
       CompileRequest request;

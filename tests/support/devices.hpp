@@ -45,22 +45,13 @@ class DevicesTest : public ::testing::Test {
   std::vector<Device> devices_;
 };
 
-/// Tests that compile for one type of device; that need not be here.
-template <DeviceType kType>
-class CompilerTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string problem = compiler_problem(kType); !problem.empty()) GTEST_SKIP() << problem;
-  }
-};
-
 /// Tests on the first GPU, which need no compiler.
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
   }
-  const Device device_ = Device::cuda(0);
+  static constexpr Device kDevice = Device::cuda(0);
 };
 
 /// Tests that compile kernels and run them on the first GPU.

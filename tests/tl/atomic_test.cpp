@@ -10,7 +10,6 @@
 #include "compiler/compilers.hpp"
 #include "compiler/nvrtc_compiler.hpp"
 #include "core/dtype.hpp"
-#include "core/float_formats.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/elements.hpp"
 #include "tests/support/tensor_values.hpp"

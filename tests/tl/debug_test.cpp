@@ -6,8 +6,8 @@
 
 #include "compiler/compilers.hpp"
 #include "compiler/host_cpu.hpp"
-#include "compiler/nvrtc_compiler.hpp"
 #include "core/errors.hpp"
+#include "tests/support/compiler_test.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/tl/text_kernel.hpp"

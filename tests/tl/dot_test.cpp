@@ -9,7 +9,6 @@
 
 #include "compiler/nvrtc_compiler.hpp"
 #include "compiler/tl/cuda/pipeline_places.hpp"
-#include "core/float_formats.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/tensor_values.hpp"
 #include "tests/tl/tile_test.hpp"

@@ -1,7 +1,6 @@
 // Barriers of threads and of bytes over many phases, and the positions of their rings.
 
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 

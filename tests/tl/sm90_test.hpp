@@ -20,7 +20,7 @@ class Sm90Test : public GpuKernelTest {
   void SetUp() override {
     GpuKernelTest::SetUp();
     if (IsSkipped()) return;
-    const std::string& arch = device_info(device_).target.arch;
+    const std::string& arch = device_info(kDevice).target.arch;
     if (arch != "sm_90a") GTEST_SKIP() << "the GPU is " << arch << ", the kernels are for sm_90a";
   }
   std::vector<std::uint8_t> random_bytes(std::int64_t count) {

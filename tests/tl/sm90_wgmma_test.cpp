@@ -3,10 +3,8 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
-#include <string>
 #include <vector>
 
-#include "core/float_formats.hpp"
 #include "tests/support/elements.hpp"
 #include "tests/tl/sm90_test.hpp"
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "compiler/compilers.hpp"
-#include "compiler/host_cpu.hpp"
 #include "core/errors.hpp"
 #include "core/float_formats.hpp"
 #include "runtime/device_info.hpp"

@@ -18,6 +18,7 @@
 #include "runtime/graph.hpp"
 #include "runtime/kernel.hpp"
 #include "runtime/memory.hpp"
+#include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
 
@@ -116,13 +117,9 @@ TEST(RunsOn, FollowsCudasCompatibilityRules) {
   EXPECT_FALSE(runs_on(ArtifactKind::cubin, "", "sm_80"));
 }
 
-class CudaKernel : public testing::Test {
+class CudaKernel : public GpuKernelTest {
  protected:
-  void SetUp() override {
-    if (device_count(DeviceType::cuda) == 0) GTEST_SKIP() << device_problem(DeviceType::cuda);
-    if (const std::string problem = compiler_problem(DeviceType::cuda); !problem.empty()) GTEST_SKIP() << problem;
-  }
-  const Device device_ = Device::cuda(0);
+  const Device device_ = kDevice;
   const Target& target() const { return device_info(device_).target; }
   bool is_at_least_sm90() const { return cuda::runs_on(ArtifactKind::ptx, "sm_90", target().arch); }
 };
