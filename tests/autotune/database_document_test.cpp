@@ -54,9 +54,8 @@ TEST(DatabaseDocumentTest, IsReadBackAsWritten) {
 
 TEST(DatabaseDocumentTest, IsReadableByPeople) {
   const std::string text = format_document(document_of(1));
-  EXPECT_THAT(text, HasSubstr("\n      \"op\": \"matmul\",\n"));
-  EXPECT_THAT(text, HasSubstr("\n      \"config\": \"BLOCK_M=128 num_warps=4\",\n"));
-  EXPECT_THAT(text, HasSubstr("\n      \"date\": \"2026-11-20T18:40:00Z\",\n"));
+  EXPECT_THAT(text, Says("\n      \"op\": \"matmul\",\n", "\n      \"config\": \"BLOCK_M=128 num_warps=4\",\n",
+                         "\n      \"date\": \"2026-11-20T18:40:00Z\",\n"));
   EXPECT_THAT(text, HasSubstr("\n        {\"config\":\"BLOCK_M=64 num_warps=4\",\"outcome\":\"measured\","
                               "\"median_us\":200.0,\"interval_us\":[198.0,202.0],"));
   EXPECT_THAT(format_document({}), HasSubstr("\"entries\": [\n  ]"));

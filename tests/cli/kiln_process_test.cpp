@@ -378,8 +378,7 @@ TEST_F(KilnCpuTest, ProfileIntoAFileThatCannotBeIsRefusedFirst) {
   for (const char* const command : {"run", "bench"}) {
     const std::string error =
         error_of(2, {command, "add", "--shape", "8", "--device", "cpu", "--profile", directory_.file("no/trace.json")});
-    EXPECT_THAT(error, HasSubstr("--profile: cannot write '"));
-    EXPECT_THAT(error, HasSubstr("there is no folder"));
+    EXPECT_THAT(error, Says("--profile: cannot write '", "there is no folder"));
     error_of(2, {command, "add", "--shape", "8", "--device", "cpu", "--profile", directory_.path().string()});
   }
   EXPECT_FALSE(std::filesystem::exists(directory_.file("cache")));  // nothing was compiled

@@ -46,8 +46,7 @@ TEST_F(TileFreeKernel, CompilesForAnyNumberOfWarps) {
     EXPECT_FALSE(compiler_for(DeviceType::cuda).compile(request).code.empty());
     const std::string ptx = compiler_for(DeviceType::cuda).emit(request, EmitKind::ptx);
     EXPECT_THAT(ptx, HasSubstr(".maxntid " + std::to_string(32 * num_warps)));
-    EXPECT_THAT(ptx, HasSubstr(".reqnctapercluster 2"));
-    EXPECT_THAT(ptx, HasSubstr(".param .align 64 .b8"));
+    EXPECT_THAT(ptx, Says(".reqnctapercluster 2", ".param .align 64 .b8"));
   }
 }
 

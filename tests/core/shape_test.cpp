@@ -74,8 +74,7 @@ TEST(BroadcastShapes, FollowsNumPy) {
 
 TEST(BroadcastShapes, NamesTheShapesThatClash) {
   const std::string message = value_error([] { broadcast({{5, 1, 1}, {4, 3}, {2, 3}}); });
-  EXPECT_THAT(message, HasSubstr("(4, 3) and (2, 3)"));
-  EXPECT_THAT(message, HasSubstr("along axis -2 they have 4 and 2"));
+  EXPECT_THAT(message, Says("(4, 3) and (2, 3)", "along axis -2 they have 4 and 2"));
   EXPECT_THAT(value_error([] { broadcast({{2}, {0}}); }), HasSubstr("(2) and (0)"));
   EXPECT_THAT(value_error([] { broadcast({{2}, {-2}}); }), HasSubstr("negative"));
 }

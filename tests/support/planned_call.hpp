@@ -1,6 +1,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,6 +29,14 @@ inline std::vector<CompileRequest> requests_of(const OpSpec& spec, const Variant
                         .vector_width = launch.vector_width,
                         .target = target});
   return requests;
+}
+
+/// The launch's template arguments as the compiler spells them: "kiln::ops::Add, float, 128".
+inline std::string spelled(const KernelLaunch& launch) {
+  std::string text;
+  for (const TemplateArgument& argument : launch.template_arguments)
+    text += (text.empty() ? "" : ", ") + spell(argument);
+  return text;
 }
 
 /// A call of a built-in op over tensors without memory, whose outputs are dense, and what each target makes of it.

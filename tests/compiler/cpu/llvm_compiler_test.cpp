@@ -140,26 +140,21 @@ TEST(LlvmCompiler, MathFunctionsBecomeVectorCalls) {
 )");
   request.target = {DeviceType::cpu, "x86-64", "+avx,+avx2"};
   const std::string assembly = compiler().emit(request, EmitKind::assembly);
-  EXPECT_THAT(assembly, HasSubstr("_ZGVdN8v_expf"));
-  EXPECT_THAT(assembly, HasSubstr("_ZGVdN8v_erff"));
-  EXPECT_THAT(assembly, HasSubstr("_ZGVdN8vv_powf"));
+  EXPECT_THAT(assembly, Says("_ZGVdN8v_expf", "_ZGVdN8v_erff", "_ZGVdN8vv_powf"));
 }
 
 TEST(LlvmCompiler, SyntaxErrorsComeWithTheirSourceLine) {
   const std::string log =
       failure(tiny("template <int N> void tiny_kernel(float* x) {\n  x[0] = undeclared_name;\n}\n"));
-  EXPECT_THAT(log, HasSubstr("ops/tiny/kernel.hpp:3:10: error: use of undeclared identifier 'undeclared_name'"));
-  EXPECT_THAT(log, HasSubstr("x[0] = undeclared_name;"));
-  EXPECT_THAT(log, HasSubstr("         ^"));
+  EXPECT_THAT(log, Says("ops/tiny/kernel.hpp:3:10: error: use of undeclared identifier 'undeclared_name'",
+                        "x[0] = undeclared_name;", "         ^"));
   EXPECT_THAT(log, Not(HasSubstr("./ops")));
 }
 
 TEST(LlvmCompiler, FailedAssertionsAndInstantiationsSayWhere) {
   const std::string log = failure(tiny(
       "template <int N> void tiny_kernel(float* x) {\n  static_assert(N == 32, \"N must be 32\");\n  x[0] = N;\n}\n"));
-  EXPECT_THAT(log, HasSubstr("ops/tiny/kernel.hpp:3:17: error: static assertion failed"));
-  EXPECT_THAT(log, HasSubstr("N must be 32"));
-  EXPECT_THAT(log, HasSubstr("requested here"));
+  EXPECT_THAT(log, Says("ops/tiny/kernel.hpp:3:17: error: static assertion failed", "N must be 32", "requested here"));
 }
 
 TEST(LlvmCompiler, NoFileOfTheMachineIsVisible) {
@@ -188,8 +183,7 @@ TEST(LlvmCompiler, AFunctionThatCannotBeInlinedMayNotAskForTheProgramId) {
   const std::string log = failure(tiny(R"(__attribute__((noinline)) float f() { return kiln::tl::program_id(0); }
 template <int N> void tiny_kernel(float* x) { x[0] = f(); }
 )"));
-  EXPECT_THAT(log, HasSubstr("program id"));
-  EXPECT_THAT(log, HasSubstr("f()"));
+  EXPECT_THAT(log, Says("program id", "f()"));
 }
 
 // The interrupted compile leaks, as its handler says; a leak checker is right to say so too.
@@ -230,8 +224,7 @@ TEST_P(NeedsCodeOfItsOwn, IsRefusedWithItsNameAndLine) {
   const std::string log =
       failure(with_body(body, std::string("__attribute__((noinline)) int f() { return *(volatile int*)nullptr; }\n") +
                                   declarations + "\n"));
-  EXPECT_THAT(log, HasSubstr("ops/tiny/kernel.hpp:"));
-  EXPECT_THAT(log, HasSubstr("error: "));
+  EXPECT_THAT(log, Says("ops/tiny/kernel.hpp:", "error: "));
   EXPECT_THAT(log, HasSubstr(says));
 }
 
@@ -366,8 +359,7 @@ TEST(LlvmCompiler, LocalsThatDoNotFitTheStackAreRefused) {
   const std::string copy =
       "for (int i = 0; i < n; ++i) t[i] = x[i]; for (int i = 0; i < n; ++i) x[i] = t[n - 1 - i] + t[i / 2];";
   const std::string log = failure(with_body("constexpr int n = 2500000; float t[n]; " + copy));
-  EXPECT_THAT(log, HasSubstr("bytes of stack"));
-  EXPECT_THAT(log, HasSubstr("2097152"));
+  EXPECT_THAT(log, Says("bytes of stack", "2097152"));
   EXPECT_THAT(log, HasSubstr("take 10000"));  // 10,000,120 or so
   EXPECT_GT(compiler().compile(with_body("constexpr int n = 400000; float t[n]; " + copy)).code.size(), 64U);
   // Two functions that fit by themselves.

@@ -65,8 +65,7 @@ TEST_F(CuptiLibraryTest, TheVariableNamesAFileOrAFolderAndNothingElse) {
 TEST_F(CuptiLibraryTest, WhatIsNotThereIsSaidWithAllPlaces) {
   const CuptiLibrary library = open_cupti({"libcupti.so.of-no-version", "/nowhere/libcupti.so.13"});
   EXPECT_EQ(library.handle, nullptr);
-  EXPECT_THAT(library.problem, HasSubstr("libcupti.so.of-no-version, /nowhere/libcupti.so.13"));
-  EXPECT_THAT(library.problem, HasSubstr("KILN_CUPTI_PATH"));
+  EXPECT_THAT(library.problem, Says("libcupti.so.of-no-version, /nowhere/libcupti.so.13", "KILN_CUPTI_PATH"));
 }
 
 TEST_F(CuptiLibraryTest, TakesTheFirstThatLoads) {
