@@ -23,7 +23,10 @@ using LeftOut = std::bitset<kMaxTensors>;
 class CallInputs {
  public:
   CallInputs() = default;
-  CallInputs(std::span<const TensorView> views, const LeftOut& left_out) : views_(views), left_out_(left_out) {}
+  /// Those that are left out at the end are not among them, so that specs that know no others may ask for `size`.
+  CallInputs(std::span<const TensorView> views, const LeftOut& left_out) : views_(views), left_out_(left_out) {
+    while (!views_.empty() && left_out_[views_.size() - 1]) views_ = views_.first(views_.size() - 1);
+  }
   /// As callers give them.
   template <typename Views>
     requires(!std::same_as<Views, CallInputs> && std::convertible_to<const Views&, std::span<const TensorView>>)

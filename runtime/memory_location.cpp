@@ -22,7 +22,9 @@ std::int64_t gpu_bytes_at(const void* address, std::int64_t wanted_bytes, Device
   while (found_bytes < wanted_bytes) {
     const void* const next = static_cast<const std::byte*>(address) + found_bytes;
     if (CudaBackend::device_of_memory(next) != gpu.index) break;
-    found_bytes += std::max<std::int64_t>(CudaBackend::bytes_left_in_allocation(next), 1);
+    const std::int64_t left_bytes = CudaBackend::bytes_left_in_allocation(next);
+    if (left_bytes <= 0) return wanted_bytes;  // the device's, but the driver states no range of it
+    found_bytes += left_bytes;
   }
   return std::min(found_bytes, wanted_bytes);
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "compiler/tl/cuda/pipeline_places.hpp"
+#include "core/cpu_stack.hpp"
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/matmul/machine.hpp"
@@ -61,12 +62,15 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
            ConfigExpression("BLOCK_M") * "BLOCK_N" >= 512 * ConfigExpression("num_warps")}};
 }
 
-ConfigSpace cpu_space() {
+ConfigSpace cpu_space(OperandClass operands) {
+  // The accumulator, the result that it becomes and what is added to it lie on the stack at once.
+  constexpr std::int64_t kMostAccumulatorBytes = kMostCpuKernelStackBytes / 4;
+  const std::int64_t accumulator_bytes = operands == OperandClass::f64 ? 8 : 4;
   return {{{"BLOCK_M", {256, 128, 64, 32, 16, 512}},
            {"BLOCK_N", {128, 256, 64, 32, 16}},
            {"BLOCK_K", {128, 256, 64, 32}},
            {"SPLIT_K", {1, 2, 4, 8}}},
-          {}};
+          {ConfigExpression("BLOCK_M") * "BLOCK_N" <= kMostAccumulatorBytes / accumulator_bytes}};
 }
 
 /// Multiply-adds that one multiprocessor completes in a clock when nothing holds it up; `words` of accumulator to a
@@ -240,7 +244,7 @@ std::string variant_name(OperandClass operands) {
 }
 
 ConfigSpace tile_space(OperandClass operands, const Target& target) {
-  return is_cuda(target) ? cuda_space(operands, target) : cpu_space();
+  return is_cuda(target) ? cuda_space(operands, target) : cpu_space(operands);
 }
 
 Config default_tiling(const MatmulCall& call, const Target& target) {

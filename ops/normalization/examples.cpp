@@ -78,6 +78,7 @@ Example random_norm_example(bool is_layer, std::mt19937_64& random) {
   const DType parameter_dtype = dtype != DType::f64 && random() % 3 == 0 ? DType::f32 : dtype;
   const auto more = random() % 3;
   if (more > 0) example.inputs.push_back({parameter_dtype, parameter});
+  if (more > 1 && random() % 4 == 0) example.inputs[1].absent = true;
   if (more > 1) example.inputs.push_back(is_layer ? TensorMeta{parameter_dtype, parameter} : TensorMeta{dtype, shape});
   return example;
 }

@@ -23,7 +23,7 @@ std::string_view op_name(bool is_layer) {
   return is_layer ? "layer_norm" : "rms_norm";
 }
 
-std::vector<TensorMeta> infer(bool is_layer, std::span<const TensorView> inputs, const Attributes& attributes) {
+std::vector<TensorMeta> infer(bool is_layer, const CallInputs& inputs, const Attributes& attributes) {
   const NormCall norm = norm_call(is_layer, inputs, attributes);
   std::vector<TensorMeta> outputs = {{inputs[0].dtype, inputs[0].shape}};
   if (norm.residual != nullptr) outputs.push_back(outputs[0]);
@@ -48,7 +48,7 @@ NormWalk norm_walk(bool is_layer, const OpCall& call) {
   const NormCall& norm = result.norm;
   const TensorView& x = call.inputs[0];
   result.dtype = x.dtype;
-  result.parameter = norm.weight != nullptr ? norm.weight->dtype : x.dtype;
+  result.parameter = norm.weight != nullptr ? norm.weight->dtype : norm.bias != nullptr ? norm.bias->dtype : x.dtype;
   const int outputs = static_cast<int>(call.outputs.size());
   result.tensors.fill(-1);
   std::vector<RowOperand> operands(ops::kNormOperands);
@@ -153,7 +153,7 @@ OpSpec make_spec(bool is_layer, const KernelSource& source) {
        is_layer ? "added to the variance" : "added to the mean square; None: the machine epsilon of x's dtype"}};
   spec.dtypes = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::fp8e4m3, DType::fp8e5m2};
   spec.aliasing = Aliasing::elementwise;
-  spec.infer = [is_layer](std::span<const TensorView> inputs, const Attributes& attributes) {
+  spec.infer = [is_layer](const CallInputs& inputs, const Attributes& attributes) {
     return infer(is_layer, inputs, attributes);
   };
   const common::CallParser<NormWalk> parse([is_layer](const OpCall& call) { return norm_walk(is_layer, call); });

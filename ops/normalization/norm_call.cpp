@@ -84,24 +84,22 @@ void check_parameter(std::string_view op, std::string_view input, const TensorVi
 
 }  // namespace
 
-NormCall norm_call(bool is_layer, std::span<const TensorView> inputs, const Attributes& attributes) {
+NormCall norm_call(bool is_layer, const CallInputs& inputs, const Attributes& attributes) {
   const std::string_view op = is_layer ? "layer_norm" : "rms_norm";
   const TensorView& x = inputs[0];
   NormCall call;
   call.first_axis = first_axis_of(op, attributes, x);
   call.eps = eps_of(op, attributes, x.dtype);
-  if (inputs.size() > 1) {
-    call.weight = &inputs[1];
-    check_parameter(op, "weight", inputs[1], x, call.first_axis);
-  }
-  if (inputs.size() > 2 && is_layer) {
-    call.bias = &inputs[2];
-    check_parameter(op, "bias", inputs[2], x, call.first_axis);
-    if (call.bias->dtype != call.weight->dtype)
+  call.weight = inputs.find(1);
+  (is_layer ? call.bias : call.residual) = inputs.find(2);
+  if (call.weight != nullptr) check_parameter(op, "weight", *call.weight, x, call.first_axis);
+  if (call.bias != nullptr) {
+    check_parameter(op, "bias", *call.bias, x, call.first_axis);
+    if (call.weight != nullptr && call.bias->dtype != call.weight->dtype)
       throw_type_error(fmt::format("op '{}': input 'bias' is {}, but 'weight' is {}; expected one dtype for both", op,
                                    name(call.bias->dtype), name(call.weight->dtype)));
-  } else if (inputs.size() > 2) {
-    call.residual = &inputs[2];
+  }
+  if (call.residual != nullptr) {
     if (call.residual->shape != x.shape)
       throw_value_error(fmt::format("op '{}': input 'residual' has shape {}, expected {}, the shape of 'x'", op,
                                     to_string(call.residual->shape), to_string(x.shape)));

@@ -20,6 +20,6 @@ struct NormCall {
 
 /// UsageError: value for a normalized_shape that is not the end of x's shape, for a weight, bias or residual of another
 /// shape and for a negative eps; type for their dtypes.
-NormCall norm_call(bool is_layer, std::span<const TensorView> inputs, const Attributes& attributes);
+NormCall norm_call(bool is_layer, const CallInputs& inputs, const Attributes& attributes);
 
 }  // namespace kiln::normalization

@@ -12,6 +12,7 @@
 #include "python/bindings/tensor_meta.hpp"
 #include "registry/plan/numbered_tensors.hpp"
 #include "registry/plan/registry.hpp"
+#include "registry/plan/validation.hpp"
 
 namespace kiln::python {
 namespace {
@@ -47,6 +48,7 @@ BoundCall::BoundCall(const std::string& op, const py::sequence& tensors, const p
   objects_ = positional(spec, tensors, left);
   check_num_tensors(spec.name, objects_.size(), 0);
   for (const py::handle object : objects_) add(object, metas_allowed, meta_device);
+  check_left_out(spec, left_out);
   while (!views.empty() && left_out[views.size() - 1]) {
     views.pop_back();
     arrays.pop_back();

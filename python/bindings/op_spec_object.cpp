@@ -63,7 +63,11 @@ struct Views {
   std::vector<TensorView> views;
   LeftOut left_out;
 
-  CallInputs inputs() const noexcept { return {views, left_out}; }
+  /// UsageError(type) where one is None that the op needs.
+  CallInputs inputs(const OpSpec& spec) const {
+    check_left_out(spec, left_out);
+    return {views, left_out};
+  }
 };
 
 Views views_of(const OpSpec& spec, const py::sequence& arrays, const char* role, bool is_written, bool on_cpu) {
@@ -96,7 +100,7 @@ void run_reference(const OpSpec& spec, const py::sequence& inputs, const py::seq
   if (!spec.reference) throw_not_implemented(fmt::format("op '{}' has no reference", spec.name));
   const Views in = views_of(spec, inputs, "input", false, true);
   const Views out = views_of(spec, outputs, "output", true, true);
-  const Call call = validated_call(spec, in.inputs(), attributes_argument(spec, attributes),
+  const Call call = validated_call(spec, in.inputs(spec), attributes_argument(spec, attributes),
                                    {.outputs = out.views, .seen_on = Device::cpu()});
   if (call.makes_outputs && !call.metas.empty()) check_outputs(spec, {}, call.metas);  // it writes what is given
   const GilReleased released;
@@ -114,7 +118,7 @@ std::vector<py::object> fill(const OpSpec& spec, const py::sequence& arrays, con
   std::vector<Tensor> memory;
   {
     const GilReleased released;
-    memory = fill_random_inputs(spec, views.inputs(), given, seed,
+    memory = fill_random_inputs(spec, views.inputs(spec), given, seed,
                                 {.ranges = input_ranges, .spoiled = spoiled, .addressed = place});
   }
   std::vector<py::object> objects;
@@ -125,7 +129,7 @@ std::vector<py::object> fill(const OpSpec& spec, const py::sequence& arrays, con
 Cost cost_of(const OpSpec& spec, const py::sequence& inputs, const py::object& attributes) {
   const Views in = views_of(spec, inputs, "input", false, false);
   const Call call =
-      validated_call(spec, in.inputs(), attributes_argument(spec, attributes), {.seen_on = Device::cpu()});
+      validated_call(spec, in.inputs(spec), attributes_argument(spec, attributes), {.seen_on = Device::cpu()});
   return spec.cost ? spec.cost(call.seen_by_spec()) : Cost{};
 }
 

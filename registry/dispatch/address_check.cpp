@@ -24,6 +24,22 @@ void check_memory_of(const std::string& entry, const void* address, const Tensor
                                 describe(memory), format_bytes(wanted_bytes)));
 }
 
+/// A table of addresses, dense in the host's memory. Waits for `stream` and nothing else of a GPU: other threads may be
+/// capturing.
+Tensor on_host(const TensorView& table, Stream stream) {
+  if (!stream.device.is_cuda()) return table.is_contiguous() ? Tensor(table, nullptr) : to_device(table, Device::cpu());
+  const MemoryExtent extent = memory_extent(table);
+  const Dims size{extent.end_bytes - extent.begin_bytes};
+  const Tensor bytes = empty(size, DType::u8, Device::cpu());
+  copy(bytes, dense_view(static_cast<std::byte*>(table.data) + extent.begin_bytes, DType::u8, size, table.device),
+       stream);
+  synchronize(stream);
+  TensorView copied = table;
+  copied.data = bytes.data_as<std::byte>() - extent.begin_bytes;
+  copied.device = Device::cpu();
+  return to_device(copied, Device::cpu());
+}
+
 }  // namespace
 
 void check_addresses(const Plan& plan, std::span<const TensorView* const> tensors, Stream stream) {
@@ -31,8 +47,7 @@ void check_addresses(const Plan& plan, std::span<const TensorView* const> tensor
   if (on_gpu && !plan.check) return;
   for (const auto& [tensor, memory] : plan.tables) {
     if (memory.numel() == 0) continue;
-    const TensorView& given = *tensors[tensor];
-    const Tensor copied = on_gpu || !given.is_contiguous() ? to_device(given, Device::cpu()) : Tensor(given, nullptr);
+    const Tensor copied = on_host(*tensors[tensor], stream);
     for (std::int64_t i = 0; i < copied.numel(); ++i) {
       const auto* const address =
           reinterpret_cast<const void*>(static_cast<std::intptr_t>(copied.data_as<std::int64_t>()[i]));

@@ -51,7 +51,7 @@ struct CallTensors {
 
 std::vector<TensorView> copy_views(std::span<const TensorView* const> views) {
   std::vector<TensorView> copies;
-  copies.reserve(views.size() + 1);
+  copies.reserve(views.size());
   for (const TensorView* view : views) copies.push_back(*view);
   return copies;
 }

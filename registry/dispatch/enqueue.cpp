@@ -38,12 +38,12 @@ template <bool is_observed_call>
     }
     return;
   }
+  if (plan.check.has_value() && is_capturing(stream)) [[unlikely]]
+    refuse_check(plan);  // before anything waits, which would end a capture that is not Kiln's
   if (!plan.tables.empty()) [[unlikely]]
     check_addresses(plan, tensors, stream);
   CallPointers data;
   point_to_tensors(plan, tensors, data);
-  if (plan.check.has_value() && is_capturing(stream)) [[unlikely]]
-    refuse_check(plan);
   // Freed on the stream, after the last step, where launches overlap too: a kernel that starts early touches nothing
   // before the one ahead of it has ended, and whoever is given the memory next, here or on another stream, comes behind
   // the end of whole kernels, never behind the point where one let the next one in.

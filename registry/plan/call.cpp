@@ -44,6 +44,7 @@ Call validated_call(const OpSpec& spec, std::span<const std::optional<TensorView
     left_out[views.size()] = !input.has_value();
     views.push_back(input.value_or(TensorView{}));
   }
+  check_left_out(spec, left_out);
   return validated_call(spec, CallInputs(views, left_out), attributes, options);
 }
 
@@ -54,14 +55,15 @@ Call validated_call(const OpSpec& spec, const CallInputs& given, const Attribute
   call.inputs.assign(given.begin(), given.end());
   call.outputs.assign(options.outputs.begin(), options.outputs.end());
   for (std::size_t i = 0; i < given.size() && !spec.inputs.empty(); ++i)
-    call.left_out[i] = given.left_out()[i] && call.input_spec(i).optional;  // others are wrong, and said to be
+    call.left_out[i] =
+        given.left_out()[i] && call.input_spec(i).optional;  // others are scalars of the CPU without memory
   const CallInputs inputs(call.inputs, call.left_out);
 
   check_inputs(spec, inputs);
   if (!options.seen_on) check_one_device(spec, inputs, call.outputs);
   call.attributes = complete_attributes(spec, attributes);
   call.metas = spec.infer(inputs, call.attributes);
-  if (inputs.size() + call.metas.size() > kMaxTensors)
+  if (call.inputs.size() + call.metas.size() > kMaxTensors)
     throw InternalError("op '" + spec.name + "' has more tensors than a call may have");
   if (!call.makes_outputs) check_outputs(spec, call.outputs, call.metas);
 

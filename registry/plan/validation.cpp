@@ -67,6 +67,12 @@ bool convert(const AttributeValue& fallback, AttributeValue& value) {
 
 }  // namespace
 
+void check_left_out(const OpSpec& spec, const LeftOut& left_out) {
+  for (std::size_t i = 0; i < left_out.size() && !spec.inputs.empty(); ++i)
+    if (left_out[i] && !input_spec(spec, i).optional)
+      throw_type_error("op '" + spec.name + "': " + tensor_label(spec, i, 0) + " is left out, and the op needs it");
+}
+
 void check_inputs(const OpSpec& spec, const CallInputs& inputs) {
   const auto required = static_cast<std::size_t>(
       std::count_if(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return !input.optional; }));

@@ -10,6 +10,9 @@ namespace kiln {
 /// kernel for.
 void check_inputs(const OpSpec& spec, const CallInputs& inputs);
 
+/// UsageError(type) for an input that a caller said is left out, and that the op needs.
+void check_left_out(const OpSpec& spec, const LeftOut& left_out);
+
 /// UsageError(type), naming both tensors, when the inputs and the given outputs do not live on one device. In a call on
 /// a GPU, inputs that may lie in pinned host memory may be on the CPU.
 void check_one_device(const OpSpec& spec, const CallInputs& inputs, std::span<const TensorView> outputs);

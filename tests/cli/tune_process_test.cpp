@@ -23,7 +23,7 @@ class TuneTest : public Fixture {
  protected:
   /// neg has six configs on the CPU, which take milliseconds to compile.
   static Words tune_neg(int elements) {
-    return "tune neg --shape " + std::to_string(elements) + " --device cpu --budget 3s";
+    return "tune neg --shape " + std::to_string(elements) + " --device cpu --budget 20s";
   }
   static json run_neg(int elements) {
     return Fixture::json_of("run neg --shape " + std::to_string(elements) + " --device cpu --repeat 1");
@@ -196,7 +196,7 @@ TEST_F(TuneCpuTest, ATraceIsTunedAndGoneOnWith) {
   ::unsetenv("KILN_TRACE");
 
   const auto tune = [&](const Words& more) {
-    return "tune --from-trace " + trace + " --device cpu --budget 3s" + more;
+    return "tune --from-trace " + trace + " --device cpu --budget 20s" + more;
   };
   const json negs = json_of(tune("neg"));
   ASSERT_EQ(negs.size(), 2U);

@@ -20,7 +20,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 @pytest.fixture(scope="module")
 def table() -> kiln.TuningTable:
     x = numpy.ones((64, 48), numpy.float32)
-    return kiln.autotune("transpose", x, budget_s=20, record=False, progress=False)
+    return kiln.autotune("transpose", x, budget_s=60, record=False, progress=False)
 
 
 def test_a_tuning(table: kiln.TuningTable, tmp_path: pathlib.Path) -> None:

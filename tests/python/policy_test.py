@@ -9,7 +9,7 @@ import kiln
 import numpy
 import pytest
 
-BUDGET_S = 2.0
+BUDGET_S = 10.0
 
 
 @pytest.fixture

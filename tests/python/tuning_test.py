@@ -18,7 +18,7 @@ import pytest
 from refusal import refused
 
 # On a busy machine times are bad, and results are right all the same: these tests assert no speed.
-BUDGET_S = 2.0
+BUDGET_S = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def matrix() -> numpy.ndarray:
 @pytest.fixture(scope="module")
 def table(matrix: numpy.ndarray) -> kiln.TuningTable:
     """The 16 configs of a transpose."""
-    return kiln.autotune("transpose", matrix, budget_s=20, record=False, progress=False)
+    return kiln.autotune("transpose", matrix, budget_s=60, record=False, progress=False)
 
 
 def test_the_table_is_a_sequence_of_candidates(table: kiln.TuningTable) -> None:
@@ -55,7 +55,7 @@ def test_the_gain_is_that_of_the_choice(table: kiln.TuningTable) -> None:
         assert low > 1
     assert table.verdict
     assert table.complete
-    assert 0 < table.elapsed_s < 60
+    assert 0 < table.elapsed_s < 90
 
 
 def test_the_table_is_data(table: kiln.TuningTable) -> None:

@@ -35,6 +35,18 @@ TEST_F(DispatchTest, WritesAndReturnsGivenOutputs) {
   }
 }
 
+TEST_F(DispatchTest, AnOptionalInputMayBeLeftOutAnywhere) {
+  for (const Device device : devices_) {
+    const Tensor x = make_f32({2, 2}, {1, 3, -2, 2}, device), bias = make_f32({10, 20}, device);
+    EXPECT_EQ(read_f32(dispatch_gpu_op("matmul", {x, x, Tensor{}})), read_f32(dispatch_gpu_op("matmul", {x, x})));
+    EXPECT_EQ(read_f32(dispatch_gpu_op("add", {x, Tensor{}}, {{"other", 1.0}})), (std::vector<float>{2, 4, -1, 3}));
+    const Attributes no_eps{{"eps", 0.0}};
+    EXPECT_EQ(read_f32(dispatch_gpu_op("layer_norm", {x, Tensor{}, bias}, no_eps)), (std::vector<float>{9, 21, 9, 21}));
+    EXPECT_EQ(read_f32(dispatch_gpu_op_all("rms_norm", std::vector{x, Tensor{}, x}, no_eps).at(1)),
+              (std::vector<float>{2, 6, -4, 4}));
+  }
+}
+
 TEST_F(DispatchTest, UpdatesExactlyInPlace) {
   for (const Device device : devices_) {
     const Tensor x = make_f32({2, 3}, {1, 2, 3, 4, 5, 6}, device);

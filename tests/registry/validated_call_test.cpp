@@ -1,16 +1,18 @@
 // One value for a call: what follows from inputs and attributes is in it, and an input that is left out is none.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <map>
+#include <string>
 
 #include "core/errors.hpp"
 #include "registry/plan/call.hpp"
 #include "registry/plan/registry.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/matchers.hpp"
 
-namespace kiln {
+namespace kiln::test {
 namespace {
-
-using ::testing::HasSubstr;
 
 const OpSpec& op(std::string_view name) {
   return Registry::process().get(name);
@@ -91,8 +93,23 @@ TEST(ValidatedCall, AScalarWithoutMemoryIsThere) {
 }
 
 TEST(ValidatedCall, OnlyOptionalInputsCanBeLeftOut) {
-  const std::vector<std::optional<TensorView>> inputs{dense_view(nullptr, DType::f32, {3, 3}), std::nullopt};
-  EXPECT_THROW(validated_call(op("matmul"), inputs), UsageError);
+  const TensorView square = dense_view(nullptr, DType::f32, {3, 3});
+  const auto problem = [](std::string_view name, const std::vector<std::optional<TensorView>>& inputs) {
+    return usage_message(UsageError::Kind::type, [&] { validated_call(op(name), inputs); });
+  };
+  EXPECT_THAT(problem("matmul", {square, std::nullopt}), Says("'b' is left out", "needs it"));
+  EXPECT_THAT(problem("add", {std::nullopt, square}), Says("'x' is left out", "needs it"));
+}
+
+TEST(ValidatedCall, SpecsDoNotSeeWhatIsLeftOutAtTheEnd) {
+  const TensorView square = dense_view(nullptr, DType::f32, {3, 3});
+  for (const auto& [name, inputs] : std::map<std::string, std::vector<TensorView>>{
+           {"add", {square, TensorView{}}}, {"matmul", {square, square, {}}}, {"layer_norm", {square, {}, {}}}}) {
+    const Attributes attributes = name == "add" ? Attributes{{"other", 2.0}} : Attributes{};
+    const Call call = validated_call(op(name), inputs, attributes);
+    EXPECT_EQ(call.inputs.size(), inputs.size()) << name;
+    EXPECT_EQ(call.seen_by_spec().inputs.size(), name == "matmul" ? 2U : 1U) << name;
+  }
 }
 
 TEST(ValidatedCall, GoesOverOtherMemory) {
@@ -106,4 +123,4 @@ TEST(ValidatedCall, GoesOverOtherMemory) {
 }
 
 }  // namespace
-}  // namespace kiln
+}  // namespace kiln::test
