@@ -11,6 +11,9 @@ namespace {
 /// A program of a split reduction reads at least this much, so that starting it and joining its state cost little.
 constexpr std::int64_t kLeastCudaChunkBytes = 16 * 1024;
 constexpr std::int64_t kLeastCpuChunkBytes = 128 * 1024;
+/// A lane of a CPU program adds up to twice this many elements before lanes are joined, however few the lanes are:
+/// roundings of equal elements all go one way, and grow with their number.
+constexpr std::int64_t kLaneElements = 2048;
 /// Positions inside a chunk are 32 bits wide.
 constexpr std::int64_t kMostChunkElements = std::int64_t{1} << 30;
 
@@ -27,7 +30,8 @@ Split split_of(const CollapsedReduction& collapsed, const Config& config, std::i
   const std::int64_t block = config.at(collapsed.reduces_rows() ? "BLOCK_M" : "BLOCK_N");
   const std::int64_t programs = std::max<std::int64_t>(kept_programs(collapsed, block), 1);
   const std::int64_t width_bytes = std::clamp<std::int64_t>(collapsed.kept[0].extent, 1, block) * itemsize;
-  const std::int64_t least = ceil_div(is_cuda(target) ? kLeastCudaChunkBytes : kLeastCpuChunkBytes, width_bytes);
+  std::int64_t least = ceil_div(is_cuda(target) ? kLeastCudaChunkBytes : kLeastCpuChunkBytes, width_bytes);
+  if (!is_cuda(target) && collapsed.reduces_rows()) least = std::min(least, kLaneElements * config.at("BLOCK_N"));
   std::int64_t wanted = std::min(ceil_div(config.at("PROGRAMS"), programs), collapsed.reduced_total / least);
   wanted = std::clamp<std::int64_t>(wanted, 1, kMostGridExtent);
 

@@ -29,9 +29,11 @@ Tensor numbers(const Dims& shape, DType dtype, double mean, double outlier) {
 
 /// The largest relative error of `op` along `attributes`, of numbers as T. The reference computes in long double.
 template <typename T>
-double largest_error(const char* op, const Tensor& x, const Attributes& attributes, Device device) {
+double largest_error(const char* op, const Tensor& x, const Attributes& attributes, Device device,
+                     const Config* config = nullptr) {
   const OpSpec& spec = Registry::process().get(op);
-  const Tensor made = to_device(dispatch_gpu_op(op, {to_device(x, device)}, attributes), Device::cpu());
+  const Tensor made =
+      to_device(dispatch_gpu_op(op, {to_device(x, device)}, attributes, {.config = config}), Device::cpu());
   Attributes complete = attributes;
   for (const AttributeSpec& attribute : spec.attributes)
     if (complete.find(attribute.name) == nullptr) complete.set(attribute.name, attribute.fallback);
@@ -68,6 +70,24 @@ TEST_F(Variance, KeepsItsBoundHoweverFarTheMeanIs) {
           }
       }
     }
+}
+
+TEST_F(Variance, KeepsItsBoundWhereFewLanesAddUpEqualNumbers) {
+  std::vector<float> row(8), rows;
+  std::mt19937_64 random(3);
+  for (const std::int64_t lanes : {1, 2, 4}) {
+    const Config config{{"BLOCK_M", 64 / lanes}, {"BLOCK_N", lanes}, {"UNROLL", 1}, {"PROGRAMS", 256}};
+    for (int draw = 0; draw < 10; ++draw) {
+      for (float& number : row) number = std::uniform_real_distribution<float>(-4, 4)(random);
+      rows.clear();
+      for (int i = 0; i < 2560; ++i) rows.insert(rows.end(), row.begin(), row.end());
+      const Tensor x = make_f32({2560, 8}, rows, Device::cpu());
+      for (const Device device : devices_) {
+        if (device.is_cuda()) continue;  // its configs are others
+        EXPECT_LE(largest_error<float>("var", x, {}, device, &config), 0x1p-16) << lanes;
+      }
+    }
+  }
 }
 
 TEST_F(Variance, KeepsItsBoundInDouble) {
