@@ -12,6 +12,7 @@
 #include "compiler/nvrtc_compiler.hpp"
 #include "registry/plan/registry.hpp"
 #include "tests/support/kernel_code.hpp"
+#include "tests/support/planned_call.hpp"
 #include "tests/support/sweep_amount.hpp"
 
 namespace kiln::test {
@@ -30,17 +31,7 @@ void check_no_spills(const OpSpec& spec, const Variant& variant, const OpCall& c
                      const Target& target) {
   const LaunchPlan plan = variant.plan(call, config, target);
   ASSERT_EQ(plan.launches.size(), 1u);
-  const KernelLaunch& launch = plan.launches[0];
-  const CompileRequest request{.op = spec.name,
-                               .configuration = to_string(config),
-                               .source = variant.source,
-                               .kernel = launch.kernel.empty() ? variant.kernel : launch.kernel,
-                               .template_arguments = launch.template_arguments,
-                               .num_parameters = launch.arguments.size(),
-                               .num_warps = launch.geometry.num_warps,
-                               .vector_width = launch.vector_width,
-                               .target = target};
-  expect_no_spills(request);
+  expect_no_spills(requests_of(spec, variant, plan, config, target)[0]);
 }
 
 TEST_P(MatmulConfigs, CompileWithoutSpilling) {
