@@ -5,7 +5,7 @@
 namespace kiln {
 
 const Target& host_cpu_target() {
-  static const Target target{DeviceType::cpu, host_cpu_name(), host_cpu_features()};
+  static const Target target{DeviceType::cpu, host_cpu_name(), usable_cpu_features()};
   return target;
 }
 

@@ -4,7 +4,8 @@
 
 namespace kiln {
 
-/// The CPU of this machine as a target (name and features from LLVM's host detection, without loading LLVM).
+/// The CPU of this machine as a target, with the features that kernels may use (usable_cpu_features). LLVM is not
+/// loaded. UsageError(value) where KILN_CPU_FEATURES is malformed.
 const Target& host_cpu_target();
 
 }  // namespace kiln

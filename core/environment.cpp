@@ -26,6 +26,10 @@ constexpr std::array kVariables = {
                         "bytes that Clang's own memory may take while it compiles one kernel for the CPU (suffixes K, "
                         "M, G, T)"},
     EnvironmentVariable{"KILN_NUM_THREADS", "all usable cores", "threads that run the programs of a CPU kernel"},
+    EnvironmentVariable{"KILN_CPU_FEATURES", "all that this CPU offers",
+                        "instruction sets that CPU kernels may use, of those that this CPU offers: x86-64-v2, "
+                        "x86-64-v3 (AVX2), x86-64-v4 (AVX-512), further ones of LLVM's names after it "
+                        "(x86-64-v3,+avxvnni)"},
     EnvironmentVariable{"KILN_NVRTC_PATH", "libnvrtc as the dynamic linker and CUDA's usual folders offer it",
                         "path of the libnvrtc to compile CUDA kernels with"},
     EnvironmentVariable{"KILN_CUPTI_PATH", "libcupti as the dynamic linker and CUDA's usual folders offer it",

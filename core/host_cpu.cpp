@@ -1,11 +1,18 @@
 #include "core/host_cpu.hpp"
 
 #include <cpuid.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "core/environment.hpp"
+#include "core/errors.hpp"
 
 namespace kiln {
 
@@ -123,6 +130,72 @@ std::string cpu_features() {
 
 const std::string& host_cpu_features() {
   static const std::string features = cpu_features();
+  return features;
+}
+
+namespace {
+
+struct FeatureLevel {
+  std::string_view name;
+  std::string_view features;  ///< beyond the level before it
+};
+
+constexpr FeatureLevel kLevels[] = {
+    {"x86-64-v2", "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt"},
+    {"x86-64-v3", "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"},
+    {"x86-64-v4", "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"},
+};
+
+std::vector<std::string> items_of(std::string_view list) {
+  std::vector<std::string> items;
+  for (std::size_t start = 0; start < list.size();) {
+    const std::size_t end = std::min(list.find(',', start), list.size());
+    items.emplace_back(list.substr(start, end - start));
+    start = end + 1;
+  }
+  return items;
+}
+
+/// `item` itself, or what the level of that name stands for; empty for neither.
+std::vector<std::string> features_named(const std::string& item) {
+  if (item.size() > 1 && item.front() == '+') return {item};
+  std::vector<std::string> features;
+  for (const FeatureLevel& level : kLevels) {
+    for (std::string& feature : items_of(level.features)) features.push_back(std::move(feature));
+    if (level.name == item) return features;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string choose_cpu_features(std::string_view chosen, std::string_view offered) {
+  const std::vector<std::string> available = items_of(offered);
+  std::vector<std::string> kept;
+  for (const std::string& item : items_of(chosen)) {
+    const std::vector<std::string> features = features_named(item);
+    if (features.empty())
+      throw_value_error(fmt::format(
+          "environment variable KILN_CPU_FEATURES names '{}': expected x86-64-v2, x86-64-v3, x86-64-v4 or +NAME",
+          item));
+    for (const std::string& feature : features) {
+      if (std::find(available.begin(), available.end(), feature) == available.end())
+        throw_value_error(
+            fmt::format("environment variable KILN_CPU_FEATURES names '{}', which takes {}: this CPU offers {}", item,
+                        feature, offered));
+      kept.push_back(feature);
+    }
+  }
+  std::sort(kept.begin(), kept.end());
+  kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
+  return fmt::format("{}", fmt::join(kept, ","));
+}
+
+const std::string& usable_cpu_features() {
+  static const std::string features = [] {
+    const std::optional<std::string> chosen = environment("KILN_CPU_FEATURES");
+    return chosen ? choose_cpu_features(*chosen, host_cpu_features()) : host_cpu_features();
+  }();
   return features;
 }
 

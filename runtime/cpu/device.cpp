@@ -41,6 +41,8 @@ std::int32_t usable_cpu_threads() {
 DeviceInfo query_cpu() {
   DeviceInfo info;
   info.name = cpu_model_name();
+  // What is tuned for some instruction sets is not for the others.
+  if (const auto features = environment("KILN_CPU_FEATURES")) info.name += fmt::format(" as {}", *features);
   info.target = {DeviceType::cpu, {}, {}};
   info.processors = usable_cpu_threads();
   info.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
