@@ -44,6 +44,7 @@
 #include <llvm/Transforms/Vectorize/VectorCombine.h>
 
 #include "compiler/llvm_copies.hpp"
+#include "core/cpu_features.hpp"
 
 namespace kiln {
 namespace {
@@ -54,15 +55,6 @@ constexpr const char* kProgramGlobal = "kiln_program";
 constexpr const char* kVectorBytesGlobal = "kiln_vector_bytes";
 /// Functions of such names are what loads the object's own.
 constexpr const char* kHostPrefix = "kiln_host_";
-
-bool has_feature(std::string_view features, std::string_view wanted) {
-  for (std::size_t start = 0; start < features.size();) {
-    const std::size_t end = std::min(features.find(',', start), features.size());
-    if (features.substr(start, end - start) == wanted) return true;
-    start = end + 1;
-  }
-  return false;
-}
 
 /// glibc's vector math library, or null on a C library that has none.
 void* libmvec() {
@@ -88,8 +80,8 @@ void set_target_attributes(llvm::Module& module, std::string_view features, llvm
 void set_vector_bytes(llvm::Module& module, std::string_view features) {
   llvm::GlobalVariable* const bytes = module.getGlobalVariable(kVectorBytesGlobal);
   if (bytes == nullptr) return;
-  const unsigned width = has_feature(features, "+avx512f") ? 64 : has_feature(features, "+avx") ? 32 : 16;
-  bytes->setInitializer(llvm::ConstantInt::get(bytes->getValueType(), width));
+  bytes->setInitializer(
+      llvm::ConstantInt::get(bytes->getValueType(), static_cast<std::uint64_t>(cpu_vector_bytes(features))));
   bytes->setConstant(true);
   bytes->setLinkage(llvm::GlobalValue::InternalLinkage);
 }

@@ -3,3 +3,7 @@
 #include "ops/matmul/kernel_output.hpp"
 #include "ops/matmul/kernel_rows.hpp"
 #include "ops/matmul/kernel_tile.hpp"
+
+#if defined(KILN_TARGET_CPU)
+#include "ops/matmul/kernel_blocked.hpp"
+#endif

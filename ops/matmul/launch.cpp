@@ -4,6 +4,8 @@
 
 #include "ops/common/grid.hpp"
 #include "ops/matmul/call_arguments.hpp"
+#include "ops/matmul/launch_blocked.hpp"
+#include "ops/matmul/launch_direct.hpp"
 #include "ops/matmul/launch_rows.hpp"
 #include "ops/matmul/launch_sm90.hpp"
 #include "ops/matmul/tiling.hpp"
@@ -80,7 +82,10 @@ std::vector<Variant> matmul_variants(const Resolve& resolve) {
     return result;
   });
   const KernelSource source = embedded_source("ops/matmul/kernel.hpp");
-  std::vector<Variant> variants = {rows_variant(false, parse, source), rows_variant(true, parse, source)};
+  std::vector<Variant> variants = {stream_variant(parse, source),        inner_variant(parse, source),
+                                   outer_variant(parse, source),         blocked_variant(false, parse, source),
+                                   blocked_variant(true, parse, source), rows_variant(false, parse, source),
+                                   rows_variant(true, parse, source)};
   for (Variant& variant : sm90_variants(parse)) variants.push_back(std::move(variant));
   for (const OperandClass operands : kOperandClasses) variants.push_back(tile_variant(operands, parse, source));
   return variants;

@@ -47,25 +47,33 @@ KILN_DEVICE void multiply_rows(int64_t count, const C* a, int64_t a_stride, cons
   (add(acc + kRow * acc_stride, sums[kRow]), ...);
 }
 
-/// What the registers hold of an accumulator: kRows rows of two vectors of 64 bytes. That is 16 of the 32 registers of
-/// AVX-512, and twice the products that it takes to keep its units busy. CPUs with 16 registers of half the width
-/// multiply it piece by piece.
+/// What the registers hold of an accumulator: with AVX-512 8 rows of two vectors of 64 bytes, 16 of its 32 registers;
+/// with 16 registers of 32 bytes 6 rows of two, which leaves room for a row of b and a number of a. Both are more sums
+/// than it takes to keep the multipliers busy, and load less than the caches deliver. CPUs whose registers are narrower
+/// still multiply this piece by piece.
 template <Number C>
 struct DotBlock {
-  static constexpr int kRows = 8, kLanes = 64 / static_cast<int>(sizeof(C)), kColumns = 2 * kLanes;
+  static constexpr int kLanes = 64 / static_cast<int>(sizeof(C)), kColumns = 2 * kLanes;
 
-  /// As multiply_rows, of kRows x kWidth, which is one vector or two.
+  /// As multiply_rows, of `rows` x kWidth, which is one vector of 64 bytes or two. `rows` is a multiple of 8.
   template <int kWidth, Number Acc>
-  KILN_DEVICE static void multiply(int64_t count, const C* a, int64_t a_stride, const C* b, Acc* acc,
+  KILN_DEVICE static void multiply(int rows, int64_t count, const C* a, int64_t a_stride, const C* b, Acc* acc,
                                    int64_t acc_stride) {
     if (kiln_vector_bytes >= 64) {
-      multiply_rows<kWidth>(count, a, a_stride, b, kWidth, acc, acc_stride, make_sequence<kRows>());
+      KILN_NO_UNROLL for (int row = 0; row < rows; row += 8) multiply_rows<kWidth>(
+          count, a + row * a_stride, a_stride, b, kWidth, acc + row * acc_stride, acc_stride, make_sequence<8>());
     } else {
-      constexpr int kHalf = kRows / 2;
-      KILN_NO_UNROLL for (int row = 0; row < kRows; row += kHalf)
-          KILN_NO_UNROLL for (int column = 0; column < kWidth; column += kLanes)
-              multiply_rows<kLanes>(count, a + row * a_stride, a_stride, b + column, kWidth,
-                                    acc + (row * acc_stride + column), acc_stride, make_sequence<kHalf>());
+      // Any even number but 2 is so many sixes and none to two fours.
+      const int fours = rows % 6 == 0 ? 0 : rows % 6 == 4 ? 1 : 2, sixes_end = rows - 4 * fours;
+      KILN_NO_UNROLL for (int column = 0; column < kWidth; column += kLanes) {
+        int row = 0;
+        KILN_NO_UNROLL for (; row < sixes_end; row += 6)
+            multiply_rows<kLanes>(count, a + row * a_stride, a_stride, b + column, kWidth,
+                                  acc + (row * acc_stride + column), acc_stride, make_sequence<6>());
+        KILN_NO_UNROLL for (; row < rows; row += 4)
+            multiply_rows<kLanes>(count, a + row * a_stride, a_stride, b + column, kWidth,
+                                  acc + (row * acc_stride + column), acc_stride, make_sequence<4>());
+      }
     }
   }
 };

@@ -51,10 +51,8 @@ KILN_DEVICE void accumulate_product(const A& a, const B& b, Acc* acc) {
         is_packed = false;
       }
     if (is_packed) pack_matrix<C>(left, (height + 15) / 16 * 16, (depth + 15) / 16 * 16, block, kDepth);
-    KILN_NO_UNROLL for (int column = 0; column < b.columns; column += kPanel)
-        KILN_NO_UNROLL for (int row = 0; row < height; row += Block::kRows)
-            Block::template multiply<kPanel>(depth, rows + row * row_stride, row_stride, panels + column * kDepth,
-                                             acc + ((first + row) * kN + column), kN);
+    KILN_NO_UNROLL for (int column = 0; column < b.columns; column += kPanel) Block::template multiply<kPanel>(
+        (height + 7) / 8 * 8, depth, rows, row_stride, panels + column * kDepth, acc + (first * kN + column), kN);
   }
 }
 

@@ -1,0 +1,115 @@
+#pragma once
+
+#include "ops/matmul/kernel_direct.hpp"
+
+// Large products on the CPU, after Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008:
+// BLOCK_K of k at a time, rows of a in the core's own cache, a panel of b in the nearest one, and sums that come back
+// to registers for each part of k.
+
+namespace kiln::ops {
+
+/// Rows of a panel in memory: packing works in squares of 16.
+KILN_DEVICE int padded_depth(int depth) {
+  return (depth + 15) / 16 * 16;
+}
+
+/// Where the panel of b's columns from `column` on lies whose part of k begins at `k` and has `depth` rows in memory:
+/// parts of k lie one behind the other, each with all its panels.
+KILN_DEVICE tl::int64_t panel_place(tl::int64_t k, tl::int64_t depth, tl::int64_t column, tl::int64_t padded_columns) {
+  return k * padded_columns + column * depth;
+}
+
+/// Part `place` of `parts` of an extent, all within one of kUnit of each other: `place` becomes its first element, and
+/// the result is how many there are.
+template <int kUnit>
+KILN_DEVICE int take_even_part(tl::int64_t extent, tl::int64_t parts, tl::int64_t& place) {
+  const tl::int64_t units = (extent + kUnit - 1) / kUnit, end = units * (place + 1) / parts * kUnit;
+  place = units * place / parts * kUnit;
+  return static_cast<int>((end < extent ? end : extent) - place);
+}
+
+/// `columns` columns of b in panels of kWidth, `depth` rows of each. Few rows of all panels at a time where rows are
+/// contiguous: they are then read from end to end, and a row's page once.
+template <int kBOrder, int kWidth, typename B, typename C>
+KILN_DEVICE void pack_panels(const B* from, const MatmulIteration& it, int depth, int columns, C* panels) {
+  const int piece = kBOrder == kColumnsContiguous ? 8 : depth;
+  KILN_NO_UNROLL for (int k = 0; k < depth; k += piece)
+      KILN_NO_UNROLL for (int column = 0; column < columns; column += kWidth) pack_panel<kBOrder, kWidth>(
+          from + k * it.row_strides[kMatmulB] + column * it.column_strides[kMatmulB], it,
+          depth - k < piece ? depth - k : piece, columns - column < kWidth ? columns - column : kWidth,
+          panels + (column * padded_depth(depth) + k * kWidth));
+}
+
+/// b in panels of WIDTH columns, once for all programs of matmul_blocked_kernel. Program (p, q): panel p, part q of k.
+template <int kBOrder, int WIDTH, int BLOCK_K, typename B, typename C>
+KILN_KERNEL void matmul_panels_kernel(const B* b, C* panels, MatmulIteration it) {
+  const tl::int64_t column = tl::program_id(0) * WIDTH, k = tl::program_id(1) * BLOCK_K;
+  const tl::int64_t padded_columns = tl::num_programs(0) * WIDTH;
+  const int depth = static_cast<int>(it.k - k < BLOCK_K ? it.k - k : BLOCK_K);
+  const int columns = static_cast<int>(it.n - column < WIDTH ? it.n - column : WIDTH);
+  pack_panel<kBOrder, WIDTH>(b + k * it.row_strides[kMatmulB] + column * it.column_strides[kMatmulB], it, depth,
+                             columns, panels + panel_place(k, padded_depth(depth), column, padded_columns));
+}
+
+/// Blocks of ROWS x WIDTH of a program's BLOCK_M x BLOCK_N. kPacked: b is what matmul_panels_kernel made of it.
+template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N,
+          int BLOCK_K, bool kPacked, bool kHasBatch, typename A, typename B, typename C, typename Addend, typename Out>
+KILN_KERNEL void matmul_blocked_kernel(const A* a, const B* b, const Addend* addend, Out* out, const float* scale_a,
+                                       const float* scale_b, MatmulIteration it,
+                                       MatmulScalars<typename Epilogue::Compute> scalars) {
+  static_assert(BLOCK_M % ROWS == 0 && BLOCK_N % WIDTH == 0);
+  Epilogue epilogue{scalars};
+  if constexpr (Epilogue::kScaled) epilogue.scale(tl::load(scale_a), tl::load(scale_b));
+  MatmulPlace place = matmul_place<1, 1, 1, kHasBatch>(it, static_cast<ProgramNumber>(tl::program_id(0)));
+  const DirectOutput<Addend, Out> output(addend, out, place);
+  const int rows = take_even_part<ROWS>(it.m, it.row_blocks, place.row);
+  const int columns = take_even_part<WIDTH>(it.n, it.column_blocks, place.column);
+  const tl::int64_t padded_columns = (it.n + WIDTH - 1) / WIDTH * WIDTH;
+  const tl::int64_t a_step = kAOrder == kColumnsContiguous ? 1 : it.column_strides[kMatmulA];
+
+  // Rows are a little more than a power of two apart, which caches keep in few places.
+  constexpr int kLeftStride = BLOCK_K + 64 / static_cast<int>(sizeof(C));
+  constexpr int kPaddedM = (BLOCK_M + 15) / 16 * 16;
+  alignas(64) C sums[BLOCK_M * BLOCK_N];
+  alignas(64) C left[kPaddedM * kLeftStride];
+  alignas(64) C own_panels[kPacked ? 1 : BLOCK_K * BLOCK_N];
+  const int used_rows = (rows + ROWS - 1) / ROWS * ROWS;
+  KILN_NO_UNROLL for (tl::int64_t k = 0; k < it.k; k += BLOCK_K) {
+    const int depth = static_cast<int>(it.k - k < BLOCK_K ? it.k - k : BLOCK_K);
+    pack_rows<kAOrder>(a + place.batch_offsets[kMatmulA] + place.row * it.row_strides[kMatmulA] + k * a_step, it, rows,
+                       depth, left, kLeftStride);
+    if constexpr (!kPacked)
+      pack_panels<kBOrder, WIDTH>(
+          b + place.batch_offsets[kMatmulB] + k * it.row_strides[kMatmulB] + place.column * it.column_strides[kMatmulB],
+          it, depth, columns, own_panels);
+    KILN_NO_UNROLL for (int column = 0; column < columns; column += WIDTH) {
+      const C* panel = own_panels + column * padded_depth(depth);
+      if constexpr (kPacked) panel = b + panel_place(k, padded_depth(depth), place.column + column, padded_columns);
+      // The sums of a panel are in the nearest cache here: cleared before its first part of k, read after its last.
+      C* const into = sums + column * BLOCK_M;
+      if (k == 0) __builtin_memset(into, 0, sizeof(C) * static_cast<unsigned long>(used_rows * WIDTH));
+      const int width = columns - column < WIDTH ? columns - column : WIDTH;
+      const auto finish = [&](int row, auto count) {
+        const int end = rows - row < ROWS ? rows : row + ROWS;
+        KILN_NO_UNROLL for (int r = row; r < end; ++r) output.template finish<kOutOrder>(
+            epilogue, into + r * WIDTH, count, it, place.row + r, place.column + column);
+      };
+      KILN_NO_UNROLL for (int row = 0; row < used_rows; row += ROWS) {
+        const C* const left_row = left + row * kLeftStride;
+        C* const block = into + row * WIDTH;
+        if (width > WIDTH / 2)
+          tl::add_rows<WIDTH>(depth, left_row, kLeftStride, panel, WIDTH, block, WIDTH, tl::make_sequence<ROWS>());
+        else
+          tl::add_rows<WIDTH / 2>(depth, left_row, kLeftStride, panel, WIDTH, block, WIDTH, tl::make_sequence<ROWS>());
+        // Block by block, so that what is written has until the next one to get away.
+        if (k + BLOCK_K < it.k) continue;
+        if (width == WIDTH)
+          finish(row, tl::Constant<WIDTH>{});
+        else
+          finish(row, width);
+      }
+    }
+  }
+}
+
+}  // namespace kiln::ops

@@ -1,0 +1,230 @@
+#pragma once
+
+#include "compiler/tl/cpu/dot_pack.hpp"
+#include "compiler/tl/cpu/register_block.hpp"
+#include "ops/matmul/kernel_output.hpp"
+
+// Products on the CPU that go from the operands to the output with nothing in between but registers: for few or narrow
+// rows, and wherever all of k fits near the core. Tiles (kernel_tile.hpp) fill up to powers of two, and keep
+// their sums in memory. A last block of rows or columns begins before the end of the one before it where it would stand
+// out: what both make is the same bits twice, stored by one program.
+
+namespace kiln::ops {
+
+/// A program's part of the output, [row, row_end) x [column, column_end).
+struct DirectPart {
+  tl::int64_t row, row_end, column, column_end;
+};
+
+/// Part `index` of `parts` of an extent, in whole `unit`s; the last takes what is left over.
+KILN_DEVICE void take_part(tl::int64_t extent, tl::int64_t unit, tl::int64_t parts, tl::int64_t index,
+                           tl::int64_t& begin, tl::int64_t& end) {
+  const tl::int64_t units = extent / unit;
+  begin = units * index / parts * unit;
+  end = index + 1 == parts ? extent : units * (index + 1) / parts * unit;
+}
+
+template <int kRowUnit, int kColumnUnit, bool kHasBatch>
+KILN_DEVICE DirectPart direct_part(const MatmulIteration& it, MatmulPlace& place) {
+  place = matmul_place<1, 1, 1, kHasBatch>(it, static_cast<ProgramNumber>(tl::program_id(0)));
+  DirectPart part;
+  take_part(it.m, kRowUnit, it.row_blocks, place.row, part.row, part.row_end);
+  take_part(it.n, kColumnUnit, it.column_blocks, place.column, part.column, part.column_end);
+  return part;
+}
+
+/// Sums of one row through the epilogue to memory; addend and out at its first column.
+template <int kOutOrder, typename Epilogue, typename C, typename Count, typename Addend, typename Out>
+KILN_DEVICE void finish_row(const Epilogue& epilogue, const C* sums, Count count, const MatmulIteration& it,
+                            const Addend* addend, Out* out) {
+  using Compute = typename Epilogue::Compute;
+  const tl::int64_t out_stride = kOutOrder == kColumnsContiguous ? 1 : it.column_strides[kMatmulOut];
+  const tl::int64_t addend_stride = Epilogue::kAddend == kRowAddend ? 1 : it.column_strides[kMatmulAddend];
+  for (int c = 0; c < count; ++c) {
+    const Compute sum = tl::cast<Compute>(sums[c]);
+    if constexpr (Epilogue::kAddend == kNoAddend)
+      out[c * out_stride] = tl::cast<Out>(epilogue.apply(sum));
+    else
+      out[c * out_stride] = tl::cast<Out>(epilogue.apply(sum, tl::cast<Compute>(addend[c * addend_stride])));
+  }
+}
+
+/// Where the operands of a program's epilogue lie.
+template <typename Addend, typename Out>
+struct DirectOutput {
+  const Addend* addend;
+  Out* out;
+
+  KILN_DEVICE DirectOutput(const Addend* addend_base, Out* out_base, const MatmulPlace& place)
+      : addend(addend_base + place.batch_offsets[kMatmulAddend]), out(out_base + place.batch_offsets[kMatmulOut]) {}
+
+  template <int kOutOrder, typename Epilogue, typename C, typename Count>
+  KILN_DEVICE void finish(const Epilogue& epilogue, const C* sums, Count count, const MatmulIteration& it,
+                          tl::int64_t row, tl::int64_t column) const {
+    finish_row<kOutOrder>(epilogue, sums, count, it,
+                          addend + row * it.row_strides[kMatmulAddend] + column * it.column_strides[kMatmulAddend],
+                          out + row * it.row_strides[kMatmulOut] + column * it.column_strides[kMatmulOut]);
+  }
+};
+
+/// Products that are added up one after the other; the sums of more are sums of such sums, whose rounding errors grow
+/// with their number and not with k.
+inline constexpr int kPartOfK = 256;
+
+/// add<false>(0, length), or where kIsLong `block` cleared and add<true>(k, count) for each part of the length.
+template <bool kIsLong, int kPart, typename C, int kRows, int kColumns>
+KILN_DEVICE void sum_in_parts(tl::int64_t length, C (&block)[kRows][kColumns], const auto& add) {
+  if constexpr (!kIsLong) {
+    add.template operator()<false>(0, length);
+  } else {
+    __builtin_memset(block, 0, sizeof(block));
+    KILN_NO_UNROLL for (tl::int64_t k = 0; k < length; k += kPart)
+        add.template operator()<true>(k, length - k < kPart ? length - k : kPart);
+  }
+}
+
+/// kWidth columns of b from `from` on, of which `columns` exist, side by side in a panel; `depth` rows of them.
+template <int kBOrder, int kWidth, typename B, typename C>
+KILN_DEVICE void pack_panel(const B* from, const MatmulIteration& it, int depth, int columns, C* panel) {
+  const auto pack = [&](auto row_stride, auto column_stride) {
+    const tl::MatrixView<B, decltype(row_stride), decltype(column_stride)> view{from, row_stride, column_stride, depth,
+                                                                                columns};
+    if constexpr (kWidth % 16 == 0)
+      tl::pack_matrix<C>(view, depth, kWidth, panel, kWidth);
+    else
+      tl::pack_singly<C>(view, depth, kWidth, panel, kWidth);
+  };
+  if constexpr (kBOrder == kColumnsContiguous)
+    pack(it.row_strides[kMatmulB], tl::Constant<1>{});
+  else if constexpr (kBOrder == kRowsContiguous)
+    pack(tl::Constant<1>{}, it.column_strides[kMatmulB]);
+  else
+    pack(it.row_strides[kMatmulB], it.column_strides[kMatmulB]);
+}
+
+/// Rows of a side by side, `stride` apart; there is room for a multiple of 16 of them and of k.
+template <int kAOrder, typename A, typename C>
+KILN_DEVICE void pack_rows(const A* from, const MatmulIteration& it, int rows, int depth, C* to, tl::int64_t stride) {
+  const auto pack = [&](auto row_stride, auto column_stride) {
+    const tl::MatrixView<A, decltype(row_stride), decltype(column_stride)> view{from, row_stride, column_stride, rows,
+                                                                                depth};
+    tl::pack_matrix<C>(view, (rows + 15) / 16 * 16, (depth + 15) / 16 * 16, to, stride);
+  };
+  if constexpr (kAOrder == kColumnsContiguous)
+    pack(it.row_strides[kMatmulA], tl::Constant<1>{});
+  else if constexpr (kAOrder == kRowsContiguous)
+    pack(tl::Constant<1>{}, it.column_strides[kMatmulA]);
+  else
+    pack(it.row_strides[kMatmulA], it.column_strides[kMatmulA]);
+}
+
+/// Blocks of ROWS x COLUMNS, vectors along the columns of b, of which there are WIDTH where COLUMNS are all there are;
+/// the columns that are left over, if there are any, in a block of TAIL. b is read where it lies (DEPTH 0: its columns
+/// are contiguous), or by way of a panel of at most DEPTH rows.
+template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL,
+          int DEPTH, int UNROLL, bool kIsLong, bool kHasBatch, typename C, typename Addend, typename Out>
+KILN_KERNEL void matmul_outer_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
+                                     const float* /*scale_b*/, MatmulIteration it,
+                                     MatmulScalars<typename Epilogue::Compute> scalars) {
+  const Epilogue epilogue{scalars};
+  MatmulPlace place;
+  const DirectPart part = direct_part<ROWS, COLUMNS, kHasBatch>(it, place);
+  const DirectOutput<Addend, Out> output(addend, out, place);
+  const C* const left = a + place.batch_offsets[kMatmulA];
+  const C* const right = b + place.batch_offsets[kMatmulB];
+  const tl::int64_t a_step = kAOrder == kColumnsContiguous ? 1 : it.column_strides[kMatmulA];
+  alignas(64) C panel[DEPTH > 0 ? DEPTH * WIDTH : 1];
+  const auto make_columns = [&]<int kWidth, int kColumns>(tl::Constant<kWidth>, tl::Constant<kColumns>,
+                                                          tl::int64_t column) {
+    const C* from = right + column * (kBOrder == kColumnsContiguous ? 1 : it.column_strides[kMatmulB]);
+    tl::int64_t stride = it.row_strides[kMatmulB];
+    if constexpr (DEPTH > 0) {
+      pack_panel<kBOrder, kWidth>(from, it, static_cast<int>(it.k), kColumns, panel);
+      from = panel;
+      stride = kWidth;
+    }
+    KILN_NO_UNROLL for (tl::int64_t next = part.row; next < part.row_end; next += ROWS) {
+      const tl::int64_t row = next + ROWS <= part.row_end ? next : part.row_end - ROWS;
+      C block[ROWS][kWidth];
+      sum_in_parts<kIsLong, kPartOfK>(it.k, block, [&]<bool kAdds>(tl::int64_t k, tl::int64_t count) {
+        tl::sum_rows<kWidth, DEPTH == 0 ? kColumns : kWidth, UNROLL, kAdds>(
+            count, left + row * it.row_strides[kMatmulA] + k * a_step, it.row_strides[kMatmulA], a_step,
+            from + k * stride, stride, block[0], kWidth, tl::make_sequence<ROWS>());
+      });
+      KILN_NO_UNROLL for (int r = 0; r < ROWS; ++r)
+          output.template finish<kOutOrder>(epilogue, block[r], tl::Constant<kColumns>{}, it, row + r, column);
+    }
+  };
+  tl::int64_t column = part.column;
+  KILN_NO_UNROLL for (; column + COLUMNS <= part.column_end; column += COLUMNS)
+      make_columns(tl::Constant<WIDTH>{}, tl::Constant<COLUMNS>{}, column);
+  if constexpr (TAIL > 0)
+    if (column < part.column_end) make_columns(tl::Constant<TAIL>{}, tl::Constant<TAIL>{}, part.column_end - TAIL);
+}
+
+/// ROWS rows, all there are, of at most BLOCK_N columns, whose sums lie in the nearest cache: b, which is too large for
+/// any, is read in whole rows where they lie, four at a time.
+template <typename Epilogue, int kOutOrder, int ROWS, int BLOCK_N, int LANES, bool kHasBatch, typename C,
+          typename Addend, typename Out>
+KILN_KERNEL void matmul_stream_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
+                                      const float* /*scale_b*/, MatmulIteration it,
+                                      MatmulScalars<typename Epilogue::Compute> scalars) {
+  const Epilogue epilogue{scalars};
+  MatmulPlace place;
+  const DirectPart part = direct_part<ROWS, LANES, kHasBatch>(it, place);
+  const DirectOutput<Addend, Out> output(addend, out, place);
+  const C* const left = a + place.batch_offsets[kMatmulA];
+  const C* const right = b + place.batch_offsets[kMatmulB] + part.column;
+  const tl::int64_t a_stride = it.row_strides[kMatmulA], a_step = it.column_strides[kMatmulA];
+  const tl::int64_t b_stride = it.row_strides[kMatmulB];
+  const tl::int64_t columns = part.column_end - part.column, whole = columns / LANES * LANES;
+  alignas(64) C sums[ROWS][BLOCK_N];
+  for (int row = 0; row < ROWS; ++row) __builtin_memset(sums[row], 0, sizeof(C) * static_cast<unsigned long>(columns));
+  tl::int64_t k = 0;
+  KILN_NO_UNROLL for (; k + 4 <= it.k; k += 4) {
+    const C *a_now = left + k * a_step, *b_now = right + k * b_stride;
+    tl::add_four_rows<LANES>(whole, a_now, a_stride, a_step, b_now, b_stride, sums[0], BLOCK_N,
+                             tl::make_sequence<ROWS>());
+    KILN_NO_UNROLL for (tl::int64_t c = whole; c < columns; ++c) KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row)
+        KILN_NO_UNROLL for (int i = 0; i < 4; ++i) sums[row][c] +=
+        a_now[row * a_stride + i * a_step] * b_now[i * b_stride + c];
+  }
+  KILN_NO_UNROLL for (; k < it.k; ++k) KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row) {
+    const C factor = left[row * a_stride + k * a_step];
+    for (tl::int64_t c = 0; c < columns; ++c) sums[row][c] += factor * right[k * b_stride + c];
+  }
+  KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row)
+      output.template finish<kOutOrder>(epilogue, sums[row], columns, it, row, part.column);
+}
+
+/// Blocks of ROWS x COLUMNS, vectors along k, which is contiguous in both operands: LANES of k at a time, and a
+/// remainder of K_TAIL.
+template <typename Epilogue, int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, bool kIsLong,
+          bool kHasBatch, typename C, typename Addend, typename Out>
+KILN_KERNEL void matmul_inner_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
+                                     const float* /*scale_b*/, MatmulIteration it,
+                                     MatmulScalars<typename Epilogue::Compute> scalars) {
+  const Epilogue epilogue{scalars};
+  MatmulPlace place;
+  const DirectPart part = direct_part<ROWS, COLUMNS, kHasBatch>(it, place);
+  const DirectOutput<Addend, Out> output(addend, out, place);
+  const C* const left = a + place.batch_offsets[kMatmulA];
+  const C* const right = b + place.batch_offsets[kMatmulB];
+  const tl::int64_t a_stride = it.row_strides[kMatmulA], b_stride = it.column_strides[kMatmulB];
+  KILN_NO_UNROLL for (tl::int64_t next = part.column; next < part.column_end; next += COLUMNS) {
+    const tl::int64_t column = next + COLUMNS <= part.column_end ? next : part.column_end - COLUMNS;
+    KILN_NO_UNROLL for (tl::int64_t next_row = part.row; next_row < part.row_end; next_row += ROWS) {
+      const tl::int64_t row = next_row + ROWS <= part.row_end ? next_row : part.row_end - ROWS;
+      C block[ROWS][COLUMNS];
+      const C *a_row = left + row * a_stride, *b_column = right + column * b_stride;
+      sum_in_parts<kIsLong, kPartOfK * LANES>(it.k, block, [&]<bool kAdds>(tl::int64_t k, tl::int64_t count) {
+        tl::sum_along_k<ROWS, COLUMNS, LANES, K_TAIL, UNROLL, kAdds>(count, a_row + k, a_stride, b_column + k, b_stride,
+                                                                     block, tl::make_sequence<ROWS * COLUMNS>());
+      });
+      KILN_NO_UNROLL for (int r = 0; r < ROWS; ++r)
+          output.template finish<kOutOrder>(epilogue, block[r], tl::Constant<COLUMNS>{}, it, row + r, column);
+    }
+  }
+}
+
+}  // namespace kiln::ops

@@ -1,0 +1,195 @@
+#include "ops/matmul/launch_direct.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/cpu_features.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/matmul/call_arguments.hpp"
+#include "ops/matmul/tiling.hpp"
+
+namespace kiln::matmul {
+namespace {
+
+/// Work that is worth a program of its own, in multiply-adds: some ten microseconds of a core.
+constexpr std::int64_t kProgramProducts = std::int64_t{1} << 20;
+constexpr std::int64_t kMostPrograms = 64;
+/// Rows of a that a program goes over once for each panel of b stay in the core's own cache.
+constexpr std::int64_t kProgramRowBytes = 256 << 10;
+/// b is read in whole rows where it has this size, which is more than a core's own cache keeps, and a has few.
+constexpr std::int64_t kStreamBytes = 512 << 10, kMostStreamRows = 8;
+/// Rows of a panel of b, which lies on the stack.
+constexpr std::int64_t kMostDepth = 512;
+
+/// Products that a kernel adds up one after the other (kernel_direct.hpp); with vectors along k, to a lane.
+constexpr std::int64_t kPartOfK = 256;
+
+std::int64_t item_bytes(const MatmulCall& call) {
+  return itemsize_bytes(call.a.dtype);
+}
+
+/// Numbers in a vector register.
+std::int64_t lanes_of(const MatmulCall& call, const Target& target) {
+  return cpu_vector_bytes(target.features) / item_bytes(call);
+}
+
+/// Rows of a block: `most`, or where there are few as many as divide them into blocks of about the same size.
+std::int64_t block_extent(std::int64_t extent, std::int64_t most) {
+  return extent >= 4 * most ? most : ceil_div(extent, ceil_div(extent, most));
+}
+
+/// Sums are added to every four to eight clocks, and in each clock two are.
+std::int64_t unroll_of(std::int64_t sums) {
+  return sums >= 8 ? 1 : sums >= 4 ? 2 : 4;
+}
+
+bool is_float_on_cpu(const MatmulCall& call, const Target& target) {
+  return !is_cuda(target) && call.a.dtype == call.accumulator && call.b.dtype == call.accumulator &&
+         is_floating(call.accumulator) && call.scale_a < 0 && call.m > 0 && call.n > 0;
+}
+
+/// Programs along the rows and the columns of each matrix, for blocks of `rows` x `columns`.
+void deal_out(const MatmulCall& call, std::int64_t rows, std::int64_t columns, const Target& target,
+              ops::MatmulIteration& it) {
+  const std::int64_t products = call.m * call.n * std::max<std::int64_t>(call.k, 1);
+  const std::int64_t wanted =
+      std::clamp<std::int64_t>(products * call.batches() / kProgramProducts, 1, kMostPrograms) / call.batches();
+  const std::int64_t row_groups = std::max<std::int64_t>(call.m / rows, 1);
+  const std::int64_t column_groups = std::max<std::int64_t>(call.n / columns, 1);
+  const std::int64_t cached = ceil_div(call.m * call.k * item_bytes(call), kProgramRowBytes);
+  it.row_blocks = std::clamp<std::int64_t>(std::max(cached, ceil_div(wanted, column_groups)), 1, row_groups);
+  it.column_blocks = std::clamp<std::int64_t>(ceil_div(wanted, it.row_blocks), 1, column_groups);
+  it.tiles = it.row_blocks * it.column_blocks * call.batches();
+  check_grid(call.op, it.tiles, target);
+}
+
+LaunchPlan plan_of(const MatmulCall& call, const char* kernel, const ops::MatmulIteration& it,
+                   std::initializer_list<TemplateArgument> arguments) {
+  LaunchPlan plan;
+  KernelLaunch& launch = plan.launches.emplace_back();
+  launch.kernel = kernel;
+  launch.template_arguments.emplace_back(TypeName{call.epilogue_type()});
+  launch.template_arguments.insert(launch.template_arguments.end(), arguments);
+  launch.template_arguments.emplace_back(!call.batch_extents.empty());
+  for (const DType dtype : {call.a.dtype, call.addend.dtype, call.out.dtype})
+    launch.template_arguments.emplace_back(dtype);
+  common::KernelParameters parameters(launch);
+  parameters.read(call.a.tensor, call.a.dtype).read(call.b.tensor, call.b.dtype);
+  launch.geometry.grid = {it.tiles, 1, 1};
+  add_epilogue_parameters(call, it, parameters);
+  return plan;
+}
+
+LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target& target) {
+  const std::int64_t lanes = lanes_of(call, target);
+  const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
+  const std::int64_t most_width = config.at("VECTORS") * lanes;
+  const std::int64_t width = std::min(most_width, ceil_power_of_two(call.n));
+  const std::int64_t columns = std::min(width, call.n);
+  const std::int64_t rest = call.n % columns;
+  const bool has_panel = order_of(call.b) != 0 || config.at("PANEL") != 0;
+  const std::int64_t depth = has_panel ? std::max<std::int64_t>(ceil_power_of_two(call.k), 16) : 0;
+  ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
+  deal_out(call, rows, columns, target, it);
+  return plan_of(
+      call, "kiln::ops::matmul_outer_kernel", it,
+      {order_of(call.a), order_of(call.b), order_of(call.out), rows, width, columns,
+       rest == 0 ? 0 : ceil_power_of_two(rest), depth, unroll_of(rows * ceil_div(width, lanes)), call.k > kPartOfK});
+}
+
+LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target& target) {
+  const std::int64_t lanes = lanes_of(call, target);
+  const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
+  const std::int64_t columns = block_extent(call.n, config.at("COLUMNS"));
+  ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
+  deal_out(call, rows, columns, target, it);
+  return plan_of(
+      call, "kiln::ops::matmul_inner_kernel", it,
+      {order_of(call.out), rows, columns, lanes, call.k % lanes, unroll_of(rows * columns), call.k > kPartOfK * lanes});
+}
+
+/// Columns whose sums a program of matmul_stream_kernel keeps.
+constexpr std::int64_t kStreamSumBytes = 16 << 10;
+
+LaunchPlan stream_plan(const MatmulCall& call, const Config&, const Target& target) {
+  const std::int64_t most_columns = floor_power_of_two(kStreamSumBytes / item_bytes(call) / call.m);
+  ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
+  deal_out(call, call.m, lanes_of(call, target), target, it);
+  it.row_blocks = 1;
+  it.column_blocks =
+      std::clamp<std::int64_t>(ceil_div(call.n, most_columns / 2), it.column_blocks, call.n / lanes_of(call, target));
+  it.tiles = it.column_blocks * call.batches();
+  return plan_of(call, "kiln::ops::matmul_stream_kernel", it,
+                 {order_of(call.out), call.m, most_columns, lanes_of(call, target)});
+}
+
+}  // namespace
+
+Variant stream_variant(const MatmulParser& parse, const KernelSource& source) {
+  return common::variant_of<FamilyCall>(
+      parse, {.name = "stream",
+              .doc = "CPU: few rows times a large matrix, whose rows are read from end to end",
+              .source = source,
+              .kernel = "kiln::ops::matmul_stream_kernel",
+              .serves =
+                  [](const FamilyCall& family, const Target& target) {
+                    const MatmulCall& call = family.matmul;
+                    return is_float_on_cpu(call, target) && order_of(call.b) == 0 && call.m <= kMostStreamRows &&
+                           call.n >= 128 && call.k * call.n * item_bytes(call) >= kStreamBytes;
+                  },
+              .space = [](const Target&) { return ConfigSpace{{{"BLOCK_N", {1}}}, {}}; },
+              .plan = [](const FamilyCall& call, const Config& config,
+                         const Target& target) { return stream_plan(call.matmul, config, target); }});
+}
+
+Variant outer_variant(const MatmulParser& parse, const KernelSource& source) {
+  return common::variant_of<FamilyCall>(
+      parse, {.name = "outer",
+              .doc = "CPU: blocks of sums in registers from the first k to the last, vectors along n",
+              .source = source,
+              .kernel = "kiln::ops::matmul_outer_kernel",
+              .serves =
+                  [](const FamilyCall& family, const Target& target) {
+                    const MatmulCall& call = family.matmul;
+                    return is_float_on_cpu(call, target) &&
+                           (call.k <= kMostDepth ||
+                            (order_of(call.b) == 0 &&
+                             (call.n <= 16 || (call.m <= 16 && call.k * call.n * item_bytes(call) < kStreamBytes))));
+                  },
+              .space =
+                  [](const Target&) {
+                    return ConfigSpace{{{"ROWS", {6, 8, 12, 4, 2, 1}}, {"VECTORS", {2, 1, 4}}, {"PANEL", {0, 1}}}, {}};
+                  },
+              .default_config =
+                  [](const FamilyCall& family, const Target& target) {
+                    const MatmulCall& call = family.matmul;
+                    const bool is_wide = cpu_vector_bytes(target.features) >= 64;
+                    return Config{{"ROWS", is_wide ? 8 : 6}, {"VECTORS", 2}, {"PANEL", call.m >= 64 && call.n >= 16}};
+                  },
+              .plan = [](const FamilyCall& call, const Config& config,
+                         const Target& target) { return outer_plan(call.matmul, config, target); }});
+}
+
+Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
+  return common::variant_of<FamilyCall>(
+      parse,
+      {.name = "inner",
+       .doc = "CPU: blocks of sums in registers, vectors along k, which is contiguous in both operands",
+       .source = source,
+       .kernel = "kiln::ops::matmul_inner_kernel",
+       .serves =
+           [](const FamilyCall& family, const Target& target) {
+             const MatmulCall& call = family.matmul;
+             return is_float_on_cpu(call, target) && call.a.column_stride == 1 && call.b.row_stride == 1 &&
+                    call.k >= lanes_of(call, target);
+           },
+       .space = [](const Target&) { return ConfigSpace{{{"ROWS", {4, 2, 1, 3}}, {"COLUMNS", {4, 2, 1, 3, 6}}}, {}}; },
+       .default_config =
+           [](const FamilyCall&, const Target& target) {
+             return Config{{"ROWS", cpu_vector_bytes(target.features) >= 64 ? 4 : 2}, {"COLUMNS", 4}};
+           },
+       .plan = [](const FamilyCall& call, const Config& config,
+                  const Target& target) { return inner_plan(call.matmul, config, target); }});
+}
+
+}  // namespace kiln::matmul
