@@ -1,26 +1,29 @@
-"""What rows of random calls say together: how fast Kiln is beside its peer, by family and kind, and which calls are worst."""
+"""What rows of random calls say together: how fast Kiln is beside its peer, by family and kind of call, and which calls are the worst."""
 
 import statistics
 
-LONG_US = (
-    100  # calls of which the peer takes at least this are told apart: below, what a call costs beside its kernel counts
-)
+LONG_US = 100  # calls that take the peer at least this are told apart: in shorter ones counts what a call costs beside its work
 SLOWER = 0.95  # a speed below this is slower by 5%
-WORST = 20
+NUM_WORST = 20
+DISTURBED = 0.1  # of the CPUs' time taken by other processes
 
 
 def figures(rows):
-    """Of rows that have a `speed`, which is Kiln's over the peer's; None of no rows."""
+    """Of rows with a "speed", which is Kiln's over the peer's; None of no rows."""
     speeds = sorted(row["speed"] for row in rows)
     if not speeds:
         return None
     return {
         "calls": len(speeds),
-        "mean": statistics.geometric_mean(speeds),
-        "slower": sum(speed < SLOWER for speed in speeds) / len(speeds),
-        "p5": speeds[int(0.05 * (len(speeds) - 1))],
+        "geometric_mean": statistics.geometric_mean(speeds),
+        "share_slower": sum(speed < SLOWER for speed in speeds) / len(speeds),
+        "p5": speeds[len(speeds) // 20],
         "worst": speeds[0],
     }
+
+
+def is_measured(row):
+    return "speed" in row
 
 
 def is_long(row):
@@ -28,62 +31,84 @@ def is_long(row):
 
 
 def is_wrong(row):
-    return row["error"] is None or row["error"] > 1
+    """A result of Kiln's that is not within the tolerance, or of another shape or dtype."""
+    return is_measured(row) and (row["error"] is None or row["error"] > 1)
 
 
-def group(rows):
-    return {"all": figures(rows), "long": figures([row for row in rows if is_long(row)])}
+def figures_of(rows):
+    return {"all": figures(rows), "long": figures(filter(is_long, rows))}
 
 
-def summary(rows):
-    """{family: {"all", "long", "wrong", "failed", "kinds": {kind: {"all", "long"}}}} with the figures of measured rows."""
+def figures_of_families(rows):
+    """{family: {"all", "long", "wrong", "failed", "kinds": {kind: {"all", "long"}}}}; where calls were tuned, "tuning_gain": {"calls", "geometric_mean", "worst"}."""
     families = {}
     for family in dict.fromkeys(row["family"] for row in rows):
         of_family = [row for row in rows if row["family"] == family]
-        measured = [row for row in of_family if "speed" in row]
-        families[family] = {
-            **group(measured),
-            "wrong": sum(is_wrong(row) for row in measured),
-            "failed": len(of_family) - len(measured),
-            "kinds": {
-                kind: group([row for row in measured if row["kind"] == kind])
-                for kind in sorted({row["kind"] for row in measured})
-            },
-        }
+        measured = list(filter(is_measured, of_family))
+        found = families[family] = figures_of(measured)
+        found |= {"wrong": sum(map(is_wrong, measured)), "failed": len(of_family) - len(measured)}
+        if gains := [row["tuning_gain"] for row in measured if "tuning_gain" in row]:
+            mean = statistics.geometric_mean(gains)
+            found["tuning_gain"] = {"calls": len(gains), "geometric_mean": mean, "worst": min(gains)}
+        kinds = sorted({row["kind"] for row in measured})
+        found["kinds"] = {kind: figures_of([row for row in measured if row["kind"] == kind]) for kind in kinds}
     return families
 
 
-def worst(rows, count=WORST):
-    return sorted((row for row in rows if "speed" in row), key=lambda row: row["speed"])[:count]
+def worst(rows):
+    return sorted(filter(is_measured, rows), key=lambda row: row["speed"])[:NUM_WORST]
 
 
-def cells(found):
-    if found is None:
-        return f"{0:5} {'':6} {'':6} {'':6} {'':6}"
-    return f"{found['calls']:5} {found['mean']:6.3f} {found['slower']:6.1%} {found['p5']:6.3f} {found['worst']:6.3f}"
+def table_line(name, found):
+    cells = []
+    for part in (found["all"], found["long"]):
+        cell = (
+            "{calls:5} {geometric_mean:6.3f} {share_slower:6.1%} {p5:6.3f} {worst:6.3f}".format(**part) if part else ""
+        )
+        cells.append(f"{cell:33}")
+    return f"{name:17} {' | '.join(cells)}".rstrip()
 
 
-def table(rows, peer):
-    """The text of the summary, and of the worst calls of each family."""
-    heading = f"{'calls':>5} {'mean':>6} {'slower':>6} {'p5':>6} {'worst':>6}"
-    lines = [f"Kiln's speed over {peer}'s: geometric mean, share slower by 5%, 5th percentile, worst"]
-    lines.append(f"{'':26} {'all':<33} | {peer} takes {LONG_US} us or more")
-    lines.append(f"{'':26} {heading} | {heading}")
-    for family, found in summary(rows).items():
-        lines.append(f"{family:26} {cells(found['all'])} | {cells(found['long'])}")
+def worst_lines(title, rows, peer):
+    yield ""
+    yield f"the worst of {title}: speed, microseconds of Kiln and of {peer}, call"
+    for row in worst(rows):
+        kiln_us, peer_us = row["kiln"]["median_us"], row["peer"]["median_us"]
+        yield f"{row['speed']:6.3f} {kiln_us:10.1f} {peer_us:10.1f}  {row['family']}/{row['index']} {row['call']}"
+
+
+def summary_lines(rows, peer):
+    if disturbed := sum(row.get("others_share", 0) > DISTURBED for row in rows):
+        yield f"DISTURBED: {disturbed} of {len(rows)} calls were measured while other processes took over {DISTURBED:.0%} of the CPUs"
+    columns = f"{'calls':>5} {'mean':>6} {'slower':>6} {'p5':>6} {'worst':>6}"
+    yield f"Kiln's speed over {peer}'s: geometric mean, share of calls slower by 5%, 5th percentile, worst"
+    yield f"{'':17} {'all calls':33} | {peer} takes {LONG_US} us or more"
+    yield f"{'':17} {columns} | {columns}"
+    families = figures_of_families(rows)
+    for family, found in families.items():
+        yield table_line(family, found)
         for kind, of_kind in found["kinds"].items():
-            lines.append(f"  {kind:24} {cells(of_kind['all'])} | {cells(of_kind['long'])}")
-        lines.append(f"  {found['wrong']} wrong, {found['failed']} failed")
-    for family in dict.fromkeys(row["family"] for row in rows):
-        for title, chosen in (("", lambda _: True), (f" of {LONG_US} us or more", is_long)):
-            found = worst([row for row in rows if row["family"] == family and "speed" in row and chosen(row)])
-            lines.append(f"\nworst of {family}{title}: speed, microseconds of Kiln and {peer}, call")
-            for row in found:
-                times = f"{row['kiln']['median_us']:10.1f} {row['peer']['median_us']:10.1f}"
-                lines.append(f"{row['speed']:6.3f} {times}  {row['index']:5} {row['call']}")
+            yield table_line(f"  {kind}", of_kind)
+        yield f"  {found['wrong']} wrong, {found['failed']} failed"
+        if gain := found.get("tuning_gain"):
+            yield "  {calls} tuned: {geometric_mean:.3f} times faster than the default, at worst {worst:.3f}".format(
+                **gain
+            )
+    for family in families:
+        measured = [row for row in rows if row["family"] == family and is_measured(row)]
+        yield from worst_lines(family, measured, peer)
+        yield from worst_lines(f"{family}, of {LONG_US} us or more", list(filter(is_long, measured)), peer)
+
+
+def problem_lines(rows):
     for row in rows:
-        if "failed" in row:
-            lines.append(f"failed: {row['family']}/{row['index']} {row['call']}: {row['failed']}")
+        name = f"{row['family']}/{row['index']} {row['call']}"
+        if not is_measured(row):
+            yield f"failed: {name}: {row['failed']}"
         elif is_wrong(row):
-            lines.append(f"wrong: {row['family']}/{row['index']} {row['call']}: error of {row['error']} tolerances")
-    return "\n".join(lines)
+            yield f"wrong: {name}: {row['error']} tolerances away"
+
+
+def text_of(rows, peer):
+    """The summary, the worst calls, and what failed or is wrong."""
+    return "\n".join([*summary_lines(rows, peer), *problem_lines(rows)])
