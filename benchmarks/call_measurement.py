@@ -1,11 +1,10 @@
 """Drawn calls measured: Kiln and its peer in turns, their results judged, and both beside what the machine can do."""
 
-import os
 import statistics
 import subprocess
 import sys
+import time
 
-from cpu_share import OthersShare, usable_cpus
 from drawn_call import DrawnInput, drawn_call
 from library_worker import Worker, WorkerError
 
@@ -52,7 +51,6 @@ class Measurement:
     def __init__(self, environment, folder, peer="numpy"):
         # Kiln's process has NumPy too, for its arrays: no threads of that one.
         self.kiln, self.peer = Worker("kiln", environment | {"OPENBLAS_NUM_THREADS": "1"}), Worker(peer, environment)
-        self.processes = [os.getpid(), self.kiln.process.pid, self.peer.process.pid]
         self.result_path = f"{folder}/result.npy"
         self.versions = self.kiln.ask("versions") | self.peer.ask("versions")
         self.peaks = self.measured_peaks()
@@ -65,6 +63,9 @@ class Measurement:
             other.rest()
             samples += worker.ask("measure", TURN_S)
         return kiln[1], peer[1]
+
+    def waited_s(self):
+        return self.kiln.waited_s() + self.peer.waited_s()
 
     def measured_peaks(self):
         """Of the better library's products of large matrices, and copy."""
@@ -97,9 +98,9 @@ class Measurement:
             self.peer.ask("prepare", call)
             self.kiln.ask("save", self.result_path)
             row["error"], row["peer_error"] = self.peer.ask("judge", self.result_path)
-            others = OthersShare(usable_cpus(), self.processes)
+            started, waited_s = time.monotonic(), self.waited_s()
             kiln, peer = self.turns(call)
-            row["others_share"] = others.share()
+            row["waited_share"] = max(0.0, self.waited_s() - waited_s) / (time.monotonic() - started)
             kiln_us, peer_us = statistics.median(kiln), statistics.median(peer)
             measured = {"samples": len(kiln), "kiln": timed(kiln), "peer": timed(peer), "speed": peer_us / kiln_us}
             roof_us = self.roof_us(call)

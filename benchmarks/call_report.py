@@ -5,7 +5,7 @@ import statistics
 LONG_US = 100  # calls that take the peer at least this are told apart: in shorter ones counts what a call costs beside its work
 SLOWER = 0.95  # a speed below this is slower by 5%
 NUM_WORST = 20
-DISTURBED = 0.1  # of the CPUs' time taken by other processes
+WAITED = 0.05  # of the time that a call was measured, threads of the libraries together waited for a CPU
 
 
 def figures(rows):
@@ -78,8 +78,8 @@ def worst_lines(title, rows, peer):
 
 
 def summary_lines(rows, peer):
-    if disturbed := sum(row.get("others_share", 0) > DISTURBED for row in rows):
-        yield f"DISTURBED: {disturbed} of {len(rows)} calls were measured while other processes took over {DISTURBED:.0%} of the CPUs"
+    if waited := sum(row.get("waited_share", 0) > WAITED for row in rows):
+        yield f"DISTURBED: in {waited} of {len(rows)} calls the libraries waited for CPUs over {WAITED:.0%} of the time"
     columns = f"{'calls':>5} {'mean':>6} {'slower':>6} {'p5':>6} {'worst':>6}"
     yield f"Kiln's speed over {peer}'s: geometric mean, share of calls slower by 5%, 5th percentile, worst"
     yield f"{'':17} {'all calls':33} | {peer} takes {LONG_US} us or more"

@@ -4,6 +4,7 @@ The parent asks one worker at a time, call by call: a machine's speed drifts wit
 the threads of two libraries would wait for work on the same cores; in two they do so for some milliseconds after a call, so `Worker.rest` waits until they do not.
 """
 
+import contextlib
 import math
 import multiprocessing
 import os
@@ -147,15 +148,18 @@ class Worker:
         while time.monotonic() < deadline and self.is_running():
             time.sleep(2e-3)
 
-    def is_running(self):
+    def told_of_threads(self, file):
+        """What the kernel says of each thread in this file of /proc."""
         for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
-            try:
-                state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:  # it has ended
-                continue
-            if state == "R":
-                return True
-        return False
+            with contextlib.suppress(OSError):  # it has ended
+                yield (task / file).read_text()
+
+    def is_running(self):
+        return any(text.rpartition(")")[2].split()[0] == "R" for text in self.told_of_threads("stat"))
+
+    def waited_s(self):
+        """Seconds that its threads have waited for a CPU that others had. A BLAS that waits spinning gives way to others for whole time slices: little load is much of its times."""
+        return sum(int(text.split()[1]) for text in self.told_of_threads("schedstat")) * 1e-9
 
     def end(self):
         self.connection.send(None)

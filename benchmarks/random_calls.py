@@ -26,7 +26,6 @@ import call_report
 import result_file
 from call_draw import FAMILIES, draw_call
 from call_measurement import CPU_FEATURES, REGISTERS, Measurement, worker_environment
-from cpu_share import usable_cpus
 from library_worker import WorkerError
 
 PEER = "NumPy"
@@ -67,7 +66,7 @@ def parsed(command_line):
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no call after so long; see --rows")
     parser.add_argument("--plot", type=pathlib.Path, metavar="FILE", help="draw the speeds (.png, .svg), by matplotlib")
     arguments = parser.parse_args(command_line)
-    usable = len(usable_cpus())
+    usable = len(os.sched_getaffinity(0))
     if arguments.calls < 1:
         parser.error(f"--calls {arguments.calls}: expected at least 1")
     if not 1 <= arguments.threads <= usable:
@@ -156,7 +155,7 @@ def main(command_line=None):
             import call_plot
         except ImportError as error:
             parser.error(f"--plot: {error}")
-    os.sched_setaffinity(0, usable_cpus()[: arguments.threads])
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
     run = {"seed": arguments.seed, "threads": arguments.threads, "cpu_features": arguments.cpu_features or "native"}
     try:
         rows, libraries = measured_rows(arguments, calls, RowsFile(arguments.rows, run))
