@@ -5,6 +5,7 @@ import statistics
 LONG_US = 100  # calls that take the peer at least this are told apart: in shorter ones counts what a call costs beside its work
 SLOWER = 0.95  # a speed below this is slower by 5%
 NUM_WORST = 20
+TIMES_THE_PEERS_ERROR = 2
 WAITED = 0.05  # of the time that a call was measured, threads of the libraries together waited for a CPU
 
 
@@ -31,8 +32,10 @@ def is_long(row):
 
 
 def is_wrong(row):
-    """A result of Kiln's that is not within the tolerance, or of another shape or dtype."""
-    return is_measured(row) and (row["error"] is None or row["error"] > 1)
+    """A result of Kiln's that is outside of the tolerance, and not because nobody adds up so many numbers that well; or of another shape or dtype."""
+    if not is_measured(row):
+        return False
+    return row["error"] is None or row["error"] > max(1, TIMES_THE_PEERS_ERROR * (row["peer_error"] or 0))
 
 
 def figures_of(rows):
@@ -100,15 +103,15 @@ def summary_lines(rows, peer):
         yield from worst_lines(f"{family}, of {LONG_US} us or more", list(filter(is_long, measured)), peer)
 
 
-def problem_lines(rows):
+def problem_lines(rows, peer):
     for row in rows:
         name = f"{row['family']}/{row['index']} {row['call']}"
         if not is_measured(row):
             yield f"failed: {name}: {row['failed']}"
         elif is_wrong(row):
-            yield f"wrong: {name}: {row['error']} tolerances away"
+            yield f"wrong: {name}: {row['error']} tolerances from the result in f64, {peer}'s {row['peer_error']}"
 
 
 def text_of(rows, peer):
     """The summary, the worst calls, and what failed or is wrong."""
-    return "\n".join([*summary_lines(rows, peer), *problem_lines(rows)])
+    return "\n".join([*summary_lines(rows, peer), *problem_lines(rows, peer)])

@@ -38,7 +38,8 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def measured_row(index: int, speed: float, peer_us: float, **changes: Any) -> dict[str, Any]:
-    row = {"family": "other", "index": index, "kind": "unary", "call": f"exp f32 {index}", "error": 0.5, "speed": speed}
+    row = {"family": "other", "index": index, "kind": "unary", "call": f"exp f32 {index}", "speed": speed}
+    row |= {"error": 0.5, "peer_error": 0.4}
     times = {"kiln": {"median_us": peer_us / speed}, "peer": {"median_us": peer_us}}
     return row | times | changes
 
@@ -95,7 +96,8 @@ def test_the_figures_of_made_up_rows() -> None:
     failed = {"family": "other", "index": 4, "kind": "scan", "call": "cumsum f32 4", "failed": "no kernel"}
     wrong = measured_row(5, 2, 1, family="products", error=1.5)
     no_number = measured_row(6, 8, 1, family="products", error=None)
-    families = call_report.figures_of_families([*rows, failed, wrong, no_number])
+    hard = measured_row(7, 8, 1, family="products", error=1.5, peer_error=1.1)  # for everybody
+    families = call_report.figures_of_families([*rows, failed, wrong, no_number, hard])
     found = families["other"]
     assert found["all"] == {
         "calls": 4,
@@ -111,7 +113,7 @@ def test_the_figures_of_made_up_rows() -> None:
     assert families["products"]["long"] is None
     text = call_report.text_of([*rows, failed, wrong], "NumPy")
     assert "failed: other/4 cumsum f32 4: no kernel" in text
-    assert "wrong: products/5 exp f32 5: 1.5 tolerances away" in text
+    assert "wrong: products/5 exp f32 5: 1.5 tolerances from the result in f64, NumPy's 0.4" in text
     worst = text[text.index("the worst of other") :].splitlines()[1:5]
     assert [line.split()[-3:] for line in worst] == [["exp", "f32", str(index)] for index in (2, 3, 1, 0)]
 
