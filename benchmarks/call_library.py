@@ -1,6 +1,7 @@
 """Libraries that run drawn calls. Each is imported in the process that uses it alone: a library's threads, and the environment that it reads, are that process's.
 
 A library has versions(), a dict, and operation(call, inputs, out), a function without arguments that makes the call over NumPy arrays and returns when it is done.
+One of a GPU would copy inputs and `out` to the device in operation(), and wait for the device in what it returns; benchmarks/gpu_*.py time calls there without that wait.
 """
 
 import contextlib
