@@ -3,6 +3,7 @@
 #include <cpuid.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -197,6 +198,12 @@ const std::string& usable_cpu_features() {
     return chosen ? choose_cpu_features(*chosen, host_cpu_features()) : host_cpu_features();
   }();
   return features;
+}
+
+std::int64_t host_last_level_cache_bytes() {
+  static const std::int64_t bytes =
+      std::max<std::int64_t>({sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE), 0});
+  return bytes;
 }
 
 }  // namespace kiln

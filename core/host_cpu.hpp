@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,9 @@ std::string choose_cpu_features(std::string_view chosen, std::string_view offere
 
 /// Those of this machine that kernels may use: KILN_CPU_FEATURES's, all where it is unset.
 const std::string& usable_cpu_features();
+
+/// Bytes of the last level of the caches that this machine's first processor reads through, as the system says; 0 where
+/// it does not.
+std::int64_t host_last_level_cache_bytes();
 
 }  // namespace kiln

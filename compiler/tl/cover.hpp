@@ -4,22 +4,6 @@
 
 namespace kiln::tl {
 
-#if defined(KILN_TARGET_CUDA)
-
-/// A mask that is not asked for a whole tile, so that no access has a second form for full tiles.
-template <typename A>
-struct PartialMask {
-  using shape = typename A::shape;
-  LessMask<A> mask;
-
-  KILN_DEVICE bool all() const { return false; }
-  KILN_DEVICE bool at(int row, int column, int r) const { return mask.at(row, column, r); }
-};
-template <typename A>
-inline constexpr bool is_symbolic_mask<PartialMask<A>> = true;
-
-#endif
-
 /// Calls body(offsets, mask) until it has covered elements kN * block, ..., kN * block + kN - 1, those below n, of
 /// dense arrays that begin at `arrays`. Body makes its loads and then its stores at array + offsets under mask, and
 /// takes tiles of any shape. A block that is whole and aligned in all arrays, as nearly every block is, is one tile of
@@ -47,7 +31,8 @@ KILN_DEVICE void cover(int64_t block, int64_t n, Body body, [[maybe_unused]] T*.
     const int64_t end = n - first < kN ? n : first + kN;
     KILN_NO_UNROLL for (int64_t start = first; start < end; start += kStep) {
       const auto offsets = make_affine<Shape<kNumThreads, kColumns>>(start, Constant<1>{}, Constant<kNumThreads>{});
-      body(offsets, PartialMask<remove_cvref_t<decltype(offsets)>>{offsets < end});
+      const auto mask = offsets < end;
+      body(offsets, PartialMask<remove_cvref_t<decltype(mask)>>{mask});
     }
     return;
   }
@@ -55,6 +40,24 @@ KILN_DEVICE void cover(int64_t block, int64_t n, Body body, [[maybe_unused]] T*.
 #else
   const auto offsets = block * kN + arange<kN>();
   body(offsets, offsets < n);
+#endif
+}
+
+/// As cover(), with blocks that begin at a cache line of `out`, one more of them for the elements before the first:
+/// only whole lines can go past the caches, and arrays begin anywhere (those of malloc 16 bytes behind a line).
+template <int kN, typename Body, typename T>
+KILN_DEVICE void cover_lines(int64_t block, int64_t n, Body body, T* out) {
+#if defined(KILN_TARGET_CUDA)
+  cover<kN, 1>(block, n, body, out);
+#else
+  const int64_t first = block * kN - elements_into_line(out);
+  if (first >= 0 && first + kN <= n) {
+    body(first + arange<kN>(), DirectAccess{});
+    return;
+  }
+  const int64_t begin = first < 0 ? 0 : first, end = first + kN < n ? first + kN : n;
+  const auto mask = begin + arange<kN>() < end;
+  body(begin + arange<kN>(), PartialMask<remove_cvref_t<decltype(mask)>>{mask});
 #endif
 }
 

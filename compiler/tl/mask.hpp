@@ -55,6 +55,16 @@ struct AndMask {
   }
 };
 
+/// A mask that is not asked for a whole tile, so that no access has a second form for full tiles.
+template <typename M>
+struct PartialMask {
+  using shape = typename M::shape;
+  M mask;
+
+  KILN_DEVICE bool all() const { return false; }
+  KILN_DEVICE bool at(int row, int column, int r) const { return mask.at(row, column, r); }
+};
+
 /// One bool for every element of the tile.
 template <typename ShapeT>
 struct UniformMask {
@@ -97,6 +107,8 @@ template <typename A>
 inline constexpr bool is_symbolic_mask<LessMask<A>> = true;
 template <typename A, typename B>
 inline constexpr bool is_symbolic_mask<AndMask<A, B>> = true;
+template <typename M>
+inline constexpr bool is_symbolic_mask<PartialMask<M>> = true;
 template <typename T>
 concept SymbolicMask = is_symbolic_mask<T>;
 

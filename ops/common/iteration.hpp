@@ -22,6 +22,7 @@ enum StrideKind { kStrideZero = 0, kStrideOne = 1, kStrideAny = 2 };
 struct StridedIteration {
   long long rows, columns;
   long long row_blocks, column_blocks;
+  long long block_rows, block_columns;  ///< of a program; on a CPU it goes through them in tiles
   int num_outer_dims;
   long long outer_extents[kMaxOuterDims];
   long long outer_strides[kMaxWalkOperands][kMaxOuterDims];

@@ -143,6 +143,8 @@ ops::StridedIteration strided_iteration(const StridedWalk& walk, std::int64_t bl
   const StridedDim& rows = row == 0 ? no_rows : walk.dims[static_cast<std::size_t>(row)];
   result.rows = walk.numel == 0 ? 0 : rows.extent;
   result.columns = walk.numel == 0 ? 0 : columns.extent;
+  result.block_rows = block_m;
+  result.block_columns = block_n;
   result.row_blocks = ceil_div(result.rows, block_m);
   result.column_blocks = ceil_div(result.columns, block_n);
   for (int o = 0; o < walk.num_operands; ++o) {

@@ -42,7 +42,7 @@ bool prefers_indexed(const StridedWalk& walk, DeviceType device);
 /// Two bits per operand, see ops::StrideKind.
 std::int64_t stride_kinds(const StridedWalk& walk);
 
-/// For tiles of block_m rows by block_n columns.
+/// For programs of block_m rows by block_n columns.
 ops::StridedIteration strided_iteration(const StridedWalk& walk, std::int64_t block_m, std::int64_t block_n);
 /// Programs of a strided kernel.
 std::int64_t num_programs(const ops::StridedIteration& iteration);

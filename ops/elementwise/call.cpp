@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/common/traffic.hpp"
+
 namespace kiln::elementwise {
 
 ElementwiseCall elementwise_call(const OpRow& row, const OpCall& call) {
@@ -15,7 +17,9 @@ ElementwiseCall elementwise_call(const OpRow& row, const OpCall& call) {
   result.form = &form_of(row, call.attributes, result.types.compute);
   result.scalars = make_scalars(row, call.attributes, result.types);
   std::int64_t widest_bytes = result.bytes_per_element = itemsize_bytes(result.output.dtype);
+  result.stored_bytes = common::stored_bytes(result.output);
   for (const TensorView& input : result.inputs) {
+    result.stored_bytes += common::stored_bytes(input);
     widest_bytes = std::max(widest_bytes, itemsize_bytes(input.dtype));
     result.bytes_per_element += itemsize_bytes(input.dtype);
   }

@@ -22,6 +22,7 @@ struct ElementwiseCall {
   common::StridedWalk walk;
   std::int64_t vector_width = 1;       ///< elements of the widest operand in 16 bytes
   std::int64_t bytes_per_element = 0;  ///< of all operands
+  double stored_bytes = 0;             ///< of all operands: what is broadcast counts once
 };
 using ElementwiseParser = common::CallParser<ElementwiseCall>;
 

@@ -3,6 +3,7 @@
 // Not all of <kiln/tl.hpp>: reading what these kernels do not use would be a tenth of the time to compile one.
 #include "compiler/tl/cover.hpp"
 #include "ops/common/kernel_place.hpp"
+#include "ops/common/kernel_span.hpp"
 #include "ops/elementwise/functors.hpp"
 #include "ops/elementwise/iteration.hpp"
 
@@ -27,8 +28,10 @@ KILN_KERNEL void elementwise_contiguous_kernel(Out* out, tl::int64_t n, const In
     else
       tl::store(out + offsets, values, mask);
   };
-  if constexpr (is_fp8<Out> || (... || is_fp8<In>)) {  // code of which a second copy would take longer to compile than
-                                                       // it saves at run time
+  if constexpr (STREAM != 0) {
+    tl::cover_lines<BLOCK_SIZE>(tl::program_id(0), n, body, out);
+  } else if constexpr (is_fp8<Out> || (... || is_fp8<In>)) {  // code of which a second copy would take longer to
+                                                              // compile than it saves at run time
     const auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
     body(offsets, offsets < n);
   } else {
@@ -36,10 +39,11 @@ KILN_KERNEL void elementwise_contiguous_kernel(Out* out, tl::int64_t n, const In
   }
 }
 
-/// The offsets of one operand's tile whose first element is at `base`. The kind of its stride along the columns is in
-/// the type; a tile of one row has no stride along the rows.
+/// The offsets of one operand's tile that begins at (row, column) of what is at `base`. The kind of its stride along
+/// the columns is in the type; a tile of one row has no stride along the rows.
 template <int kRows, int kColumns, int kKind>
-KILN_DEVICE auto tile_offsets(tl::int64_t base, tl::int64_t row_stride, tl::int64_t column_stride) {
+KILN_DEVICE auto tile_offsets(tl::int64_t base, tl::int64_t row, tl::int64_t column, tl::int64_t row_stride,
+                              tl::int64_t column_stride) {
   using Shape = tl::Shape<kRows, kColumns>;
   const auto columns = [&] {
     if constexpr (kKind == kStrideAny)
@@ -47,6 +51,7 @@ KILN_DEVICE auto tile_offsets(tl::int64_t base, tl::int64_t row_stride, tl::int6
     else
       return tl::Constant<kKind == kStrideOne>{};
   }();
+  base += row * row_stride + column * columns;
   if constexpr (kRows == 1)
     return tl::make_affine<Shape>(base, tl::Constant<0>{}, columns);
   else
@@ -67,35 +72,48 @@ KILN_DEVICE void split_program(const StridedIteration& iteration, tl::int64_t pr
   }
 }
 
-/// One 2-D tile of the two inner dimensions per program.
-template <typename Functor, typename Compute, int BLOCK_M, int BLOCK_N, int STRIDE_KINDS, typename Out, typename... In>
+/// Programs of a GPU are a tile of the two inner dimensions, those of a CPU go through a span of them in such tiles.
+/// STREAM: as above, where rows are dense.
+template <typename Functor, typename Compute, int BLOCK_M, int BLOCK_N, int STREAM, int STRIDE_KINDS, typename Out,
+          typename... In>
 KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration, const In*... in, Scalars scalars) {
   constexpr int kOperands = 1 + sizeof...(In);
   tl::int64_t column_block, row_block, outer[kOperands] = {};
   split_program<kOperands>(iteration, tl::program_id(0), column_block, row_block, outer);
 
+  const auto run_tile = [&](tl::int64_t first_row, tl::int64_t first_column, const auto& mask) {
+    const auto offsets = [&]<int kOperand>() {
+      constexpr int kKind = (STRIDE_KINDS >> (2 * kOperand)) & 3;
+      return tile_offsets<BLOCK_M, BLOCK_N, kKind>(outer[kOperand], first_row, first_column,
+                                                   iteration.row_strides[kOperand], iteration.column_strides[kOperand]);
+    };
+    const auto run = [&]<int... kInput>(tl::Sequence<kInput...>) {
+      const auto values = tl::cast<Out>(Functor::template apply<Compute>(
+          scalars, tl::cast<Compute>(tl::load(in + offsets.template operator()<1 + kInput>(), mask))...));
+      if constexpr (STREAM != 0)
+        tl::store_streaming(out + offsets.template operator()<0>(), values, mask,
+                            (... && (static_cast<const void*>(in) != out)));
+      else
+        tl::store(out + offsets.template operator()<0>(), values, mask);
+    };
+    run(tl::make_sequence<sizeof...(In)>());
+  };
+#if defined(KILN_TARGET_CUDA)
   const tl::int64_t first_row = row_block * BLOCK_M, first_column = column_block * BLOCK_N;
   const auto rows = tl::expand_dims<1>(first_row + tl::arange<BLOCK_M>());
   const auto columns = tl::expand_dims<0>(first_column + tl::arange<BLOCK_N>());
-  const auto mask = [&] {
-    if constexpr (BLOCK_M == 1)  // the row blocks are the rows
-      return columns < iteration.columns;
-    else
-      return (rows < iteration.rows) & (columns < iteration.columns);
-  }();
-  const auto offsets = [&]<int kOperand>() {
-    const tl::int64_t row_stride = iteration.row_strides[kOperand], column_stride = iteration.column_strides[kOperand];
-    constexpr int kKind = (STRIDE_KINDS >> (2 * kOperand)) & 3;
-    return tile_offsets<BLOCK_M, BLOCK_N, kKind>(
-        outer[kOperand] + first_row * row_stride + first_column * column_stride, row_stride, column_stride);
-  };
-  const auto run = [&]<int... kInput>(tl::Sequence<kInput...>) {
-    tl::store(out + offsets.template operator()<0>(),
-              tl::cast<Out>(Functor::template apply<Compute>(
-                  scalars, tl::cast<Compute>(tl::load(in + offsets.template operator()<1 + kInput>(), mask))...)),
-              mask);
-  };
-  run(tl::make_sequence<sizeof...(In)>());
+  if constexpr (BLOCK_M == 1)  // the row blocks are the rows
+    run_tile(first_row, first_column, columns < iteration.columns);
+  else
+    run_tile(first_row, first_column, (rows < iteration.rows) & (columns < iteration.columns));
+#else
+  const Span rows = span_of(row_block, iteration.block_rows, iteration.rows);
+  const Span columns = span_of(column_block, iteration.block_columns, iteration.columns);
+  if constexpr (STREAM != 0)
+    for_each_tile_by_lines<BLOCK_N>(rows, columns, out + outer[0], iteration.row_strides[0], run_tile);
+  else
+    for_each_tile<BLOCK_M, BLOCK_N>(rows, columns, run_tile);
+#endif
 }
 
 /// Coordinates per element, for shapes that would leave a two-dimensional tile mostly empty.

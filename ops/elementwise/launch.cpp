@@ -9,6 +9,7 @@
 #include "core/errors.hpp"
 #include "ops/common/block_choice.hpp"
 #include "ops/common/config_expression.hpp"
+#include "ops/common/cpu_choice.hpp"
 #include "ops/common/grid_launch.hpp"
 #include "ops/common/kernel_parameters.hpp"
 
@@ -30,10 +31,10 @@ constexpr std::int64_t kThreadBytes = 64;
 constexpr double kHeavyFlops = 10;
 constexpr double kVeryHeavyFlops = 20;
 constexpr std::int64_t kMostElementsPerThread = 64;
-/// A call that moves more than this leaves little of its output in a CPU's caches (32 MB is a usual last level, which
-/// the inputs share), so the output goes past them. A constant rather than the machine's cache size: virtual machines
-/// report sizes that are wrong by ten, and a config should depend on the model of the CPU alone.
-constexpr std::int64_t kStreamingBytes = std::int64_t{64} << 20;
+/// Lines of cache that a row must have for its whole ones to be most of it.
+constexpr std::int64_t kStreamingRowLines = 8;
+/// Rows and columns from which on a CPU's tile that is long both ways is not mostly empty.
+constexpr std::int64_t kLeastSquare = 8;
 
 /// What keeps a program's threads busy, and what their registers hold, of `elements` to a program.
 std::vector<Constraint> fits_threads(const Elements& elements) {
@@ -57,8 +58,8 @@ ConfigSpace contiguous_space(const Target& target) {
 ConfigSpace tile_space(const Target& target) {
   const Elements tile = Elements("BLOCK_M") * "BLOCK_N";
   if (!is_cuda(target))
-    return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64}}, {"BLOCK_N", {64, 128, 32, 16, 8, 4, 2, 256}}},
-            {tile <= 256, tile >= 16}};
+    return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64}}, {"BLOCK_N", {64, 128, 32, 16, 8, 4, 2, 256}}, {"STREAM", {0, 1}}},
+            {tile <= 256, tile >= 2, common::ConfigExpression("STREAM") * "BLOCK_M" <= 1}};
   std::vector<Constraint> constraints = fits_threads(tile);
   constraints.insert(constraints.begin(), tile <= 8192);
   return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}},
@@ -90,19 +91,33 @@ std::int64_t block_over(std::int64_t columns, std::int64_t least, std::int64_t m
                             {.least = least, .most = most, .of_equals = common::EqualBlocks::narrower});
 }
 
-Config tile_default(const common::StridedWalk& walk, std::int64_t width, const Target& target) {
+/// What a CPU's tile holds of rows and columns. Rows run one at a time, a vector at a time.
+Config cpu_tile_default(const ElementwiseCall& call, const ops::StridedIteration& whole, const Target& target) {
+  const std::int64_t lanes =
+      std::max<std::int64_t>(common::vector_register_bytes(target) / itemsize_bytes(call.types.compute), 8);
+  std::int64_t block_m = 1, block_n = std::min(lanes, ceil_power_of_two(std::max<std::int64_t>(whole.columns, 2)));
+  if (is_transposing(whole, call.walk.num_operands) && std::min(whole.rows, whole.columns) >= kLeastSquare) {
+    block_m = 16;
+    block_n = 8;
+  }
+  const std::int64_t itemsize = itemsize_bytes(call.output.dtype);
+  const std::int64_t row_bytes = whole.columns * itemsize;
+  const bool streams = block_m == 1 && whole.column_strides[0] == 1 &&
+                       row_bytes >= kStreamingRowLines * common::kLineBytes &&
+                       common::outgrows_caches(call.stored_bytes);
+  if (streams)  // as many lines at a time as leave most of a row to whole tiles
+    block_n = std::clamp(floor_power_of_two(row_bytes / 16), common::kLineBytes, common::kStreamedBytes) / itemsize;
+  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"STREAM", streams ? 1 : 0}};
+}
+
+Config tile_default(const ElementwiseCall& call, const Target& target) {
+  const common::StridedWalk& walk = call.walk;
+  const std::int64_t width = call.vector_width;
   const ops::StridedIteration whole = common::strided_iteration(walk, 1, 1);
+  if (!is_cuda(target)) return cpu_tile_default(call, whole, target);
   const std::int64_t rows = std::max<std::int64_t>(whole.rows, 1);
   const std::int64_t columns = std::max<std::int64_t>(whole.columns, 1);
   const bool transposing = is_transposing(whole, walk.num_operands);
-  if (!is_cuda(target)) {
-    // Measured with AVX-512: 128 elements stay in registers; wide rows run best one at a time; a transposing read does
-    // best in runs of 16.
-    const std::int64_t block_n = block_over(columns, 8, transposing ? 8 : 64);
-    std::int64_t block_m = block_n >= 64 ? 1 : std::min(128 / block_n, ceil_power_of_two(rows));
-    while (block_m * block_n < 16) block_m *= 2;
-    return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}};
-  }
   // One 16-byte access for each thread: as fast as two within a few percent, and a third less to compile.
   const std::int64_t elements = transposing ? 1024 : width * 32 * kDefaultWarps;
   const std::int64_t block_n = block_over(columns, width * 16, transposing ? 32 : elements);
@@ -160,7 +175,13 @@ Config contiguous_default(const ElementwiseCall& call, const Target& target) {
     config.set("BLOCK_SIZE", numel);
     config.set("num_warps", kDefaultWarps / 2);
   }
-  if (!is_cuda(target)) config.set("STREAM", numel * bytes >= kStreamingBytes ? 1 : 0);
+  if (!is_cuda(target)) {
+    const bool streams = common::outgrows_caches(call.stored_bytes);
+    config.set("STREAM", streams ? 1 : 0);
+    if (streams)
+      config.set("BLOCK_SIZE",
+                 std::clamp<std::int64_t>(common::kStreamedBytes / itemsize_bytes(call.output.dtype), 64, 256));
+  }
   return config;
 }
 
@@ -168,7 +189,9 @@ LaunchPlan contiguous_plan(const ElementwiseCall& call, const Config& config, co
   if (!common::is_contiguous(call.walk)) throw InternalError("the contiguous variant was planned for a strided call");
   const std::int64_t block_size = config.at("BLOCK_SIZE");
   const std::int64_t* const stream = config.find("STREAM");
-  return make_plan(call, config, ceil_div(call.walk.numel, block_size), {block_size, stream ? *stream : 0},
+  // Blocks that begin at lines of the cache are one more: see tl::cover_lines.
+  const std::int64_t streams = stream ? *stream : 0;
+  return make_plan(call, config, ceil_div(call.walk.numel, block_size) + streams, {block_size, streams},
                    static_cast<long long>(call.walk.numel), target);
 }
 
@@ -181,11 +204,16 @@ LaunchPlan indexed_plan(const ElementwiseCall& call, const Config& config, const
 }
 
 LaunchPlan strided_plan(const ElementwiseCall& call, const Config& config, const Target& target) {
-  const std::int64_t block_m = config.at("BLOCK_M");
-  const std::int64_t block_n = config.at("BLOCK_N");
-  const ops::StridedIteration iteration = common::strided_iteration(call.walk, block_m, block_n);
-  return make_plan(call, config, common::num_programs(iteration), {block_m, block_n, common::stride_kinds(call.walk)},
-                   iteration, target);
+  const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
+  const std::int64_t* const stream = config.find("STREAM");
+  common::ProgramExtents program{block_m, block_n};
+  if (!is_cuda(target)) {
+    const ops::StridedIteration whole = common::strided_iteration(call.walk, 1, 1);
+    program = common::program_extents(whole.rows, whole.columns, program);
+  }
+  const ops::StridedIteration iteration = common::strided_iteration(call.walk, program.rows, program.columns);
+  return make_plan(call, config, common::num_programs(iteration),
+                   {block_m, block_n, stream ? *stream : 0, common::stride_kinds(call.walk)}, iteration, target);
 }
 
 }  // namespace
@@ -212,16 +240,14 @@ std::vector<Variant> elementwise_variants(const ElementwiseParser& parse, const 
                   .space = linear_space,
                   .default_config = [](const Call&, const Target& target) { return linear_default(4, 128, target); },
                   .plan = indexed_plan}),
-      common::variant_of<Call>(parse, {.name = "strided",
-                                       .doc = "any strides: 2-D tiles over the inner dimensions, one program per tile",
-                                       .source = source,
-                                       .kernel = "kiln::ops::elementwise_strided_kernel",
-                                       .space = tile_space,
-                                       .default_config =
-                                           [](const Call& call, const Target& target) {
-                                             return tile_default(call.walk, call.vector_width, target);
-                                           },
-                                       .plan = strided_plan})};
+      common::variant_of<Call>(
+          parse, {.name = "strided",
+                  .doc = "any strides: 2-D tiles over the inner dimensions, one program per tile",
+                  .source = source,
+                  .kernel = "kiln::ops::elementwise_strided_kernel",
+                  .space = tile_space,
+                  .default_config = [](const Call& call, const Target& target) { return tile_default(call, target); },
+                  .plan = strided_plan})};
 }
 
 }  // namespace kiln::elementwise

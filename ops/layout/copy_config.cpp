@@ -4,6 +4,7 @@
 
 #include "ops/common/block_choice.hpp"
 #include "ops/common/config_expression.hpp"
+#include "ops/common/cpu_choice.hpp"
 #include "ops/common/grid.hpp"
 
 namespace kiln::layout {
@@ -78,9 +79,29 @@ Config strided_cuda_default(const Copy& copy, const ops::CopyIteration& extents,
   return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"num_warps", num_warps}};
 }
 
+/// Whether the output is worth sending past the caches.
+bool streams(const Copy& copy, std::int64_t row_elements) {
+  return row_elements * itemsize_bytes(copy.out_dtype) >= 8 * common::kLineBytes &&
+         common::outgrows_caches(static_cast<double>(copy.walk.numel) *
+                                 static_cast<double>(itemsize_bytes(copy.out_dtype) + itemsize_bytes(copy.in_dtype)));
+}
+
+/// Rows one at a time, a vector at a time, or some lines where they go past the caches.
+Config strided_cpu_default(const Copy& copy, const ops::CopyIteration& extents, const Target& target) {
+  const std::int64_t itemsize = itemsize_bytes(copy.out_dtype);
+  const std::int64_t lanes = std::max<std::int64_t>(common::vector_register_bytes(target) / widest_bytes(copy), 8);
+  const bool is_streamed = extents.column_strides[ops::kCopyOut] == 1 && streams(copy, extents.columns);
+  const std::int64_t streamed =
+      std::clamp(floor_power_of_two(extents.columns * itemsize / 16), common::kLineBytes, common::kStreamedBytes) /
+      itemsize;
+  const std::int64_t block_n =
+      is_streamed ? streamed : std::min(lanes, ceil_power_of_two(std::max<std::int64_t>(extents.columns, 2)));
+  return {{"BLOCK_M", 1}, {"BLOCK_N", block_n}, {"STREAM", is_streamed ? 1 : 0}};
+}
+
 Config strided_default(const Copy& copy, const Target& target) {
   const ops::CopyIteration extents = whole(copy);
-  if (!is_cuda(target)) return {{"BLOCK_M", 32}, {"BLOCK_N", block_over(extents.columns, 16, 64)}};
+  if (!is_cuda(target)) return strided_cpu_default(copy, extents, target);
   const std::int64_t single = single_elements(widest_bytes(copy));
   // An input that is dense along the rows: a tile long both ways uses the whole of its lines.
   if (extents.row_strides[ops::kCopyIn] == 1 && extents.column_strides[ops::kCopyIn] != 1)
@@ -95,15 +116,20 @@ Config strided_default(const Copy& copy, const Target& target) {
 
 using common::ConfigExpression;
 
-ConfigSpace linear_space(const Target& target) {
-  if (!is_cuda(target)) return {{{"BLOCK_SIZE", {64, 128, 256}}}, {}};
+ConfigSpace linear_space(CopyKind kind, const Target& target) {
+  if (!is_cuda(target)) {
+    if (kind == CopyKind::indexed) return {{{"BLOCK_SIZE", {64, 128, 256}}}, {}};
+    return {{{"BLOCK_SIZE", {64, 128, 256}}, {"STREAM", {0, 1}}}, {}};
+  }
   const ConfigExpression block("BLOCK_SIZE"), warps("num_warps");
   return {{{"BLOCK_SIZE", {1024, 512, 2048, 256, 4096, 128, 64}}, {"num_warps", {4, 2, 8, 1}}},
           {block >= 32 * warps, block <= 1024 * warps}};
 }
 
 ConfigSpace strided_space(const Target& target) {
-  if (!is_cuda(target)) return {{{"BLOCK_M", {32, 16, 64, 256}}, {"BLOCK_N", {64, 128, 32, 16, 8, 4, 2}}}, {}};
+  if (!is_cuda(target))
+    return {{{"BLOCK_M", {1, 4, 16}}, {"BLOCK_N", {16, 64, 128, 32, 8, 4, 2, 256}}, {"STREAM", {0, 1}}},
+            {ConfigExpression("BLOCK_M") * "BLOCK_N" <= 256, ConfigExpression("STREAM") * "BLOCK_M" <= 1}};
   const ConfigExpression tile = ConfigExpression("BLOCK_M") * "BLOCK_N", warps("num_warps");
   return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}},
            {"BLOCK_N", {1024, 512, 2048, 256, 128, 64, 32, 16, 8, 4, 2, 4096}},
@@ -126,13 +152,18 @@ ConfigSpace transposed_space(const Target& target) {
 ConfigSpace config_space(CopyKind kind, const Target& target) {
   if (kind == CopyKind::transposed) return transposed_space(target);
   if (kind == CopyKind::strided) return strided_space(target);
-  return linear_space(target);
+  return linear_space(kind, target);
 }
 
 Config default_config(CopyKind kind, const Copy& copy, const Target& target) {
   if (kind == CopyKind::transposed) return transposed_default(copy, target);
   if (kind == CopyKind::strided) return strided_default(copy, target);
-  if (!is_cuda(target)) return {{"BLOCK_SIZE", kind == CopyKind::indexed || widest_bytes(copy) == 8 ? 64 : 128}};
+  if (!is_cuda(target)) {
+    if (kind == CopyKind::indexed) return {{"BLOCK_SIZE", 64}};
+    if (!streams(copy, copy.walk.numel)) return {{"BLOCK_SIZE", widest_bytes(copy) == 8 ? 64 : 128}, {"STREAM", 0}};
+    const std::int64_t block = common::kStreamedBytes / itemsize_bytes(copy.out_dtype);
+    return {{"BLOCK_SIZE", std::clamp<std::int64_t>(block, 64, 256)}, {"STREAM", 1}};
+  }
   if (kind == CopyKind::indexed) return {{"BLOCK_SIZE", 512}, {"num_warps", 4}};
   // 32 bytes of the wider operand for each thread.
   return {{"BLOCK_SIZE", 32 / widest_bytes(copy) * 32 * kContiguousWarps}, {"num_warps", kContiguousWarps}};

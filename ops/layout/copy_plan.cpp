@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/common/cpu_choice.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/common/kernel_parameters.hpp"
 
@@ -73,6 +74,8 @@ ops::CopyIteration copy_iteration(const Copy& copy, std::int64_t block_rows, std
   result.columns = tiled.columns;
   result.row_blocks = tiled.row_blocks;
   result.column_blocks = tiled.column_blocks;
+  result.block_rows = tiled.block_rows;
+  result.block_columns = tiled.block_columns;
   result.offsets[ops::kCopyOut] = copy.out_offset;
   result.offsets[ops::kCopyIn] = copy.in_offset;
   result.num_outer_dims = tiled.num_outer_dims;
@@ -181,6 +184,8 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
   if (const std::int64_t* num_warps = config.find("num_warps"))
     launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
   std::int64_t programs = 0;
+  const std::int64_t* const stream = config.find("STREAM");
+  const std::int64_t streams = stream ? *stream : 0;
   if (kind == CopyKind::contiguous || kind == CopyKind::indexed) {
     const std::int64_t block_size = config.at("BLOCK_SIZE");
     launch.template_arguments.emplace_back(block_size);
@@ -189,6 +194,8 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
       launch.vector_width = 1;  // no access is wide, and neighbouring threads shall touch neighbouring elements
       parameters.value(common::indexed_iteration(copy.walk));
     } else {
+      launch.template_arguments.emplace_back(streams);
+      programs += streams;  // blocks that begin at lines of the cache are one more: see tl::cover_lines
       launch.vector_width = static_cast<std::int32_t>(16 / widest_bytes(copy));
       parameters.value(static_cast<long long>(copy.walk.numel));
     }
@@ -220,14 +227,13 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
     parameters.value(iteration);
   } else {
     const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
-    const ops::CopyIteration iteration = copy_iteration(copy, block_m, block_n);
-    launch.vector_width = static_cast<std::int32_t>(vector_width(copy, iteration, block_m, block_n));
-    launch.template_arguments.emplace_back(block_m);
-    launch.template_arguments.emplace_back(block_n);
-    // A CPU's tile has to stay in its registers.
-    launch.template_arguments.emplace_back(is_cuda(target) ? block_m
-                                                           : std::clamp<std::int64_t>(64 / block_n, 1, block_m));
-    launch.template_arguments.emplace_back(common::stride_kinds(copy.walk));
+    const ops::CopyIteration tiles = copy_iteration(copy, block_m, block_n);
+    launch.vector_width = static_cast<std::int32_t>(vector_width(copy, tiles, block_m, block_n));
+    common::ProgramExtents program{block_m, block_n};
+    if (!is_cuda(target)) program = common::program_extents(tiles.rows, tiles.columns, program);
+    const ops::CopyIteration iteration = copy_iteration(copy, program.rows, program.columns);
+    for (const std::int64_t argument : {block_m, block_n, streams, common::stride_kinds(copy.walk)})
+      launch.template_arguments.emplace_back(argument);
     programs = num_programs(iteration);
     parameters.value(iteration);
   }

@@ -16,6 +16,7 @@ enum CopyOperand { kCopyOut = 0, kCopyIn = 1, kCopyOperands = 2 };
 struct CopyIteration {
   long long rows, columns;
   long long row_blocks, column_blocks;
+  long long block_rows, block_columns;  ///< of a program; on a CPU it goes through them in tiles
   long long offsets[kCopyOperands];
   long long row_strides[kCopyOperands];
   long long column_strides[kCopyOperands];

@@ -3,6 +3,7 @@
 #include <kiln/tl.hpp>
 
 #include "ops/common/kernel_place.hpp"
+#include "ops/common/kernel_span.hpp"
 #include "ops/layout/iteration.hpp"
 
 // Copies from one layout to another. Where dtypes agree T is an unsigned integer of that size: the bits move as they
@@ -33,18 +34,23 @@ KILN_DEVICE CopyPlace place_of(const CopyIteration& iteration, tl::int64_t progr
   return place;
 }
 
-/// Dense operands of n elements in one order.
-template <typename To, typename From, int BLOCK_SIZE>
+/// Dense operands of n elements in one order. STREAM: the output goes past the caches.
+template <typename To, typename From, int BLOCK_SIZE, int STREAM>
 KILN_KERNEL void copy_contiguous_kernel(To* out, const From* x, tl::int64_t n, tl::int64_t out_offset,
                                         tl::int64_t x_offset) {
   out += out_offset;
   x += x_offset;
-  tl::cover<BLOCK_SIZE, 4>(
-      tl::program_id(0), n,
-      [&](const auto& offsets, const auto& mask) {
-        tl::store(out + offsets, tl::cast<To>(tl::load(x + offsets, mask)), mask);
-      },
-      out, x);
+  const auto body = [&](const auto& offsets, const auto& mask) {
+    const auto values = tl::cast<To>(tl::load(x + offsets, mask));
+    if constexpr (STREAM != 0)
+      tl::store_streaming(out + offsets, values, mask, true);
+    else
+      tl::store(out + offsets, values, mask);
+  };
+  if constexpr (STREAM != 0)
+    tl::cover_lines<BLOCK_SIZE>(tl::program_id(0), n, body, out);
+  else
+    tl::cover<BLOCK_SIZE, 4>(tl::program_id(0), n, body, out, x);
 }
 
 /// One operand's column offsets, with its stride's kind in the type.
@@ -59,30 +65,41 @@ KILN_DEVICE auto copy_columns(tl::int64_t first_column, tl::int64_t stride) {
     return columns * stride;
 }
 
-/// Any strides: BLOCK_M rows of BLOCK_N columns for each program, in tiles of TILE_M rows.
-template <typename To, typename From, int BLOCK_M, int BLOCK_N, int TILE_M, int STRIDE_KINDS>
+/// Any strides: BLOCK_M x BLOCK_N for each program of a GPU, a span of the rows and columns in such tiles for those of
+/// a CPU. STREAM: the output goes past the caches, where its rows are dense.
+template <typename To, typename From, int BLOCK_M, int BLOCK_N, int STREAM, int STRIDE_KINDS>
 KILN_KERNEL void copy_strided_kernel(To* out, const From* x, CopyIteration iteration) {
   const CopyPlace place = place_of<false>(iteration, tl::program_id(0));
-  const tl::int64_t first_column = place.column_block * BLOCK_N;
-  const auto columns = tl::expand_dims<0>(first_column + tl::arange<BLOCK_N>());
-  const auto out_columns = copy_columns < STRIDE_KINDS & 3,
-             BLOCK_N > (first_column, iteration.column_strides[kCopyOut]);
-  const auto x_columns = copy_columns < (STRIDE_KINDS >> 2) & 3,
-             BLOCK_N > (first_column, iteration.column_strides[kCopyIn]);
-  KILN_NO_UNROLL for (int start = 0; start < BLOCK_M; start += TILE_M) {
-    const tl::int64_t first_row = place.row_block * BLOCK_M + start;
-    if (first_row >= iteration.rows) return;
-    const auto rows = tl::expand_dims<1>(first_row + tl::arange<TILE_M>());
-    const auto mask = [&] {
-      if constexpr (TILE_M == 1)  // the row is there
-        return columns < iteration.columns;
-      else
-        return (rows < iteration.rows) & (columns < iteration.columns);
-    }();
+  const auto copy_tile = [&](tl::int64_t first_row, tl::int64_t first_column, const auto& mask) {
+    const auto rows = tl::expand_dims<1>(first_row + tl::arange<BLOCK_M>());
+    const auto out_columns = copy_columns < STRIDE_KINDS & 3,
+               BLOCK_N > (first_column, iteration.column_strides[kCopyOut]);
+    const auto x_columns = copy_columns < (STRIDE_KINDS >> 2) & 3,
+               BLOCK_N > (first_column, iteration.column_strides[kCopyIn]);
     const auto tile = tl::load(x + (place.offsets[kCopyIn] + rows * iteration.row_strides[kCopyIn] + x_columns), mask);
-    tl::store(out + (place.offsets[kCopyOut] + rows * iteration.row_strides[kCopyOut] + out_columns),
-              tl::cast<To>(tile), mask);
-  }
+    const auto to = out + (place.offsets[kCopyOut] + rows * iteration.row_strides[kCopyOut] + out_columns);
+    if constexpr (STREAM != 0)
+      tl::store_streaming(to, tl::cast<To>(tile), mask, true);
+    else
+      tl::store(to, tl::cast<To>(tile), mask);
+  };
+#if defined(KILN_TARGET_CUDA)
+  const tl::int64_t first_row = place.row_block * BLOCK_M, first_column = place.column_block * BLOCK_N;
+  const auto columns = tl::expand_dims<0>(first_column + tl::arange<BLOCK_N>());
+  if constexpr (BLOCK_M == 1)  // the row is there
+    copy_tile(first_row, first_column, columns < iteration.columns);
+  else
+    copy_tile(first_row, first_column,
+              (tl::expand_dims<1>(first_row + tl::arange<BLOCK_M>()) < iteration.rows) & (columns < iteration.columns));
+#else
+  const Span rows = span_of(place.row_block, iteration.block_rows, iteration.rows);
+  const Span columns = span_of(place.column_block, iteration.block_columns, iteration.columns);
+  if constexpr (STREAM != 0)
+    for_each_tile_by_lines<BLOCK_N>(rows, columns, out + place.offsets[kCopyOut], iteration.row_strides[kCopyOut],
+                                    copy_tile);
+  else
+    for_each_tile<BLOCK_M, BLOCK_N>(rows, columns, copy_tile);
+#endif
 }
 
 /// x is dense along the columns, out along the rows. STRADDLING, SEAM_BYTES: see tl::copy_transposed.

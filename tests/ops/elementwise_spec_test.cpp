@@ -115,11 +115,14 @@ TEST(ElementwiseSpecs, TemplateArgumentsFollowTheKernels) {
   EXPECT_EQ(spell(plan.template_arguments[0]), "kiln::ops::GeluTanh");
   // A row operand: the output, x and y are all dense along the columns.
   plan = plan_of("add", {{DType::f32, {8, 100}}, {DType::f32, {100}}}, {}, {{"BLOCK_M", 2}, {"BLOCK_N", 64}}, kCpu);
-  EXPECT_EQ(spelled(plan), "kiln::ops::Add, float, 2, 64, 21, float, float, float");
+  EXPECT_EQ(spelled(plan), "kiln::ops::Add, float, 2, 64, 0, 21, float, float, float");
   // A column operand: stride 0 along the columns.
   plan = plan_of("add", {{DType::f32, {8, 100}}, {DType::f32, {8, 1}}}, {}, {{"BLOCK_M", 2}, {"BLOCK_N", 64}}, kCpu);
-  EXPECT_EQ(spell(plan.template_arguments[4]), "5");
-  EXPECT_EQ(plan.geometry.grid[0], 8);
+  EXPECT_EQ(spell(plan.template_arguments[5]), "5");
+  EXPECT_EQ(plan.geometry.grid[0], 2) << "a program goes through the tiles of all rows, 64 columns wide";
+  plan = plan_of("add", {{DType::f32, {1 << 10, 1 << 10}}, {DType::f32, {1 << 10, 1}}}, {},
+                 {{"BLOCK_M", 1}, {"BLOCK_N", 64}}, kCpu);
+  EXPECT_EQ(plan.geometry.grid[0], 1 << 7);
 }
 
 TEST(ElementwiseSpecs, OnlyLargeCpuCallsStreamTheirOutput) {

@@ -118,7 +118,7 @@ TEST(LayoutPlan, RowsOfOneTileAreFull) {
   const KernelLaunch launch = launch_of(shaped(DType::bf16, {32, 32, 2048, 128}),
                                         strided(DType::bf16, {32, 32, 2048, 128}, {2048 * 32 * 128, 128, 32 * 128, 1}));
   EXPECT_EQ(launch.kernel, "kiln::ops::copy_strided_kernel");
-  EXPECT_EQ(spelled(launch), "kiln::tl::uint16_t, kiln::tl::uint16_t, 16, 128, 16, 5");
+  EXPECT_EQ(spelled(launch), "kiln::tl::uint16_t, kiln::tl::uint16_t, 16, 128, 0, 5");
   EXPECT_EQ(launch.vector_width, 8);
   // Rows 999 elements apart: no access of more than one element is aligned everywhere.
   EXPECT_EQ(launch_of(shaped(DType::f32, {100, 998}), strided(DType::f32, {100, 998}, {999, 1})).vector_width, 1);

@@ -61,10 +61,11 @@ std::vector<Offsets> walk_contiguous(const KernelLaunch& plan, void** parameters
 }
 
 std::vector<Offsets> walk_strided(const KernelLaunch& plan, void** parameters, std::size_t operands) {
-  const std::int64_t block_m = argument(plan, 2);
-  const std::int64_t block_n = argument(plan, 3);
-  const std::int64_t kinds = argument(plan, 4);
+  const std::int64_t kinds = argument(plan, 5);
   const auto& it = *static_cast<ops::StridedIteration*>(parameters[1]);
+  const std::int64_t block_m = it.block_rows, block_n = it.block_columns;
+  EXPECT_EQ(block_m % argument(plan, 2), 0) << "programs are whole tiles";
+  EXPECT_EQ(block_n % argument(plan, 3), 0) << "programs are whole tiles";
   std::vector<Offsets> visits;
   for (std::int64_t program = 0; program < plan.geometry.grid[0]; ++program) {
     const std::int64_t column_block = program % it.column_blocks;

@@ -48,25 +48,32 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
   }
 }
 
+inline constexpr int kLineBytes = 64;
+
+/// Elements between the start of the cache line that `data` lies in and `data`.
+template <Number T>
+KILN_DEVICE int64_t elements_into_line(const T* data) {
+  return static_cast<int64_t>(__builtin_bit_cast(uint64_t, data) % kLineBytes / sizeof(T));
+}
+
 /// As store_affine, but a full tile of whole cache lines goes to memory past the caches, unless `wanted` is false: its
 /// lines are then not read before they are written. Other threads see it once run_programs has fenced.
 template <Number T, typename S, AffineTile A, typename L, typename M>
 KILN_DEVICE void store_affine_streaming(T* data, const A& offsets, const Tile<T, S, L>& values, const M& mask,
                                         bool wanted) {
-  constexpr int kLineBytes = 64;
   constexpr int kLineElements = kLineBytes / static_cast<int>(sizeof(T));
   if constexpr (S::kRows == 1 && S::kColumns % kLineElements == 0 &&
                 is_same<typename A::column_stride_type, Constant<1>>) {
     // A vector type and a builtin: the vectoriser leaves loops of single streaming stores alone.
     using Line = uint32_t __attribute__((vector_size(kLineBytes)));
     T* const first = data + offsets.base;
+    kiln_program[cpu::kHasStreamed] = 1;  // or may have: known to be so here, it takes no store in each tile
     if (wanted && mask.all() && __builtin_bit_cast(uint64_t, first) % kLineBytes == 0) {
       for (int start = 0; start < S::kColumns; start += kLineElements) {
         Line line;
         __builtin_memcpy(&line, values.registers + start, kLineBytes);
         __builtin_nontemporal_store(line, reinterpret_cast<Line*>(first + start));
       }
-      kiln_program[cpu::kHasStreamed] = 1;
       return;
     }
   }
