@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "ops/common/block_choice.hpp"
 #include "ops/common/config_expression.hpp"
+#include "ops/common/cpu_choice.hpp"
 #include "ops/common/grid.hpp"
 
 namespace kiln::reduction {
@@ -16,6 +18,12 @@ constexpr std::int64_t kLeastCpuChunkBytes = 128 * 1024;
 constexpr std::int64_t kLaneElements = 2048;
 /// Positions inside a chunk are 32 bits wide.
 constexpr std::int64_t kMostChunkElements = std::int64_t{1} << 30;
+/// On a CPU: from here on a row is long enough that its last tile, which is masked, is a small part of it. Shorter ones
+/// take tiles of kShortBlock.
+constexpr std::int64_t kLongRow = 256;
+constexpr std::int64_t kShortBlock = 8;
+/// Elements of the smallest tile.
+constexpr std::int64_t kLeastCpuTile = 16;
 
 }  // namespace
 
@@ -67,7 +75,7 @@ ConfigSpace config_space(const Target& target) {
              {"BLOCK_N", {128, 64, 256, 512, 1024, 32, 16, 8, 4, 2, 1}},
              {"UNROLL", {1, 2, 4}},
              {"PROGRAMS", {256, 64, 1024}}},
-            {tile <= 1024, tile >= 16}};
+            {tile <= 1024, tile >= kLeastCpuTile}};
   return {{{"BLOCK_M", {1, 8, 4, 2, 16, 32, 64, 128, 256, 512}},
            {"BLOCK_N", {1024, 2048, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 4096, 8192}},
            {"UNROLL", {4, 2, 1, 8}},
@@ -119,16 +127,31 @@ Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize, s
       {"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", unroll}, {"PROGRAMS", programs}, {"num_warps", num_warps}};
 }
 
-/// Rows: accumulators for eight vectors hide the latency of additions. Columns: as wide as the vector registers allow
-/// (of AVX-512), since a short piece of each row of a large matrix is a poor use of a page.
-Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_bytes, std::size_t state_parts) {
+/// Measured on one thread of a Zen 5 with its vectors of 64 bytes and as a CPU of 32 bytes (docs/performance.md): what
+/// counts is that a program's states stay in registers, and that little of its tiles is masked.
+Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_bytes, std::size_t state_parts,
+                  const Target& target) {
   const std::int64_t reduced = collapsed.reduced[0].extent, kept = collapsed.kept[0].extent;
-  const std::int64_t block_n =
-      collapsed.reduces_rows()
-          ? std::min(floor_power_of_two(reduced), std::min<std::int64_t>(512 / accumulator_bytes, 128))
-          : std::min(ceil_power_of_two(kept),
-                     (state_parts == 1 ? 2048 : 512) / std::max<std::int64_t>(accumulator_bytes, 4));
-  return {{"BLOCK_M", std::max<std::int64_t>(64 / block_n, 1)}, {"BLOCK_N", block_n}, {"UNROLL", 1}, {"PROGRAMS", 256}};
+  const std::int64_t lanes =
+      std::max<std::int64_t>(common::vector_register_bytes(target) / std::max<std::int64_t>(accumulator_bytes, 4), 4);
+  std::int64_t block_m = 1, block_n = 1;
+  if (!collapsed.reduces_rows()) {
+    // Sixteen vectors of 32 bytes or eight of 64, which are lines of the cache in each row.
+    const std::int64_t states = (state_parts == 1 ? 512 : 256) / std::max<std::int64_t>(accumulator_bytes, 4);
+    block_n = common::block_over(kept, {.least = kept >= states ? states / 4 : states / 8, .most = states / 2});
+    block_m = std::min(states / block_n, floor_power_of_two(reduced));
+  } else if (collapsed.kept_total <= 1) {
+    block_n = std::min<std::int64_t>(512 / accumulator_bytes, 128);  // eight vectors hide the latency of additions
+  } else if (reduced >= kLongRow) {
+    block_n = 4 * lanes;
+    block_m = lanes >= 16 ? 2 : 1;
+  } else {
+    block_n = kShortBlock;
+    block_m = reduced >= 4 * kShortBlock ? 2 : 16;
+  }
+  if (collapsed.reduces_rows()) block_n = std::min(floor_power_of_two(reduced), block_n);
+  block_m = std::max(block_m, kLeastCpuTile / block_n);
+  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", 1}, {"PROGRAMS", 256}};
 }
 
 }  // namespace kiln::reduction

@@ -35,6 +35,7 @@ bool moves_packets(const CollapsedReduction& collapsed, std::int64_t block_m, st
 ConfigSpace config_space(const Target& target);
 /// The defaults for an input of `itemsize` bytes and states of `state_parts` numbers of `accumulator_bytes`.
 Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize, std::size_t state_parts);
-Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_bytes, std::size_t state_parts);
+Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_bytes, std::size_t state_parts,
+                  const Target& target);
 
 }  // namespace kiln::reduction
