@@ -2,6 +2,9 @@
 
 #include "compiler/tl/number.hpp"
 
+/// Bytes of the CPU's widest vector registers. Kernels are parsed for any CPU: their compiler sets it.
+extern "C" const int kiln_vector_bytes;
+
 namespace kiln::tl {
 
 /// Bits of an element, which is all that transposing looks at.
@@ -26,14 +29,24 @@ struct ElementBits<8> {
 
 /// A square of elements in kSide vectors, transposed by swapping ever smaller squares across its diagonal: log2(kSide)
 /// rounds of one shuffle per vector. Loops over an array were the alternative; LLVM makes single moves of them.
-template <Number T>
+template <Number T, int kSide_ = (sizeof(T) == 8 ? 8 : 16)>
 struct TransposeBlock {
   /// A row fills a line of the cache where 16 elements can.
-  static constexpr int kSide = sizeof(T) == 8 ? 8 : 16;
+  static constexpr int kSide = kSide_;
   using Bits = typename ElementBits<sizeof(T)>::type;
   using Vector = Bits __attribute__((ext_vector_type(kSide)));
 
   KILN_DEVICE static void run(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+    // CPUs with 16 registers of half the width hold a quarter of it.
+    if constexpr (sizeof(Vector) > 32) {
+      if (kiln_vector_bytes < 64) {
+        using Quarter = TransposeBlock<T, kSide / 2>;
+        for (int row = 0; row < kSide; row += kSide / 2)
+          for (int column = 0; column < kSide; column += kSide / 2)
+            Quarter::run(from + (row * from_stride + column), from_stride, to + (column * to_stride + row), to_stride);
+        return;
+      }
+    }
     Vector rows[kSide];
     for (int i = 0; i < kSide; ++i) __builtin_memcpy(&rows[i], from + i * from_stride, sizeof(Vector));
     exchange<kSide / 2>(rows, make_sequence<kSide>());
