@@ -20,6 +20,14 @@
 /// save nothing.
 #define KILN_NO_UNROLL _Pragma("unroll 1")
 
+/// For loops over tiles: what shall be in vectors is the tile. Of small tiles LLVM takes several turns of the loop
+/// together, with gathers, which is up to ten times slower.
+#if defined(KILN_TARGET_CUDA)
+#define KILN_TILE_LOOP KILN_NO_UNROLL
+#else
+#define KILN_TILE_LOOP _Pragma("clang loop unroll(disable) vectorize(disable)")
+#endif
+
 #define INFINITY __builtin_bit_cast(float, 0x7f800000u)
 #define NAN __builtin_bit_cast(float, 0x7fc00000u)
 

@@ -9,9 +9,6 @@ namespace kiln::ops {
 // How a CPU's program goes through its rows and columns. They are many, so that what a program costs is nothing beside
 // them, and each row is long, so that the processor sees what comes next and fetches it.
 
-/// A loop over tiles: what is to be in vectors is the tile. LLVM would take turns of this loop together, with gathers.
-#define KILN_TILE_LOOP _Pragma("clang loop unroll(disable) vectorize(disable)")
-
 struct Span {
   tl::int64_t begin, end;
 };

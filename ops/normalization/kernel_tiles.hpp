@@ -76,7 +76,8 @@ struct RowTiles {
       whole_end = begin + (end - begin) / kStep * kStep;
     const auto visit_whole = [&] {
       if constexpr (kPeels)
-        for (tl::int64_t start = begin; start < whole_end; start += kStep) visit.template operator()<true>(start);
+        KILN_TILE_LOOP for (tl::int64_t start = begin; start < whole_end; start += kStep)
+            visit.template operator()<true>(start);
     };
     const auto visit_rest = [&] {
       if constexpr (kPeels && kKept == 1) {

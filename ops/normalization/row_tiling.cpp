@@ -25,6 +25,10 @@ constexpr std::int64_t kSplitTile = 4096;
 /// A CPU splits a row only where there are fewer rows than this for its cores, and each part is worth a task.
 constexpr std::int64_t kManyCpuPrograms = 16;
 constexpr std::int64_t kLeastCpuChunk = 16 * 1024;
+/// Elements of a row below which a CPU's tiles are short, and those from which on its lanes are as many as its sums
+/// need to be exact.
+constexpr std::int64_t kShortCpuRow = 256;
+constexpr std::int64_t kLongCpuRow = 4096;
 
 /// What going through shared memory costs an element of a masked tile, in elements.
 constexpr std::int64_t kMaskedCost = 3;
@@ -119,6 +123,13 @@ RowTiling cpu_default(const RowWalk& walk, const RowNeeds& needs) {
   const std::int64_t columns = walk.axis == 1 ? walk.reduced[0].extent : walk.kept[0].extent;
   tiling.block_n = std::min<std::int64_t>(ceil_power_of_two(columns), needs.is_double ? 64 : 128);
   const std::int64_t reduced = walk.reduced[0].extent;
+  if (walk.axis == 1 && reduced < kLongCpuRow) {
+    // A row's last tile is masked, and exponentials of what is not there cost as much as those of what is; one vector
+    // or two of them stay in registers. Norms, which cost little beside the memory, compensate their sums below 32.
+    const std::int64_t widest = !needs.can_split ? 32 : reduced < kShortCpuRow ? 8 : 16;
+    tiling.block_n = std::min(tiling.block_n, widest);
+    if (widest != 16) tiling.block_m = std::min<std::int64_t>(ceil_power_of_two(walk.kept[0].extent), 2);
+  }
   if (needs.can_split && tiling.programs(walk) < kManyCpuPrograms && reduced >= 4 * kLeastCpuChunk) {
     tiling.split = reduced >= kManyCpuPrograms * kLeastCpuChunk ? 16 : 4;
     tiling.tiles = 4;
