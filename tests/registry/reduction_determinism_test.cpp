@@ -58,9 +58,9 @@ TEST_F(SplitReduction, RepeatsGiveIdenticalBits) {
                         {"amin", {}},
                         {"any", {}},
                         {"logsumexp", first_dim}};
-  const std::vector<float> values = normal_values(3000 * 100);
+  const std::vector<float> values = normal_values(9000 * 100);
   for (const Device device : devices_) {
-    const Tensor x = make_f32({3000, 100}, values, device);
+    const Tensor x = make_f32({9000, 100}, values, device);
     for (const Call& call : calls) {
       SCOPED_TRACE(std::string(call.op) + " on " + to_string(device));
       const TensorView view = x.view();
