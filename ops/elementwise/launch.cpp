@@ -96,7 +96,8 @@ Config cpu_tile_default(const ElementwiseCall& call, const ops::StridedIteration
   const std::int64_t lanes =
       std::max<std::int64_t>(common::vector_register_bytes(target) / itemsize_bytes(call.types.compute), 8);
   std::int64_t block_m = 1, block_n = std::min(lanes, ceil_power_of_two(std::max<std::int64_t>(whole.columns, 2)));
-  if (is_transposing(whole, call.walk.num_operands) && whole.rows >= kLeastSquare && whole.columns >= 4 * kLeastSquare) {
+  if (is_transposing(whole, call.walk.num_operands) && whole.rows >= kLeastSquare &&
+      whole.columns >= 4 * kLeastSquare) {
     block_m = 16;
     block_n = 8;
   }
