@@ -163,7 +163,7 @@ KILN_KERNEL void matmul_outer_kernel(const C* a, const C* b, const Addend* adden
 }
 
 /// ROWS rows, all there are, of at most BLOCK_N columns, whose sums lie in the nearest cache: b, which is too large for
-/// any, is read in whole rows where they lie, four at a time.
+/// any, is read in whole rows where they lie, some at a time.
 template <typename Epilogue, int kOutOrder, int ROWS, int BLOCK_N, int LANES, bool kHasBatch, typename C,
           typename Addend, typename Out>
 KILN_KERNEL void matmul_stream_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
@@ -180,14 +180,16 @@ KILN_KERNEL void matmul_stream_kernel(const C* a, const C* b, const Addend* adde
   const tl::int64_t columns = part.column_end - part.column, whole = columns / LANES * LANES;
   alignas(64) C sums[ROWS][BLOCK_N];
   for (int row = 0; row < ROWS; ++row) __builtin_memset(sums[row], 0, sizeof(C) * static_cast<unsigned long>(columns));
+  constexpr int kSteps = 4;  // eight took a tenth longer
   tl::int64_t k = 0;
-  KILN_NO_UNROLL for (; k + 4 <= it.k; k += 4) {
+  KILN_NO_UNROLL for (; k + kSteps <= it.k; k += kSteps) {
     const C *a_now = left + k * a_step, *b_now = right + k * b_stride;
-    tl::add_four_rows<LANES>(whole, a_now, a_stride, a_step, b_now, b_stride, sums[0], BLOCK_N,
-                             tl::make_sequence<ROWS>());
-    KILN_NO_UNROLL for (tl::int64_t c = whole; c < columns; ++c) KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row)
-        KILN_NO_UNROLL for (int i = 0; i < 4; ++i) sums[row][c] +=
-        a_now[row * a_stride + i * a_step] * b_now[i * b_stride + c];
+    tl::add_whole_rows<LANES>(whole, a_now, a_stride, a_step, b_now, b_stride, sums[0], BLOCK_N,
+                              tl::make_sequence<ROWS>(), tl::make_sequence<kSteps>());
+    KILN_NO_UNROLL for (tl::int64_t c = whole; c < columns; ++c)
+        KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row)
+            KILN_NO_UNROLL for (int i = 0; i < kSteps; ++i) sums[row][c] +=
+                a_now[row * a_stride + i * a_step] * b_now[i * b_stride + c];
   }
   KILN_NO_UNROLL for (; k < it.k; ++k) KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row) {
     const C factor = left[row * a_stride + k * a_step];

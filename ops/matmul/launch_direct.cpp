@@ -108,19 +108,21 @@ LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target
       {order_of(call.out), rows, columns, lanes, call.k % lanes, unroll_of(rows * columns), call.k > kPartOfK * lanes});
 }
 
+/// A line of the cache is fetched at a time, by registers of any width.
+constexpr std::int64_t kLineBytes = 64;
 /// Columns whose sums a program of matmul_stream_kernel keeps.
-constexpr std::int64_t kStreamSumBytes = 16 << 10;
+constexpr std::int64_t kStreamSumBytes = 32 << 10, kStreamPieceBytes = 2 << 10;
 
 LaunchPlan stream_plan(const MatmulCall& call, const Config&, const Target& target) {
   const std::int64_t most_columns = floor_power_of_two(kStreamSumBytes / item_bytes(call) / call.m);
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
-  deal_out(call, call.m, lanes_of(call, target), target, it);
+  // Pieces of rows of some pages, so that what follows a page is fetched too; a few for threads to share.
+  const std::int64_t few = std::clamp<std::int64_t>(call.n * item_bytes(call) / kStreamPieceBytes, 1, 4);
   it.row_blocks = 1;
-  it.column_blocks =
-      std::clamp<std::int64_t>(ceil_div(call.n, most_columns / 2), it.column_blocks, call.n / lanes_of(call, target));
+  it.column_blocks = std::max(ceil_div(call.n, most_columns / 2), call.batches() > 1 ? 1 : few);
   it.tiles = it.column_blocks * call.batches();
   return plan_of(call, "kiln::ops::matmul_stream_kernel", it,
-                 {order_of(call.out), call.m, most_columns, lanes_of(call, target)});
+                 {order_of(call.out), call.m, most_columns, kLineBytes / item_bytes(call)});
 }
 
 }  // namespace

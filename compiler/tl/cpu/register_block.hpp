@@ -184,19 +184,23 @@ KILN_DEVICE void sum_along_k(int64_t count, const C* a, int64_t a_stride, const 
    ...);
 }
 
-/// into[r * into_stride + c] += sum over the four next k of a[r, k] * b[k, c] for the rows kRow and `columns`, a
-/// multiple of kLanes: four rows of b are read from their first to their last column.
-template <int kLanes, Number C, int... kRow>
-KILN_DEVICE void add_four_rows(int64_t columns, const C* a, int64_t a_row_stride, int64_t a_step, const C* b,
-                               int64_t b_stride, C* into, int64_t into_stride, Sequence<kRow...>) {
+/// into[r * into_stride + c] += sum over the next kSteps of k of a[r, k] * b[k, c] for the rows kRow and `columns`, a
+/// multiple of kLanes: so many rows of b are read from their first to their last column, and fetched ahead, since
+/// more of them at once than the machine follows are read from memory.
+template <int kLanes, Number C, int... kRow, int... kStep>
+KILN_DEVICE void add_whole_rows(int64_t columns, const C* a, int64_t a_row_stride, int64_t a_step, const C* b,
+                                int64_t b_stride, C* into, int64_t into_stride, Sequence<kRow...>,
+                                Sequence<kStep...>) {
 #pragma clang fp contract(fast)
+  using Vector = Lanes<C, kLanes>;
+  constexpr int kAhead = 512 / static_cast<int>(sizeof(C));
   KILN_NO_UNROLL for (int64_t c = 0; c < columns; c += kLanes) {
-    const auto right_0 = load_lanes<kLanes>(b + c), right_1 = load_lanes<kLanes>(b + b_stride + c);
-    const auto right_2 = load_lanes<kLanes>(b + 2 * b_stride + c), right_3 = load_lanes<kLanes>(b + 3 * b_stride + c);
+    (__builtin_prefetch(b + kStep * b_stride + c + kAhead), ...);
+    const Vector right[] = {load_lanes<kLanes>(b + kStep * b_stride + c)...};
     const auto add = [&](const C* left, C* to) {
-      const auto even = left[0] * right_0 + left[2 * a_step] * right_2;
-      const auto odd = left[a_step] * right_1 + left[3 * a_step] * right_3;
-      put_lanes<true>(even + odd, to);
+      Vector parts[2] = {};
+      ((parts[kStep % 2] = parts[kStep % 2] + left[kStep * a_step] * right[kStep]), ...);
+      put_lanes<true>(parts[0] + parts[1], to);
     };
     (add(a + kRow * a_row_stride, into + kRow * into_stride + c), ...);
   }
