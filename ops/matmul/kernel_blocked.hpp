@@ -53,7 +53,8 @@ KILN_KERNEL void matmul_panels_kernel(const B* b, C* panels, MatmulIteration it)
 
 /// Blocks of ROWS x WIDTH of a program's BLOCK_M x BLOCK_N. kPacked: b is what matmul_panels_kernel made of it.
 template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N,
-          int BLOCK_K, bool kPacked, bool kHasBatch, typename A, typename B, typename C, typename Addend, typename Out>
+          int BLOCK_K, bool kPackA, bool kPacked, bool kHasBatch, typename A, typename B, typename C, typename Addend,
+          typename Out>
 KILN_KERNEL void matmul_blocked_kernel(const A* a, const B* b, const Addend* addend, Out* out, const float* scale_a,
                                        const float* scale_b, MatmulIteration it,
                                        MatmulScalars<typename Epilogue::Compute> scalars) {
@@ -71,13 +72,20 @@ KILN_KERNEL void matmul_blocked_kernel(const A* a, const B* b, const Addend* add
   constexpr int kLeftStride = BLOCK_K + 64 / static_cast<int>(sizeof(C));
   constexpr int kPaddedM = (BLOCK_M + 15) / 16 * 16;
   alignas(64) C sums[BLOCK_M * BLOCK_N];
-  alignas(64) C left[kPaddedM * kLeftStride];
+  alignas(64) C packed[kPackA ? kPaddedM * kLeftStride : 1];
   alignas(64) C own_panels[kPacked ? 1 : BLOCK_K * BLOCK_N];
   const int used_rows = (rows + ROWS - 1) / ROWS * ROWS;
   KILN_NO_UNROLL for (tl::int64_t k = 0; k < it.k; k += BLOCK_K) {
     const int depth = static_cast<int>(it.k - k < BLOCK_K ? it.k - k : BLOCK_K);
-    pack_rows<kAOrder>(a + place.batch_offsets[kMatmulA] + place.row * it.row_strides[kMatmulA] + k * a_step, it, rows,
-                       depth, left, kLeftStride);
+    const A* const a_part = a + place.batch_offsets[kMatmulA] + place.row * it.row_strides[kMatmulA] + k * a_step;
+    const C* left = packed;
+    tl::int64_t left_stride = kLeftStride;
+    if constexpr (kPackA) {
+      pack_rows<kAOrder>(a_part, it, rows, depth, packed, kLeftStride);
+    } else {
+      left = a_part;
+      left_stride = it.row_strides[kMatmulA];
+    }
     if constexpr (!kPacked)
       pack_panels<kBOrder, WIDTH>(
           b + place.batch_offsets[kMatmulB] + k * it.row_strides[kMatmulB] + place.column * it.column_strides[kMatmulB],
@@ -89,24 +97,28 @@ KILN_KERNEL void matmul_blocked_kernel(const A* a, const B* b, const Addend* add
       C* const into = sums + column * BLOCK_M;
       if (k == 0) __builtin_memset(into, 0, sizeof(C) * static_cast<unsigned long>(used_rows * WIDTH));
       const int width = columns - column < WIDTH ? columns - column : WIDTH;
-      const auto finish = [&](int row, auto count) {
-        const int end = rows - row < ROWS ? rows : row + ROWS;
-        KILN_NO_UNROLL for (int r = row; r < end; ++r) output.template finish<kOutOrder>(
-            epilogue, into + r * WIDTH, count, it, place.row + r, place.column + column);
-      };
       KILN_NO_UNROLL for (int row = 0; row < used_rows; row += ROWS) {
-        const C* const left_row = left + row * kLeftStride;
+        // What is not packed ends with its last row: a block that would go on beyond it begins before.
+        const int back = !kPackA && row + ROWS > rows ? row + ROWS - rows : 0;
+        const C* const left_row = left + (row - back) * left_stride;
         C* const block = into + row * WIDTH;
         if (width > WIDTH / 2)
-          tl::add_rows<WIDTH>(depth, left_row, kLeftStride, panel, WIDTH, block, WIDTH, tl::make_sequence<ROWS>());
+          tl::add_rows<WIDTH, kPackA>(depth, left_row, left_stride, panel, WIDTH, block, WIDTH,
+                                      tl::make_sequence<ROWS>());
         else
-          tl::add_rows<WIDTH / 2>(depth, left_row, kLeftStride, panel, WIDTH, block, WIDTH, tl::make_sequence<ROWS>());
+          tl::add_rows<WIDTH / 2, kPackA>(depth, left_row, left_stride, panel, WIDTH, block, WIDTH,
+                                          tl::make_sequence<ROWS>());
         // Block by block, so that what is written has until the next one to get away.
         if (k + BLOCK_K < it.k) continue;
+        const auto finish = [&](auto count) {
+          const int end = rows - row < ROWS ? rows - row + back : ROWS;
+          KILN_NO_UNROLL for (int r = back; r < end; ++r) output.template finish<kOutOrder>(
+              epilogue, block + r * WIDTH, count, it, place.row + row - back + r, place.column + column);
+        };
         if (width == WIDTH)
-          finish(row, tl::Constant<WIDTH>{});
+          finish(tl::Constant<WIDTH>{});
         else
-          finish(row, width);
+          finish(width);
       }
     }
   }

@@ -178,25 +178,31 @@ KILN_KERNEL void matmul_stream_kernel(const C* a, const C* b, const Addend* adde
   const tl::int64_t a_stride = it.row_strides[kMatmulA], a_step = it.column_strides[kMatmulA];
   const tl::int64_t b_stride = it.row_strides[kMatmulB];
   const tl::int64_t columns = part.column_end - part.column, whole = columns / LANES * LANES;
-  alignas(64) C sums[ROWS][BLOCK_N];
-  for (int row = 0; row < ROWS; ++row) __builtin_memset(sums[row], 0, sizeof(C) * static_cast<unsigned long>(columns));
   constexpr int kSteps = 4;  // eight took a tenth longer
-  tl::int64_t k = 0;
-  KILN_NO_UNROLL for (; k + kSteps <= it.k; k += kSteps) {
-    const C *a_now = left + k * a_step, *b_now = right + k * b_stride;
-    tl::add_whole_rows<LANES>(whole, a_now, a_stride, a_step, b_now, b_stride, sums[0], BLOCK_N,
-                              tl::make_sequence<ROWS>(), tl::make_sequence<kSteps>());
-    KILN_NO_UNROLL for (tl::int64_t c = whole; c < columns; ++c)
-        KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row)
-            KILN_NO_UNROLL for (int i = 0; i < kSteps; ++i) sums[row][c] +=
-                a_now[row * a_stride + i * a_step] * b_now[i * b_stride + c];
-  }
-  KILN_NO_UNROLL for (; k < it.k; ++k) KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row) {
-    const C factor = left[row * a_stride + k * a_step];
-    for (tl::int64_t c = 0; c < columns; ++c) sums[row][c] += factor * right[k * b_stride + c];
+  alignas(64) C totals[ROWS][BLOCK_N], sums[ROWS][BLOCK_N];
+  const auto bytes = sizeof(C) * static_cast<unsigned long>(columns);
+  KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row) __builtin_memset(totals[row], 0, bytes);
+  KILN_NO_UNROLL for (tl::int64_t begin = 0; begin < it.k; begin += kSteps * kPartOfK) {
+    const tl::int64_t end = it.k - begin < kSteps * kPartOfK ? it.k : begin + kSteps * kPartOfK;
+    KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row) __builtin_memset(sums[row], 0, bytes);
+    tl::int64_t k = begin;
+    KILN_NO_UNROLL for (; k + kSteps <= end; k += kSteps) {
+      const C *a_now = left + k * a_step, *b_now = right + k * b_stride;
+      tl::add_whole_rows<LANES>(whole, a_now, a_stride, a_step, b_now, b_stride, sums[0], BLOCK_N,
+                                tl::make_sequence<ROWS>(), tl::make_sequence<kSteps>());
+      KILN_NO_UNROLL for (tl::int64_t c = whole; c < columns; ++c) KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row)
+          KILN_NO_UNROLL for (int i = 0; i < kSteps; ++i) sums[row][c] +=
+          a_now[row * a_stride + i * a_step] * b_now[i * b_stride + c];
+    }
+    KILN_NO_UNROLL for (; k < end; ++k) KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row) {
+      const C factor = left[row * a_stride + k * a_step];
+      for (tl::int64_t c = 0; c < columns; ++c) sums[row][c] += factor * right[k * b_stride + c];
+    }
+    KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row) for (tl::int64_t c = 0; c < columns; ++c) totals[row][c] +=
+        sums[row][c];
   }
   KILN_NO_UNROLL for (int row = 0; row < ROWS; ++row)
-      output.template finish<kOutOrder>(epilogue, sums[row], columns, it, row, part.column);
+      output.template finish<kOutOrder>(epilogue, totals[row], columns, it, row, part.column);
 }
 
 /// Blocks of ROWS x COLUMNS, vectors along k, which is contiguous in both operands: LANES of k at a time, and a

@@ -16,31 +16,35 @@ namespace {
 /// Programs that are enough for threads to share evenly.
 constexpr std::int64_t kEnoughPrograms = 8;
 
+/// What is made of b stays in the caches up to this size.
+constexpr std::int64_t kCachedBytes = 8 << 20;
+
 /// Rows that one program takes whole; half as many of f64.
 std::int64_t most_block_m(const MatmulCall& call) {
   return call.accumulator == DType::f64 ? 192 : 384;
 }
 
-/// A program's sums, rows of a and, unless they are made once for all, panels of b lie on the stack, at `item_bytes`
-/// each; half of it is left for all else.
+/// A program's sums, rows of a and panels of b lie on the stack, at `item_bytes` each. Those of batches are never made
+/// for all programs.
 ConfigSpace blocked_space(std::int64_t item_bytes) {
   using common::ConfigExpression;
   const ConfigExpression m("BLOCK_M"), n("BLOCK_N"), k("BLOCK_K");
-  const ConfigExpression panels("panels of b", [](const Config& config) {
-    return config.at("PACKED") != 0 ? 0 : config.at("BLOCK_N") * config.at("BLOCK_K");
-  });
   return {{{"ROWS", {8, 6, 12}},
            {"BLOCK_M", {192, 96, 48, 384, 24}},
            {"BLOCK_N", {512, 1024, 256, 128}},
            {"BLOCK_K", {256, 384, 128}},
+           {"PACK_A", {1, 0}},
            {"PACKED", {0, 1}}},
-          {m * n + m * k + panels <= kMostCpuKernelStackBytes * 3 / 4 / item_bytes}};
+          {m * n + m * k + n * k <= kMostCpuKernelStackBytes * 7 / 8 / item_bytes}};
 }
 
 LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Target& target) {
   const std::int64_t width = 2 * cpu_vector_bytes(target.features) / itemsize_bytes(call.accumulator);
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N"), block_k = config.at("BLOCK_K");
   const bool is_packed = config.at("PACKED") != 0 && call.batch_extents.empty();
+  // Blocks of rows that are read where they lie have all their rows.
+  const bool packs_a = config.at("PACK_A") != 0 || order_of(call.a) != 0 || call.a.dtype != call.accumulator ||
+                       call.m < config.at("ROWS");
   const ops::MatmulIteration it = make_iteration(call, block_m, block_n, {1, call.k}, target);
 
   LaunchPlan plan;
@@ -64,6 +68,7 @@ LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Targ
                                block_m,
                                block_n,
                                block_k,
+                               packs_a,
                                is_packed,
                                !call.batch_extents.empty(),
                                call.a.dtype,
@@ -96,6 +101,7 @@ Config blocked_config(const MatmulCall& call, const Target& target) {
           {"BLOCK_M", block_m},
           {"BLOCK_N", block_n},
           {"BLOCK_K", 256},
+          {"PACK_A", call.n > 128},
           {"PACKED", is_packed}};
 }
 

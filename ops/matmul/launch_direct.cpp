@@ -63,6 +63,21 @@ void deal_out(const MatmulCall& call, std::int64_t rows, std::int64_t columns, c
   check_grid(call.op, it.tiles, target);
 }
 
+/// The same product as out^T = b^T @ a^T.
+MatmulCall exchanged(MatmulCall call) {
+  for (Matrix* matrix : {&call.a, &call.b, &call.addend, &call.out})
+    std::swap(matrix->row_stride, matrix->column_stride);
+  std::swap(call.a, call.b);
+  std::swap(call.m, call.n);
+  return call;
+}
+
+/// Whether a's rows and b's columns both are contiguous, so that b^T @ a^T is read where it lies: worth a result that
+/// is written across.
+bool is_better_exchanged(const MatmulCall& call) {
+  return order_of(call.a) == 1 && order_of(call.b) == 1 && call.k >= 8;
+}
+
 LaunchPlan plan_of(const MatmulCall& call, const char* kernel, const ops::MatmulIteration& it,
                    std::initializer_list<TemplateArgument> arguments) {
   LaunchPlan plan;
@@ -81,6 +96,7 @@ LaunchPlan plan_of(const MatmulCall& call, const char* kernel, const ops::Matmul
 }
 
 LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target& target) {
+  if (is_better_exchanged(call)) return outer_plan(exchanged(call), config, target);
   const std::int64_t lanes = lanes_of(call, target);
   const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
   const std::int64_t most_width = config.at("VECTORS") * lanes;
@@ -98,7 +114,7 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
 }
 
 LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target& target) {
-  const std::int64_t lanes = lanes_of(call, target);
+  const std::int64_t lanes = std::min(lanes_of(call, target), ceil_power_of_two(call.k));
   const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
   const std::int64_t columns = block_extent(call.n, config.at("COLUMNS"));
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
@@ -155,7 +171,7 @@ Variant outer_variant(const MatmulParser& parse, const KernelSource& source) {
                     const MatmulCall& call = family.matmul;
                     return is_float_on_cpu(call, target) &&
                            (call.k <= kMostDepth ||
-                            (order_of(call.b) == 0 &&
+                            ((order_of(call.b) == 0 || is_better_exchanged(call)) &&
                              (call.n <= 16 || (call.m <= 16 && call.k * call.n * item_bytes(call) < kStreamBytes))));
                   },
               .space =
@@ -183,7 +199,7 @@ Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
            [](const FamilyCall& family, const Target& target) {
              const MatmulCall& call = family.matmul;
              return is_float_on_cpu(call, target) && call.a.column_stride == 1 && call.b.row_stride == 1 &&
-                    call.k >= lanes_of(call, target);
+                    call.k >= 2 && (call.m <= 8 || call.n <= 4);
            },
        .space = [](const Target&) { return ConfigSpace{{{"ROWS", {4, 2, 1, 3}}, {"COLUMNS", {4, 2, 1, 3, 6}}}, {}}; },
        .default_config =

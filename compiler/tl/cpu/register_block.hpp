@@ -109,9 +109,9 @@ KILN_DEVICE void sum_rows(int64_t count, const C* a, int64_t a_row_stride, int64
   (put_lanes<kAdds>(sums[0][kRow], into + kRow * into_stride), ...);
 }
 
-/// into[r * into_stride + c] += sum over k of a[r, k] * b[k, c] for rows of a that are contiguous and lie one behind
-/// the other: those after the rows kRow come next, and are fetched meanwhile.
-template <int kLanes, Number C, int... kRow>
+/// into[r * into_stride + c] += sum over k of a[r, k] * b[k, c] for rows of a that are contiguous. kFetches: they lie
+/// one behind the other, and those after the rows kRow come next: they are fetched meanwhile.
+template <int kLanes, bool kFetches, Number C, int... kRow>
 KILN_DEVICE void add_rows(int64_t count, const C* a, int64_t a_row_stride, const C* b, int64_t b_stride, C* into,
                           int64_t into_stride, Sequence<kRow...>) {
 #pragma clang fp contract(fast)
@@ -123,7 +123,7 @@ KILN_DEVICE void add_rows(int64_t count, const C* a, int64_t a_row_stride, const
   const int64_t share = (kRows * a_row_stride + count - 1) / count;
   KILN_NO_UNROLL for (int64_t k = 0; k < count; ++k, b += b_stride, fetched += share) {
     rows.template keep<kRows>();
-    __builtin_prefetch(fetched);
+    if constexpr (kFetches) __builtin_prefetch(fetched);
     const Vector right = load_lanes<kLanes>(b);
     ((sums[kRow] = sums[kRow] + *rows.template at<kRow>() * right), ...);
     rows.advance(1);
@@ -189,8 +189,7 @@ KILN_DEVICE void sum_along_k(int64_t count, const C* a, int64_t a_stride, const 
 /// more of them at once than the machine follows are read from memory.
 template <int kLanes, Number C, int... kRow, int... kStep>
 KILN_DEVICE void add_whole_rows(int64_t columns, const C* a, int64_t a_row_stride, int64_t a_step, const C* b,
-                                int64_t b_stride, C* into, int64_t into_stride, Sequence<kRow...>,
-                                Sequence<kStep...>) {
+                                int64_t b_stride, C* into, int64_t into_stride, Sequence<kRow...>, Sequence<kStep...>) {
 #pragma clang fp contract(fast)
   using Vector = Lanes<C, kLanes>;
   constexpr int kAhead = 512 / static_cast<int>(sizeof(C));
