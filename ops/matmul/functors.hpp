@@ -58,6 +58,9 @@ struct MatmulEpilogue {
   /// Whether alpha is to be multiplied by the two scales of scaled_matmul, which lie in device memory.
   static constexpr bool kScaled = kHasScales;
 
+  /// Whether it only multiplies and adds numbers that may be vectors as well.
+  static constexpr bool kIsAffine = tl::is_same<Activation, NoActivation> && tl::NumberTraits<Compute>::kIsFloating;
+
   MatmulScalars<Compute> scalars;
 
   KILN_DEVICE void scale(Compute scale_a, Compute scale_b) { scalars.alpha *= scale_a * scale_b; }

@@ -49,6 +49,14 @@ KILN_DEVICE void finish_row(const Epilogue& epilogue, const C* sums, Count count
   }
 }
 
+/// Whether sums go through the epilogue as vectors, from registers to memory: it multiplies and adds, nothing is
+/// converted, and all of it is contiguous.
+template <typename Epilogue, int kOutOrder, typename C, typename Addend, typename Out>
+inline constexpr bool finishes_lanes =
+    Epilogue::kIsAffine && kOutOrder == kColumnsContiguous && tl::is_same<Out, C> &&
+    tl::is_same<typename Epilogue::Compute, C> &&
+    (Epilogue::kAddend == kNoAddend || (Epilogue::kAddend == kRowAddend && tl::is_same<Addend, C>));
+
 /// Where the operands of a program's epilogue lie.
 template <typename Addend, typename Out>
 struct DirectOutput {
@@ -57,6 +65,19 @@ struct DirectOutput {
 
   KILN_DEVICE DirectOutput(const Addend* addend_base, Out* out_base, const MatmulPlace& place)
       : addend(addend_base + place.batch_offsets[kMatmulAddend]), out(out_base + place.batch_offsets[kMatmulOut]) {}
+
+  /// The first kCount lanes, which begin at `column`.
+  template <int kCount, typename Epilogue, typename Lanes>
+  KILN_DEVICE void finish_lanes(const Epilogue& epilogue, const Lanes& sums, const MatmulIteration& it, tl::int64_t row,
+                                tl::int64_t column) const {
+    Lanes result = epilogue.scalars.alpha * sums;
+    if constexpr (Epilogue::kAddend == kRowAddend) {
+      Lanes added{};
+      __builtin_memcpy(&added, addend + column, sizeof(Out) * kCount);
+      result = __builtin_elementwise_fma(Lanes(epilogue.scalars.beta), added, result);
+    }
+    __builtin_memcpy(out + row * it.row_strides[kMatmulOut] + column, &result, sizeof(Out) * kCount);
+  }
 
   template <int kOutOrder, typename Epilogue, typename C, typename Count>
   KILN_DEVICE void finish(const Epilogue& epilogue, const C* sums, Count count, const MatmulIteration& it,
@@ -145,14 +166,23 @@ KILN_KERNEL void matmul_outer_kernel(const C* a, const C* b, const Addend* adden
     }
     KILN_NO_UNROLL for (tl::int64_t next = part.row; next < part.row_end; next += ROWS) {
       const tl::int64_t row = next + ROWS <= part.row_end ? next : part.row_end - ROWS;
-      C block[ROWS][kWidth];
-      sum_in_parts<kIsLong, kPartOfK>(it.k, block, [&]<bool kAdds>(tl::int64_t k, tl::int64_t count) {
-        tl::sum_rows<kWidth, DEPTH == 0 ? kColumns : kWidth, UNROLL, kAdds>(
+      const auto sum = [&](tl::int64_t k, tl::int64_t count, const auto& put) {
+        tl::sum_rows<kWidth, DEPTH == 0 ? kColumns : kWidth, UNROLL>(
             count, left + row * it.row_strides[kMatmulA] + k * a_step, it.row_strides[kMatmulA], a_step,
-            from + k * stride, stride, block[0], kWidth, tl::make_sequence<ROWS>());
-      });
-      KILN_NO_UNROLL for (int r = 0; r < ROWS; ++r)
-          output.template finish<kOutOrder>(epilogue, block[r], tl::Constant<kColumns>{}, it, row + r, column);
+            from + k * stride, stride, put, tl::make_sequence<ROWS>());
+      };
+      if constexpr (!kIsLong && finishes_lanes<Epilogue, kOutOrder, C, Addend, Out>) {
+        sum(0, it.k, [&](auto r, const auto& lanes) {
+          output.template finish_lanes<kColumns>(epilogue, lanes, it, row + r, column);
+        });
+      } else {
+        C block[ROWS][kWidth];
+        sum_in_parts<kIsLong, kPartOfK>(it.k, block, [&]<bool kAdds>(tl::int64_t k, tl::int64_t count) {
+          sum(k, count, [&](auto r, const auto& lanes) { tl::put_lanes<kAdds>(lanes, block[r]); });
+        });
+        KILN_NO_UNROLL for (int r = 0; r < ROWS; ++r)
+            output.template finish<kOutOrder>(epilogue, block[r], tl::Constant<kColumns>{}, it, row + r, column);
+      }
     }
   };
   tl::int64_t column = part.column;

@@ -51,9 +51,10 @@ bool is_float_on_cpu(const MatmulCall& call, const Target& target) {
 /// Programs along the rows and the columns of each matrix, for blocks of `rows` x `columns`.
 void deal_out(const MatmulCall& call, std::int64_t rows, std::int64_t columns, const Target& target,
               ops::MatmulIteration& it) {
-  const std::int64_t products = call.m * call.n * std::max<std::int64_t>(call.k, 1);
+  // A number that is read or written costs as much as some products.
+  const std::int64_t work = call.m * call.n * call.k + 8 * (call.m * call.k + call.k * call.n + call.m * call.n);
   const std::int64_t wanted =
-      std::clamp<std::int64_t>(products * call.batches() / kProgramProducts, 1, kMostPrograms) / call.batches();
+      std::clamp<std::int64_t>(work * call.batches() / kProgramProducts, 1, kMostPrograms) / call.batches();
   const std::int64_t row_groups = std::max<std::int64_t>(call.m / rows, 1);
   const std::int64_t column_groups = std::max<std::int64_t>(call.n / columns, 1);
   const std::int64_t cached = ceil_div(call.m * call.k * item_bytes(call), kProgramRowBytes);
@@ -153,7 +154,7 @@ Variant stream_variant(const MatmulParser& parse, const KernelSource& source) {
                   [](const FamilyCall& family, const Target& target) {
                     const MatmulCall& call = family.matmul;
                     return is_float_on_cpu(call, target) && order_of(call.b) == 0 && call.m <= kMostStreamRows &&
-                           call.n >= 128 && call.k * call.n * item_bytes(call) >= kStreamBytes;
+                           call.n >= 16 && call.k * call.n * item_bytes(call) >= kStreamBytes;
                   },
               .space = [](const Target&) { return ConfigSpace{{{"BLOCK_N", {1}}}, {}}; },
               .plan = [](const FamilyCall& call, const Config& config,
@@ -199,7 +200,7 @@ Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
            [](const FamilyCall& family, const Target& target) {
              const MatmulCall& call = family.matmul;
              return is_float_on_cpu(call, target) && call.a.column_stride == 1 && call.b.row_stride == 1 &&
-                    call.k >= 2 && (call.m <= 8 || call.n <= 4);
+                    call.k >= 2 && (call.m <= 8 || call.n <= 4 || (call.n <= 16 && call.k >= 512));
            },
        .space = [](const Target&) { return ConfigSpace{{{"ROWS", {4, 2, 1, 3}}, {"COLUMNS", {4, 2, 1, 3, 6}}}, {}}; },
        .default_config =

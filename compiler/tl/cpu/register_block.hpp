@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/affine.hpp"
 #include "compiler/tl/number.hpp"
 #include "compiler/tl/traits.hpp"
 
@@ -70,12 +71,12 @@ struct RowAddresses {
   KILN_DEVICE void advance(int64_t step) { row_0 += step, row_3 += step, row_6 += step, row_9 += step; }
 };
 
-/// into[r * into_stride + c] (kAdds: +)= sum over k of a[r, k] * b[k, c], for the rows kRow and kColumns columns of
-/// kLanes. kUnroll sums of every kUnroll'th k, added up at the end, keep the multipliers busy where rows are few: each
-/// waits for the one before in the same sum.
-template <int kLanes, int kColumns, int kUnroll, bool kAdds, Number C, int... kRow>
+/// put(Constant<r>, sum over k of a[r, k] * b[k, c]), for the rows kRow and kColumns columns c of kLanes, the other
+/// lanes being 0. kUnroll sums of every kUnroll'th k, added up at the end, keep the multipliers busy where rows are
+/// few: each waits for the one before in the same sum.
+template <int kLanes, int kColumns, int kUnroll, Number C, typename Put, int... kRow>
 KILN_DEVICE void sum_rows(int64_t count, const C* a, int64_t a_row_stride, int64_t a_step, const C* b, int64_t b_stride,
-                          C* into, int64_t into_stride, Sequence<kRow...>) {
+                          const Put& put, Sequence<kRow...>) {
 #pragma clang fp contract(fast)
   using Vector = Lanes<C, kLanes>;
   constexpr int kRows = sizeof...(kRow);
@@ -106,7 +107,7 @@ KILN_DEVICE void sum_rows(int64_t count, const C* a, int64_t a_row_stride, int64
   if constexpr (kUnroll == 2) ((sums[0][kRow] = sums[0][kRow] + sums[1][kRow]), ...);
   if constexpr (kUnroll == 4)
     ((sums[0][kRow] = (sums[0][kRow] + sums[1][kRow]) + (sums[2][kRow] + sums[3][kRow])), ...);
-  (put_lanes<kAdds>(sums[0][kRow], into + kRow * into_stride), ...);
+  (put(Constant<kRow>{}, sums[0][kRow]), ...);
 }
 
 /// into[r * into_stride + c] += sum over k of a[r, k] * b[k, c] for rows of a that are contiguous. kFetches: they lie
