@@ -38,9 +38,8 @@ Dims::Dims(std::span<const std::int64_t> values) {
   size_ = static_cast<std::int32_t>(values.size());
 }
 
-void Dims::push_back(std::int64_t value) {
-  if (size_ == kMaxRank) refuse_rank(static_cast<std::size_t>(kMaxRank) + 1);
-  values_[static_cast<std::size_t>(size_++)] = value;
+void Dims::refuse_one_more() {
+  refuse_rank(static_cast<std::size_t>(kMaxRank) + 1);
 }
 
 std::int64_t num_elements(const Dims& shape) {

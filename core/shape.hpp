@@ -27,7 +27,12 @@ class Dims {
   const std::int64_t* end() const noexcept { return values_.data() + size_; }
   std::span<const std::int64_t> span() const noexcept { return {values_.data(), static_cast<std::size_t>(size_)}; }
   std::int64_t back() const noexcept { return values_[static_cast<std::size_t>(size_ - 1)]; }
-  void push_back(std::int64_t value);
+  /// UsageError(value) when there are kMaxRank.
+  void push_back(std::int64_t value) {
+    if (size_ == kMaxRank) [[unlikely]]
+      refuse_one_more();
+    values_[static_cast<std::size_t>(size_++)] = value;
+  }
   friend bool operator==(const Dims& a, const Dims& b) noexcept {
     if (a.size_ != b.size_) return false;
     for (int axis = 0; axis < a.size_; ++axis)
@@ -36,6 +41,8 @@ class Dims {
   }
 
  private:
+  [[noreturn]] static void refuse_one_more();
+
   std::array<std::int64_t, kMaxRank> values_{};
   std::int32_t size_ = 0;
 };

@@ -38,6 +38,8 @@ class Tensor {
   Tensor(TensorView view, std::shared_ptr<void> owner) : view_(view), owner_(std::move(owner)) {}
 
   const TensorView& view() const noexcept { return view_; }
+  /// For who makes the tensor: views are large, and to fill one here is faster than to copy one that was just filled.
+  TensorView& view_in_place() noexcept { return view_; }
   operator const TensorView&() const noexcept { return view_; }
   void* data() const noexcept { return view_.data; }
   template <typename T>

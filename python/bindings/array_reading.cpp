@@ -42,22 +42,22 @@ void check_sign(PyObject* object, const ArrayType& type) {
     throw_value_error("its sign is a flag and not in its memory (torch's is_neg()); pass tensor.resolve_neg()");
 }
 
-void read_exchange(PyObject* object, const ArrayType& type, ArrayArgument& argument) {
+ArraySource read_exchange(PyObject* object, const ArrayType& type, Tensor& tensor) {
   if (type.kind == ArrayKind::torch) check_autograd(object, type);
   dlpack::Array array;
   if (type.exchange->borrow(object, &array) != 0) throw py::error_already_set();
-  TensorView view = dlpack::view_of(array);
+  TensorView& view = tensor.view_in_place();
+  view = dlpack::view_of(array);
   if (view.data == nullptr && view.numel() > 0) throw_type_error(kNoMemory);
   if (type.kind == ArrayKind::torch) check_sign(object, type);
-  argument.tensor = Tensor(view, nullptr);
-  argument.kind = type.kind;
-  argument.read_only = false;
+  return {type.kind, false};
 }
 
-void read_through_numpy(PyObject* object, ArrayArgument& argument) {
+ArraySource read_through_numpy(PyObject* object, Tensor& tensor) {
   py::object array = py::module_::import("numpy").attr("asarray")(py::handle(object));
-  read_numpy(array.ptr(), argument);
-  argument.tensor = Tensor(argument.tensor.view(), share(std::move(array)));
+  const ArraySource source = read_numpy(array.ptr(), tensor);
+  tensor = Tensor(tensor.view(), share(std::move(array)));
+  return source;
 }
 
 [[noreturn]] void refuse(PyObject* object) {
@@ -92,46 +92,47 @@ void read_through_numpy(PyObject* object, ArrayArgument& argument) {
 
 }  // namespace
 
-void read_array(PyObject* object, ArrayArgument& argument, std::optional<void*> stream) {
+ArraySource read_array(PyObject* object, Tensor& tensor, std::optional<void*> stream) {
   const ArrayType& type = array_type(Py_TYPE(object));
   switch (type.access) {
     case ArrayType::Access::numpy:
-      return read_numpy(object, argument);
+      return read_numpy(object, tensor);
     case ArrayType::Access::exchange:
-      return read_exchange(object, type, argument);
+      return read_exchange(object, type, tensor);
     case ArrayType::Access::kiln: {
       const auto& held = *py::cast<const TensorObject*>(py::handle(object));
-      argument = {Tensor(held.tensor.view(), nullptr), ArrayKind::kiln, false};
-      return;
+      tensor.view_in_place() = held.tensor.view();
+      return {ArrayKind::kiln, false};
     }
     case ArrayType::Access::dlpack:
       if (type.kind == ArrayKind::torch) {
         check_autograd(object, type);
         check_sign(object, type);
       }
-      return read_dlpack(object, type.kind, stream, argument);
+      return read_dlpack(object, type.kind, stream, tensor);
     case ArrayType::Access::cuda_interface:
-      return read_cuda_interface(object, type.kind, argument);
+      return read_cuda_interface(object, type.kind, tensor);
     case ArrayType::Access::array_interface:
-      return read_through_numpy(object, argument);
+      return read_through_numpy(object, tensor);
     case ArrayType::Access::fake:
       throw_type_error(kNoMemory);
     case ArrayType::Access::masked:
       throw_type_error("it is a masked array, whose mask would be lost; pass array.filled(...) or array.data");
     case ArrayType::Access::none:
       // Objects that wrap an address have the interface as an attribute of their own, not of their type.
-      if (py::hasattr(object, "__cuda_array_interface__")) return read_cuda_interface(object, type.kind, argument);
+      if (py::hasattr(object, "__cuda_array_interface__")) return read_cuda_interface(object, type.kind, tensor);
       refuse(object);
     case ArrayType::Access::scalar:
-      refuse(object);
+      break;
   }
+  refuse(object);
 }
 
 ArrayArgument array_argument(py::handle object, std::string_view argument_name) {
   ArrayArgument argument;
   if (object.is_none()) return argument;
   try {
-    read_array(object.ptr(), argument, std::nullopt);
+    static_cast<ArraySource&>(argument) = read_array(object.ptr(), argument.tensor, std::nullopt);
   } catch (...) {
     rethrow_named(argument_name);
   }

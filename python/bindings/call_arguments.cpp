@@ -238,18 +238,18 @@ void CallArguments::add_output(PyObject* object) {
     const std::string name = index < spec.outputs.size() ? spec.outputs[index].name : std::to_string(index);
     return fmt::format("op '{}': output '{}'", spec.name, name);
   };
-  ArrayArgument argument;
+  Tensor& tensor = outputs_.emplace_back();
+  ArraySource source;
   try {
-    read_array(object, argument, stream_handle_);
+    source = read_array(object, tensor, stream_handle_);
   } catch (...) {
     name_array_error(label());
   }
-  if (argument.read_only)
+  if (source.read_only)
     throw_value_error(label() + " is read-only, so the result cannot be written to it; pass a writeable array");
   output_objects_[index] = object;
-  note_borrowed(object, argument);
-  output_kinds_[index] = argument.kind;
-  outputs_.push_back(std::move(argument.tensor));
+  note_borrowed(object, source.kind, tensor);
+  output_kinds_[index] = source.kind;
 }
 
 void CallArguments::convert_outputs() {
@@ -269,28 +269,27 @@ void CallArguments::convert_inputs() {
   const OpSpec& spec = *names_.spec;
   for (std::size_t i = 0; i < num_inputs_; ++i) {
     PyObject* object = input_objects_[i];
+    Tensor& tensor = inputs_.emplace_back();
     if (object == nullptr) {
       if (!spec.inputs.empty() && !input_spec(spec, i).optional)
         throw_type_error(
             fmt::format("op '{}': {} is None or left out, and the op needs it", spec.name, tensor_label(spec, i, 0)));
-      inputs_.push_back(Tensor());
       continue;
     }
-    ArrayArgument argument;
+    ArraySource source;
     try {
-      read_array(object, argument, stream_handle_);
+      source = read_array(object, tensor, stream_handle_);
     } catch (...) {
       if (const std::string advice = number_advice(spec, object); names_.is_optional(i) && !advice.empty())
         throw_type_error(
             fmt::format("op '{}': {} is {}, no array{}", spec.name, tensor_label(spec, i, 0), text_of(object), advice));
       name_array_error(fmt::format("op '{}': {}", spec.name, tensor_label(spec, i, 0)));
     }
-    if (argument.read_only && !spec.inputs.empty() && input_spec(spec, i).mutated)
+    if (source.read_only && !spec.inputs.empty() && input_spec(spec, i).mutated)
       throw_value_error(fmt::format("op '{}' changes {}, which is read-only; pass a writeable array", spec.name,
                                     tensor_label(spec, i, 0)));
-    input_kinds_[i] = argument.kind;
-    note_borrowed(object, argument);
-    inputs_.push_back(std::move(argument.tensor));
+    input_kinds_[i] = source.kind;
+    note_borrowed(object, source.kind, tensor);
   }
 }
 
@@ -367,11 +366,11 @@ DispatchOptions CallArguments::options() const noexcept {
   return options;
 }
 
-void CallArguments::note_borrowed(PyObject* object, const ArrayArgument& argument) {
-  if (!argument.tensor.device().is_cuda()) return;
+void CallArguments::note_borrowed(PyObject* object, ArrayKind kind, const Tensor& tensor) {
+  if (!tensor.device().is_cuda()) return;
   // torch, CuPy and libraries with an exchange API reuse memory in the order of the stream that calls run on.
   // kiln.Tensor has a stream of its own: see order_behind.
-  if (argument.kind == ArrayKind::torch || argument.kind == ArrayKind::cupy || argument.kind == ArrayKind::kiln) return;
+  if (kind == ArrayKind::torch || kind == ArrayKind::cupy || kind == ArrayKind::kiln) return;
   is_borrowed_ |= array_type(Py_TYPE(object)).exchange == nullptr;
 }
 

@@ -74,7 +74,7 @@ class CallArguments {
   void convert_outputs();
   void convert_inputs();
   void add_list(PyObject* list, std::size_t position);
-  void note_borrowed(PyObject* object, const ArrayArgument& argument);
+  void note_borrowed(PyObject* object, ArrayKind kind, const Tensor& tensor);
   void choose_device();
   void choose_kind();
   void choose_stream();

@@ -53,7 +53,7 @@ std::string typestr_of(DType dtype) {
   return fmt::format("{}{}{}", itemsize_bytes(dtype) == 1 ? '|' : '<', kind, itemsize_bytes(dtype));
 }
 
-void read_cuda_interface(PyObject* object, ArrayKind kind, ArrayArgument& argument) try {
+ArraySource read_cuda_interface(PyObject* object, ArrayKind kind, Tensor& tensor) try {
   const py::handle array(object);
   const auto interface = array.attr("__cuda_array_interface__").cast<py::dict>();
   if (interface.contains("mask") && !interface["mask"].is_none())
@@ -86,9 +86,8 @@ void read_cuda_interface(PyObject* object, ArrayKind kind, ArrayArgument& argume
     const GilReleased released;
     synchronize({view.device, handle == 1 ? nullptr : reinterpret_cast<void*>(handle)});
   }
-  argument.tensor = Tensor(view, nullptr);
-  argument.kind = kind;
-  argument.read_only = read_only;
+  tensor = Tensor(view, nullptr);
+  return {kind, read_only};
 } catch (const py::cast_error&) {
   refuse_malformed();
 } catch (py::error_already_set& error) {

@@ -43,7 +43,7 @@ Tensor take_over(py::handle capsule, const char* name, const char* used_name) {
 
 }  // namespace
 
-void read_dlpack(PyObject* object, ArrayKind kind, std::optional<void*> stream, ArrayArgument& argument) {
+ArraySource read_dlpack(PyObject* object, ArrayKind kind, std::optional<void*> stream, Tensor& tensor) {
   const py::handle array(object);
   if (kind == ArrayKind::jax && py::hasattr(array, "is_deleted") && array.attr("is_deleted")().cast<bool>())
     throw_value_error("it was deleted: by delete(), or donated to a jitted function");
@@ -60,17 +60,16 @@ void read_dlpack(PyObject* object, ArrayKind kind, std::optional<void*> stream, 
     array.attr("block_until_ready")();
   }
   const py::object capsule = call_dlpack(array, arguments);
-  argument.kind = kind;
+  bool read_only = kind == ArrayKind::jax;  // immutable, whatever the flag says
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
     const auto* managed =
         static_cast<const dlpack::ManagedVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
-    argument.read_only = (managed->flags & dlpack::kReadOnly) != 0;
-    argument.tensor = take_over<dlpack::ManagedVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
+    read_only |= (managed->flags & dlpack::kReadOnly) != 0;
+    tensor = take_over<dlpack::ManagedVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned");
   } else {
-    argument.read_only = false;
-    argument.tensor = take_over<dlpack::Managed>(capsule, "dltensor", "used_dltensor");
+    tensor = take_over<dlpack::Managed>(capsule, "dltensor", "used_dltensor");
   }
-  if (kind == ArrayKind::jax) argument.read_only = true;  // immutable, whatever the flag says
+  return {kind, read_only};
 }
 
 }  // namespace kiln::python

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <optional>
 
 namespace kiln::python {
 
@@ -21,6 +22,17 @@ class GilReleased {
 
  private:
   PyThreadState* state_;
+};
+
+/// GilReleased from the moment on that `release` is called, which may be called again.
+class GilReleasedLater {
+ public:
+  void release() noexcept {
+    if (!released_) released_.emplace();
+  }
+
+ private:
+  std::optional<GilReleased> released_;
 };
 
 /// Holds the GIL while it lives, on any thread.

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -27,6 +29,7 @@ constexpr std::array<std::optional<DType>, 13> kByTypeNumber = {DType::bool_,
                                                                 DType::f32,
                                                                 DType::f64};
 constexpr int kHalf = 23;
+constexpr int kWriteable = 0x0400;  // of an array's flags
 /// Types that extensions add to NumPy (ml_dtypes) have numbers from here on.
 constexpr int kFirstUserType = 256;
 
@@ -60,11 +63,11 @@ std::optional<DType> user_dtype(py::handle descriptor, int type_number) {
   throw_type_error(fmt::format("dtype {} is none of Kiln's: {}", text, reason));
 }
 
-Dims dims_of(const Py_ssize_t* values, int rank) {
-  if (rank > kMaxRank) throw_value_error(fmt::format("it has {} dimensions; Kiln takes 0 to {}", rank, kMaxRank));
-  Dims dims;
-  for (int axis = 0; axis < rank; ++axis) dims.push_back(values[axis]);
-  return dims;
+[[noreturn]] void refuse_stride(int axis, std::int64_t stride_bytes, std::int64_t itemsize) {
+  throw_value_error(fmt::format(
+      "stride {} of dimension {} is {} bytes, no multiple of the {} bytes of an element; numpy.ascontiguousarray makes "
+      "a dense copy",
+      axis, axis, stride_bytes, itemsize));
 }
 
 }  // namespace
@@ -82,32 +85,31 @@ DType from_numpy_dtype(py::handle dtype) {
   refuse_dtype(dtype);
 }
 
-void read_numpy(PyObject* object, ArrayArgument& argument) {
+ArraySource read_numpy(PyObject* object, Tensor& tensor) {
   const auto* array = py::detail::array_proxy(object);
-  const DType dtype = from_numpy_dtype(array->descr);
-  const std::int64_t itemsize = itemsize_bytes(dtype);
-  TensorView view;
+  const int rank = array->nd;
+  if (rank > kMaxRank) throw_value_error(fmt::format("it has {} dimensions; Kiln takes 0 to {}", rank, kMaxRank));
+  TensorView& view = tensor.view_in_place();
   view.data = array->data;
-  view.dtype = dtype;
-  view.shape = dims_of(array->dimensions, array->nd);
+  view.dtype = from_numpy_dtype(array->descr);
   bool is_empty = false;
-  for (int axis = 0; axis < array->nd; ++axis) is_empty |= view.shape[axis] == 0;
-  for (int axis = 0; axis < array->nd; ++axis) {
-    const std::int64_t stride_bytes = array->strides[axis];
-    const bool matters = view.shape[axis] > 1 && !is_empty;
-    if (matters && stride_bytes % itemsize != 0)
-      throw_value_error(fmt::format(
-          "stride {} of dimension {} is {} bytes, no multiple of the {} bytes of an element; numpy.ascontiguousarray "
-          "makes a dense copy",
-          axis, axis, stride_bytes, itemsize));
-    view.strides.push_back(matters || stride_bytes % itemsize == 0 ? stride_bytes / itemsize : 1);
+  for (int axis = 0; axis < rank; ++axis) {
+    view.shape.push_back(array->dimensions[axis]);
+    is_empty |= array->dimensions[axis] == 0;
   }
-  if (!is_empty && reinterpret_cast<std::uintptr_t>(view.data) % static_cast<std::uintptr_t>(itemsize) != 0)
+  // Elements have 1, 2, 4 or 8 bytes; a division for each stride would cost as much as the rest of the reading.
+  const std::int64_t itemsize = itemsize_bytes(view.dtype);
+  const auto within_element = static_cast<std::uint64_t>(itemsize - 1);
+  const int shift = std::countr_zero(static_cast<std::uint64_t>(itemsize));
+  for (int axis = 0; axis < rank; ++axis) {
+    const std::int64_t stride_bytes = array->strides[axis];
+    const bool is_whole = (static_cast<std::uint64_t>(stride_bytes) & within_element) == 0;
+    if (!is_whole && array->dimensions[axis] > 1 && !is_empty) refuse_stride(axis, stride_bytes, itemsize);
+    view.strides.push_back(is_whole ? stride_bytes >> shift : 1);
+  }
+  if (!is_empty && (reinterpret_cast<std::uintptr_t>(view.data) & within_element) != 0)
     throw_value_error("its data is not aligned to the size of an element; array.copy() makes one that is");
-  constexpr int kWriteable = 0x0400;
-  argument.tensor = Tensor(view, nullptr);
-  argument.kind = ArrayKind::numpy;
-  argument.read_only = (array->flags & kWriteable) == 0;
+  return {ArrayKind::numpy, (array->flags & kWriteable) == 0};
 }
 
 py::dtype to_numpy_dtype(DType dtype) {
@@ -142,7 +144,6 @@ py::object to_numpy(const Tensor& tensor) {
     shape[static_cast<std::size_t>(axis)] = view.shape[axis];
     strides[static_cast<std::size_t>(axis)] = view.strides[axis] * itemsize_bytes(view.dtype);
   }
-  constexpr int kWriteable = 0x0400;
   auto& api = py::detail::npy_api::get();
   void* data = view.data;
   static std::int64_t nothing = 0;
@@ -155,6 +156,17 @@ py::object to_numpy(const Tensor& tensor) {
                                 shape.data(), strides.data(), data, kWriteable, nullptr));
   if (!array) throw py::error_already_set();
   if (api.PyArray_SetBaseObject_(array.ptr(), base.release().ptr()) != 0) throw py::error_already_set();
+  return array;
+}
+
+py::object numpy_empty(DType dtype, const Dims& shape) {
+  std::array<Py_ssize_t, kMaxRank> extents{};
+  std::copy(shape.begin(), shape.end(), extents.begin());
+  auto& api = py::detail::npy_api::get();
+  auto array = py::reinterpret_steal<py::object>(
+      api.PyArray_NewFromDescr_(api.PyArray_Type_, to_numpy_dtype(dtype).release().ptr(), shape.size(), extents.data(),
+                                nullptr, nullptr, 0, nullptr));
+  if (!array) throw py::error_already_set();
   return array;
 }
 

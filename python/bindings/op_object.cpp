@@ -145,6 +145,19 @@ PyMemberDef g_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
+/// What `function` returns, which dispatches with `options`. Results of a call on the CPU whose plan is known are
+/// allocated with the GIL still held; on a GPU the driver may wait for others, who may wait for the GIL.
+template <typename Function>
+auto dispatch(const CallArguments& call, DispatchOptions& options, const Function& function) {
+  GilReleasedLater gil;
+  const std::function<void()> release = [&gil] { gil.release(); };
+  options.before_work = &release;
+  if (call.device().is_cuda()) gil.release();
+  auto made = function();
+  call.wait_if_borrowed();
+  return made;
+}
+
 }  // namespace
 
 py::object op_object(py::handle name) {
@@ -175,11 +188,8 @@ py::object call_op(const OpNames& names, PyObject* const* arguments, std::size_t
   const CallArguments call(names, arguments, num_positional, keywords);
   DispatchOptions options = call.options();
   if (!call.outputs().empty() || names.spec->outputs.empty()) {
-    {
-      const GilReleased released;
-      dispatch_gpu_op(names.spec->name, call.inputs(), call.attributes(), options);
-      call.wait_if_borrowed();
-    }
+    dispatch(call, options,
+             [&] { return dispatch_gpu_op(names.spec->name, call.inputs(), call.attributes(), options); });
     call.note_launch();
     return call.given_results();
   }
@@ -189,21 +199,13 @@ py::object call_op(const OpNames& names, PyObject* const* arguments, std::size_t
   };
   options.allocate = &allocate;
   if (names.spec->outputs.size() == 1) {
-    std::optional<Tensor> tensor;
-    {
-      const GilReleased released;
-      tensor = dispatch_gpu_op(names.spec->name, call.inputs(), call.attributes(), options);
-      call.wait_if_borrowed();
-    }
+    const Tensor tensor = dispatch(
+        call, options, [&] { return dispatch_gpu_op(names.spec->name, call.inputs(), call.attributes(), options); });
     call.note_launch();
-    return results.to_python({&*tensor, 1});
+    return results.to_python({&tensor, 1});
   }
-  std::vector<Tensor> tensors;
-  {
-    const GilReleased released;
-    tensors = dispatch_gpu_op_all(names.spec->name, call.inputs(), call.attributes(), options);
-    call.wait_if_borrowed();
-  }
+  const std::vector<Tensor> tensors = dispatch(
+      call, options, [&] { return dispatch_gpu_op_all(names.spec->name, call.inputs(), call.attributes(), options); });
   call.note_launch();
   return results.to_python(tensors);
 }

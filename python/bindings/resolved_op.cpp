@@ -62,12 +62,14 @@ py::object call(const ResolvedObject& self, PyObject* const* arguments, std::siz
   Results results(call);
   TensorList made;
   {
-    const GilReleased released;
+    GilReleasedLater gil;
+    if (call.device().is_cuda()) gil.release();  // as kiln.Op's calls
     for (const TensorMeta& meta : self.op->outputs()) {
       if (count == kMaxTensors) throw_value_error("a call has at most " + std::to_string(kMaxTensors) + " tensors");
-      made.push_back(results.allocate(meta, call.stream()));
+      made.emplace_back() = results.allocate(meta, call.stream());
       views[count++] = made[made.size() - 1].view();
     }
+    gil.release();
     (*self.op)(inputs, std::span(views).subspan(inputs.size(), count - inputs.size()), call.stream());
     call.wait_if_borrowed();
   }

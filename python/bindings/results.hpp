@@ -26,6 +26,7 @@ class Results {
 
  private:
   Tensor allocate_exchanged(const TensorMeta& meta, Stream stream);
+  Tensor allocate_by_numpy(const TensorMeta& meta);
   Tensor allocate_in_python(const TensorMeta& meta, Stream stream);
   py::object one_to_python(const Tensor& tensor, std::size_t index);
 

@@ -20,10 +20,7 @@ class TensorList {
 
   std::size_t size() const noexcept { return size_; }
   /// There must be room.
-  void push_back(Tensor&& tensor) {
-    new (bytes_ + size_ * sizeof(Tensor)) Tensor(std::move(tensor));
-    ++size_;
-  }
+  Tensor& emplace_back() noexcept { return *new (bytes_ + size_++ * sizeof(Tensor)) Tensor; }
   std::span<const Tensor> span() const noexcept { return {data(), size_}; }
   const Tensor& operator[](std::size_t index) const noexcept { return data()[index]; }
 

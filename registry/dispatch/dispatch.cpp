@@ -58,6 +58,10 @@ std::vector<TensorView> copy_views(std::span<const TensorView* const> views) {
 
 enum class Addresses { checked, ignored };
 
+void begin_work(const DispatchOptions& options) {
+  if (options.before_work != nullptr) (*options.before_work)();
+}
+
 /// The plan of a call that no cache knows: build, publish. During a capture it is built only of kernels that are
 /// loaded.
 std::shared_ptr<const Plan> make_plan(const PlanKey& key, const Call& call, const DispatchOptions& options,
@@ -85,6 +89,7 @@ std::shared_ptr<const Plan> find_plan(std::string_view name, const CallTensors& 
              overlaps_previous(options.overlap_previous, stream.device));
   RecentPlans& recent = RecentPlans::of_this_thread();
   if (const auto* plan = recent.find(key)) return *plan;
+  begin_work(options);
   std::shared_ptr<const Plan> plan = PlanCache::process().find(key);
   if (plan == nullptr && tuning == TuningPolicy::first_use && is_capturing(stream)) {
     // Nothing can be measured during a capture, and the plan must not pass for a tuned one.
@@ -119,6 +124,7 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
   const std::shared_ptr<const Plan> plan = find_plan(name, tensors, attributes, options, stream, Addresses::checked);
   if (!options.outputs.empty() || plan->outputs.empty()) {
     check_memory(*plan->spec, tensors.all(), plan->num_outputs(), plan->extents);
+    begin_work(options);
     launch(*plan, tensors.all(), stream);
     return;
   }
@@ -128,6 +134,7 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
                      tensors.views.begin() + static_cast<std::ptrdiff_t>(tensors.num_inputs + num_outputs));
   tensors.num_outputs = num_outputs;
   for (std::size_t i = 0; i < num_outputs; ++i) tensors.views[i] = allocate(plan->outputs[i], stream);
+  begin_work(options);
   launch(*plan, tensors.all(), stream);
 }
 
@@ -135,6 +142,7 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
 template <typename Allocate>
 [[gnu::noinline]] void run_observed(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
                                     const DispatchOptions& options, const Allocate& allocate) {
+  begin_work(options);  // observers and recordings have locks
   const auto observed = [&](CallObserver* observer) {
     run(
         name, inputs, attributes, options,

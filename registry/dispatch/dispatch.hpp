@@ -26,6 +26,9 @@ struct DispatchOptions {
   /// for work on the stream. Unset: `empty`. The outputs of a call live with whoever allocates for the caller (torch's
   /// caching allocator).
   const std::function<Tensor(const TensorMeta&, Stream)>* allocate = nullptr;
+  /// Called before the first thing of the call that may take long or wait for somebody: making a plan, or else the
+  /// launch. A caller with a lock of its own (Python's) lets go of it there, behind `allocate` where the plan is known.
+  const std::function<void()>* before_work = nullptr;
   /// Lets the call's kernels start while the work before them on the stream still runs (programmatic dependent launch):
   /// they wait for its end themselves, so results are those of any call. Takes a GPU of sm_90 or newer with a driver of
   /// CUDA 12.3 or newer; elsewhere, and for kernels of users, it changes nothing.

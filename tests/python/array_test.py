@@ -97,12 +97,33 @@ def test_results_own_their_memory() -> None:
     numpy.testing.assert_array_equal(tail, numpy.arange(990, 1000, dtype=numpy.float32) * 2)
 
 
+@pytest.mark.parametrize("name", DTYPES)
+@pytest.mark.parametrize(
+    "shape", [(), (0,), (3, 0, 2), (5,), (512,), (513,), (1024,), (1025,), (4096,), (4097,), (70, 70)]
+)
+def test_results_are_the_same_kind_of_array_whoever_allocates(name: str, shape: tuple[int, ...]) -> None:
+    """NumPy makes small ones, Kiln large ones (4 KB)."""
+    x = numpy.ones(shape).astype(DTYPES[name])
+    resolved = kiln.resolve("copy", x)
+    for result in (kiln.ops.copy(x), kiln.ops.copy(x), resolved(x)):  # planned, and found
+        assert type(result) is numpy.ndarray and result.dtype == x.dtype and result.shape == shape
+        assert result.flags.c_contiguous and result.flags.writeable and result.flags.aligned
+        assert not numpy.shares_memory(result, x) and result.tobytes() == x.tobytes()
+        result[...] = 0
+    assert x.tobytes() == numpy.ones(shape).astype(DTYPES[name]).tobytes()
+
+
 def test_subclasses_and_memory_maps(tmp_path: Any) -> None:
     mapped = numpy.memmap(tmp_path / "x", dtype=numpy.float32, mode="w+", shape=(5,))
     mapped[:] = 3
     result = kiln.ops.add(mapped, mapped)
     assert type(result) is numpy.ndarray
     numpy.testing.assert_array_equal(result, numpy.full(5, 6, numpy.float32))
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = numpy.matrix([[1, 2], [3, 4]], numpy.float32)
+    result = kiln.ops.add(matrix, matrix)
+    assert type(result) is numpy.ndarray
+    numpy.testing.assert_array_equal(result, numpy.array([[2, 4], [6, 8]], numpy.float32))
 
 
 def test_buffers_go_through_numpy() -> None:
