@@ -145,19 +145,6 @@ PyMemberDef g_members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
-/// What `function` returns, which dispatches with `options`. Results of a call on the CPU whose plan is known are
-/// allocated with the GIL still held; on a GPU the driver may wait for others, who may wait for the GIL.
-template <typename Function>
-auto dispatch(const CallArguments& call, DispatchOptions& options, const Function& function) {
-  GilReleasedLater gil;
-  const std::function<void()> release = [&gil] { gil.release(); };
-  options.before_work = &release;
-  if (call.device().is_cuda()) gil.release();
-  auto made = function();
-  call.wait_if_borrowed();
-  return made;
-}
-
 }  // namespace
 
 py::object op_object(py::handle name) {
@@ -186,28 +173,21 @@ const OpNames& names_of(py::handle op) {
 
 py::object call_op(const OpNames& names, PyObject* const* arguments, std::size_t num_positional, PyObject* keywords) {
   const CallArguments call(names, arguments, num_positional, keywords);
-  DispatchOptions options = call.options();
-  if (!call.outputs().empty() || names.spec->outputs.empty()) {
-    dispatch(call, options,
-             [&] { return dispatch_gpu_op(names.spec->name, call.inputs(), call.attributes(), options); });
-    call.note_launch();
-    return call.given_results();
-  }
   Results results(call);
-  const std::function<Tensor(const TensorMeta&, Stream)> allocate = [&results](const TensorMeta& meta, Stream stream) {
-    return results.allocate(meta, stream);
-  };
-  options.allocate = &allocate;
-  if (names.spec->outputs.size() == 1) {
-    const Tensor tensor = dispatch(
-        call, options, [&] { return dispatch_gpu_op(names.spec->name, call.inputs(), call.attributes(), options); });
-    call.note_launch();
-    return results.to_python({&tensor, 1});
+  const std::function<const Tensor&(const TensorMeta&, Stream)> allocate =
+      [&results](const TensorMeta& meta, Stream stream) -> const Tensor& { return results.allocate(meta, stream); };
+  {
+    GilReleasedLater gil;
+    const std::function<void()> release = [&gil] { gil.release(); };
+    DispatchOptions options = call.options();
+    options.allocate = &allocate;
+    options.before_work = &release;
+    if (call.device().is_cuda()) gil.release();  // its driver may wait for others, who wait for the GIL
+    run_gpu_op(names.spec->name, call.inputs(), call.attributes(), options);
+    call.wait_if_borrowed();
   }
-  const std::vector<Tensor> tensors = dispatch(
-      call, options, [&] { return dispatch_gpu_op_all(names.spec->name, call.inputs(), call.attributes(), options); });
   call.note_launch();
-  return results.to_python(tensors);
+  return !call.outputs().empty() || names.spec->outputs.empty() ? call.given_results() : results.to_python();
 }
 
 void bind_op(py::module_& module) {

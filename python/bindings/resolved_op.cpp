@@ -60,21 +60,19 @@ py::object call(const ResolvedObject& self, PyObject* const* arguments, std::siz
     return call.given_results();
   }
   Results results(call);
-  TensorList made;
   {
     GilReleasedLater gil;
     if (call.device().is_cuda()) gil.release();  // as kiln.Op's calls
     for (const TensorMeta& meta : self.op->outputs()) {
       if (count == kMaxTensors) throw_value_error("a call has at most " + std::to_string(kMaxTensors) + " tensors");
-      made.emplace_back() = results.allocate(meta, call.stream());
-      views[count++] = made[made.size() - 1].view();
+      views[count++] = results.allocate(meta, call.stream()).view();
     }
     gil.release();
     (*self.op)(inputs, std::span(views).subspan(inputs.size(), count - inputs.size()), call.stream());
     call.wait_if_borrowed();
   }
   call.note_launch();
-  return results.to_python(made.span());
+  return results.to_python();
 }
 
 PyObject* vectorcall(PyObject* self, PyObject* const* arguments, std::size_t flags, PyObject* keywords) {

@@ -34,9 +34,11 @@ const char* long_name(DType dtype) {
 /// knows of: 0.1 us instead of 0.26.
 constexpr std::int64_t kNumpyBytes = 4096;
 
+/// Arrays without elements are not, whose strides NumPy makes 0.
 bool is_made_by_numpy(ArrayKind kind, const TensorMeta& meta, Stream stream) {
-  return kind == ArrayKind::numpy && !stream.device.is_cuda() &&
-         num_elements(meta.shape) <= kNumpyBytes / itemsize_bytes(meta.dtype);
+  if (kind != ArrayKind::numpy || stream.device.is_cuda()) return false;
+  const std::int64_t elements = num_elements(meta.shape);
+  return elements > 0 && elements <= kNumpyBytes / itemsize_bytes(meta.dtype);
 }
 
 PyObject* torch_dtype(DType dtype) {
@@ -101,15 +103,23 @@ Results::~Results() {
     }
 }
 
-Tensor Results::allocate(const TensorMeta& meta, Stream stream) {
-  if (exchange_ != nullptr) return allocate_exchanged(meta, stream);
-  if (!is_recorded_ && is_made_by_numpy(kind_, meta, stream)) return allocate_by_numpy(meta);
-  if (!is_recorded_ && is_made_in_python(kind_, stream)) return allocate_in_python(meta, stream);
-  objects_[size_++] = nullptr;
-  return empty(meta.shape, meta.dtype, stream);
+const Tensor& Results::allocate(const TensorMeta& meta, Stream stream) {
+  if (made_.size() == kMaxTensors) throw_value_error(fmt::format("a call has at most {} tensors", kMaxTensors));
+  Tensor& made = made_.emplace_back();
+  if (exchange_ != nullptr) {
+    allocate_exchanged(meta, stream, made);
+  } else if (!is_recorded_ && is_made_by_numpy(kind_, meta, stream)) {
+    allocate_by_numpy(meta, made);
+  } else if (!is_recorded_ && is_made_in_python(kind_, stream)) {
+    allocate_in_python(meta, stream, made);
+  } else {
+    made = empty(meta.shape, meta.dtype, stream);
+    objects_[size_++] = nullptr;
+  }
+  return made;
 }
 
-Tensor Results::allocate_exchanged(const TensorMeta& meta, Stream stream) {
+void Results::allocate_exchanged(const TensorMeta& meta, Stream stream, Tensor& made) {
   Dims shape = meta.shape;
   const DlpackType type = to_dlpack_type(meta.dtype);
   dlpack::Array prototype{.data = nullptr,
@@ -129,28 +139,28 @@ Tensor Results::allocate_exchanged(const TensorMeta& meta, Stream stream) {
     throw DeviceError("allocation by the array library", 0,
                       fmt::format("{} of shape {}: {}", name(meta.dtype), to_string(meta.shape), problem));
   exchanged_[size_++] = managed;
-  return Tensor(dlpack::view_of(managed->array), nullptr);
+  made.view_in_place() = dlpack::view_of(managed->array);
 }
 
-Tensor Results::allocate_by_numpy(const TensorMeta& meta) {
+void Results::allocate_by_numpy(const TensorMeta& meta, Tensor& made) {
   const GilAcquired gil;
   PyObject* const array = numpy_empty(meta.dtype, meta.shape).release().ptr();
   objects_[size_++] = array;
-  return Tensor(dense_view(py::detail::array_proxy(array)->data, meta.dtype, meta.shape), nullptr);
+  read_numpy(array, made);
 }
 
-Tensor Results::allocate_in_python(const TensorMeta& meta, Stream stream) {
+void Results::allocate_in_python(const TensorMeta& meta, Stream stream, Tensor& made) {
   const GilAcquired gil;
-  py::object array = kind_ == ArrayKind::cupy ? cupy_empty(meta, stream.device)
-                     : prototype_             ? torch_empty_like(prototype_, meta)
-                                              : torch_empty(meta, stream.device);
-  Tensor tensor;
-  read_array(array.ptr(), tensor, stream.handle);
-  objects_[size_++] = array.release().ptr();
-  return Tensor(tensor.view(), nullptr);
+  const py::object array = kind_ == ArrayKind::cupy ? cupy_empty(meta, stream.device)
+                           : prototype_             ? torch_empty_like(prototype_, meta)
+                                                    : torch_empty(meta, stream.device);
+  Tensor read;
+  read_array(array.ptr(), read, stream.handle);
+  objects_[size_++] = py::object(array).release().ptr();
+  made.view_in_place() = read.view();
 }
 
-py::object Results::one_to_python(const Tensor& tensor, std::size_t index) {
+py::object Results::one_to_python(std::size_t index) {
   if (exchange_ != nullptr) {
     void* object = nullptr;
     const int status = exchange_->to_object(std::exchange(exchanged_[index], nullptr), &object);
@@ -158,13 +168,13 @@ py::object Results::one_to_python(const Tensor& tensor, std::size_t index) {
     return py::reinterpret_steal<py::object>(static_cast<PyObject*>(object));
   }
   if (objects_[index] != nullptr) return py::reinterpret_steal<py::object>(std::exchange(objects_[index], nullptr));
-  return python::to_python(tensor, kind_, stream_);
+  return python::to_python(made_[index], kind_, stream_);
 }
 
-py::object Results::to_python(std::span<const Tensor> tensors) {
-  if (tensors.size() == 1) return one_to_python(tensors[0], 0);
-  py::tuple tuple(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) tuple[i] = one_to_python(tensors[i], i);
+py::object Results::to_python() {
+  if (made_.size() == 1) return one_to_python(0);
+  py::tuple tuple(made_.size());
+  for (std::size_t i = 0; i < made_.size(); ++i) tuple[i] = one_to_python(i);
   return tuple;
 }
 

@@ -124,7 +124,7 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
   const std::shared_ptr<const Plan> plan = find_plan(name, tensors, attributes, options, stream, Addresses::checked);
   if (!options.outputs.empty() || plan->outputs.empty()) {
     check_memory(*plan->spec, tensors.all(), plan->num_outputs(), plan->extents);
-    begin_work(options);
+    if (!plan->is_brief) begin_work(options);
     launch(*plan, tensors.all(), stream);
     return;
   }
@@ -134,7 +134,7 @@ void run(std::string_view name, std::span<const Tensor> inputs, const Attributes
                      tensors.views.begin() + static_cast<std::ptrdiff_t>(tensors.num_inputs + num_outputs));
   tensors.num_outputs = num_outputs;
   for (std::size_t i = 0; i < num_outputs; ++i) tensors.views[i] = allocate(plan->outputs[i], stream);
-  begin_work(options);
+  if (!plan->is_brief) begin_work(options);
   launch(*plan, tensors.all(), stream);
 }
 
@@ -223,6 +223,17 @@ std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const T
     return &made.emplace_back(make_output(meta, stream, options)).view();
   });
   return made.empty() ? changed_inputs(name, inputs) : made;
+}
+
+void run_gpu_op(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
+                const DispatchOptions& options) {
+  run(name, inputs, attributes, options, [&](const TensorMeta& meta, Stream stream) {
+    if (options.allocate == nullptr) throw InternalError("run_gpu_op: no output is given, and nothing makes one");
+    const Tensor& output = (*options.allocate)(meta, stream);
+    if (is_observed()) [[unlikely]]
+      keep_while_recording({&output, 1}, stream);
+    return &output.view();
+  });
 }
 
 ResolvedOp resolve(std::string_view name, std::span<const TensorView> inputs, const Attributes& attributes,

@@ -23,11 +23,12 @@ struct DispatchOptions {
   const Config* config = nullptr;           ///< tunables it leaves out: the spec's default
   std::optional<TuningPolicy> tuning = {};  ///< where the config comes from when none is given; unset: the process's
   /// Makes the outputs that are not given, in order: dense memory of this dtype and shape on the stream's device, ready
-  /// for work on the stream. Unset: `empty`. The outputs of a call live with whoever allocates for the caller (torch's
-  /// caching allocator).
-  const std::function<Tensor(const TensorMeta&, Stream)>* allocate = nullptr;
+  /// for work on the stream. The tensor stays where it is until the call has returned. Unset: `empty`. The outputs of a
+  /// call live with whoever allocates for the caller (torch's caching allocator).
+  const std::function<const Tensor&(const TensorMeta&, Stream)>* allocate = nullptr;
   /// Called before the first thing of the call that may take long or wait for somebody: making a plan, or else the
-  /// launch. A caller with a lock of its own (Python's) lets go of it there, behind `allocate` where the plan is known.
+  /// launch, unless the plan is brief (Plan::is_brief). A caller with a lock of its own (Python's) lets go of it there,
+  /// behind `allocate` where the plan is known.
   const std::function<void()>* before_work = nullptr;
   /// Lets the call's kernels start while the work before them on the stream still runs (programmatic dependent launch):
   /// they wait for its end themselves, so results are those of any call. Takes a GPU of sm_90 or newer with a driver of
@@ -74,6 +75,10 @@ inline Tensor dispatch_gpu_op(std::string_view name, std::initializer_list<Tenso
 }
 std::vector<Tensor> dispatch_gpu_op_all(std::string_view name, std::span<const Tensor> inputs,
                                         const Attributes& attributes = {}, const DispatchOptions& options = {});
+/// dispatch_gpu_op for who has the results already: in `options.outputs`, from `options.allocate`, or as inputs that
+/// the op changes. InternalError where an output has neither.
+void run_gpu_op(std::string_view name, std::span<const Tensor> inputs, const Attributes& attributes,
+                const DispatchOptions& options);
 
 /// Compiles and loads what a call with these inputs needs, and returns it bound. `options.outputs`, where given, fixes
 /// the outputs' strides; dense otherwise.

@@ -75,7 +75,7 @@ void warm_up(std::span<const WarmUpCall> calls, int num_threads) {
     changed.notify_all();
   };
   {
-    // Compiling scales with threads and blocks in between; oneTBB's pool is for kernels.
+    // Compiling scales with threads and blocks in between; the pool of workers is for kernels.
     std::vector<std::jthread> others;
     for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
     if (threads > 0) work();

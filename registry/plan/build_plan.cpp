@@ -14,6 +14,7 @@
 #include "registry/plan/choice.hpp"
 #include "registry/plan/kernel_cache.hpp"
 #include "registry/plan/numbered_tensors.hpp"
+#include "registry/plan/registry.hpp"
 
 namespace kiln {
 namespace {
@@ -116,6 +117,14 @@ void add_steps(Plan& plan, const Choice& choice, const Call& call, Loading loadi
   plan.check = choice.plan.check;
 }
 
+/// What users' kernels do in a call is not known, nor how much lies at addresses.
+bool is_brief(const Plan& plan) {
+  constexpr double kMostBytes = 8192, kMostFlops = 16384;
+  return !plan.device.is_cuda() && plan.spec->cost && plan.tables.empty() &&
+         Registry::process().is_builtin(*plan.spec) && plan.report.cost.bytes <= kMostBytes &&
+         plan.report.cost.flops <= kMostFlops;
+}
+
 }  // namespace
 
 void check_shared_memory(const CompileRequest& request, bool takes_dynamic_shared, const LaunchGeometry& geometry) {
@@ -152,6 +161,7 @@ std::shared_ptr<const Plan> build_plan(const Call& call, const Target& target, c
       plan->tables.push_back({call.outputs.size() + i, points_to(seen)});
   }
   if (spec.cost) plan->report.cost = spec.cost(seen);
+  plan->is_brief = is_brief(*plan);
   if (writes_nothing(*plan)) {
     plan->report.config_source = "none: every output is empty";
     return plan;

@@ -48,6 +48,9 @@ struct Plan : std::enable_shared_from_this<Plan> {
   std::vector<Table> tables;              ///< those of `tensors` whose elements are addresses
   std::vector<std::size_t> host_tensors;  ///< those in host memory that the GPU reads or writes itself
   PlanReport report;
+  /// A call of one of Kiln's own ops on the CPU that is over in a few microseconds, so that to let go of a lock for its
+  /// length costs more than it gives.
+  bool is_brief = false;
 
   int num_outputs() const noexcept { return static_cast<int>(outputs.size()); }
 };

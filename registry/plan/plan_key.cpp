@@ -1,6 +1,5 @@
 #include "registry/plan/plan_key.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <type_traits>
@@ -28,11 +27,15 @@ void PlanKey::spill(std::uint64_t word) {
 
 void PlanKey::add_text(std::string_view text) {
   add(text.size());
-  for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, text.data() + at, std::min(sizeof word, text.size() - at));
+  std::size_t at = 0;
+  for (std::uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
     add(word);
   }
+  if (at == text.size()) return;
+  std::uint64_t rest = 0;  // shifted in: copying so few bytes would be a call
+  for (; at < text.size(); ++at) rest = rest << 8 | static_cast<unsigned char>(text[at]);
+  add(rest);
 }
 
 void PlanKey::add_tensor(const TensorView& view) {
@@ -87,8 +90,16 @@ void PlanKey::encode(std::string_view op, std::span<const TensorView* const> inp
       add(static_cast<std::uint64_t>(value));
     }
   }
-  hash_ = 0;
-  for (const std::uint64_t word : words()) hash_ = mix(hash_, word);
+  // Two chains side by side: each step waits for the product of the one before it.
+  const std::span<const std::uint64_t> all = words();
+  std::uint64_t even = 0, odd = 0;
+  std::size_t i = 0;
+  for (; i + 1 < all.size(); i += 2) {
+    even = mix(even, all[i]);
+    odd = mix(odd, all[i + 1]);
+  }
+  if (i < all.size()) even = mix(even, all[i]);
+  hash_ = mix(even, odd);
 }
 
 }  // namespace kiln

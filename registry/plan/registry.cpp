@@ -50,6 +50,7 @@ void check_spec(const OpSpec& spec) {
 
 Registry::Registry() {
   for (OpSpec& spec : builtin_ops()) register_op(std::move(spec));
+  for (const auto& [name, spec] : specs_) builtin_.insert(spec.get());
 }
 
 Registry& Registry::process() {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ops/op_spec.hpp"
@@ -24,6 +25,8 @@ class Registry {
   /// UsageError(value) naming the nearest names.
   const OpSpec& get(std::string_view name) const;
   std::vector<std::string> names() const;  ///< sorted
+  /// Whether it is one of Kiln's own.
+  bool is_builtin(const OpSpec& spec) const noexcept { return builtin_.contains(&spec); }
 
  private:
   Registry();
@@ -33,6 +36,7 @@ class Registry {
   };
   mutable std::shared_mutex mutex_;
   std::unordered_map<std::string, std::unique_ptr<const OpSpec>, NameHash, std::equal_to<>> specs_;
+  std::unordered_set<const OpSpec*> builtin_;  ///< as it was made
 };
 
 }  // namespace kiln
