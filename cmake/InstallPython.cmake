@@ -14,7 +14,7 @@ if(TARGET kiln_precompiled_headers)
   install(FILES ${precompiled_headers} DESTINATION kiln/lib ${python_component})
 endif()
 
-# Debian's libfmt, oneTBB and libzstd go along, by the names that they are looked up by: another system has other versions of them, or none. What is
+# Debian's libfmt and libzstd go along, by the names that they are looked up by: another system has other versions of them, or none. What is
 # left to the system is glibc, GCC's runtime and zlib, as with other wheels. Where the process has loaded a library of the same name already, that one serves.
 install(CODE "set(KILN_BUNDLE_LIBRARIES \"$<TARGET_FILE:kiln>\" \"$<TARGET_FILE:kiln_python>\" \"$<$<BOOL:${KILN_CPU}>:$<TARGET_FILE:kiln_clang>>\")" ${python_component})
 install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/BundleLibraries.cmake ${python_component})

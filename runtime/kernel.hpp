@@ -25,7 +25,7 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   /// The one launch path. `parameters[i]` is the address of parameter i, read before the call returns. CUDA:
-  /// asynchronous on `stream`. CPU: returns when done, programs spread over oneTBB. A grid with a zero axis launches
+  /// asynchronous on `stream`. CPU: returns when done, programs spread over threads. A grid with a zero axis launches
   /// nothing. DeviceError.
   virtual void launch(const LaunchGeometry& geometry, void* const* parameters, Stream stream) const = 0;
   virtual KernelResources resources() const = 0;

@@ -1,15 +1,15 @@
 #pragma once
 
-/// What a fork takes from the process that it makes. Only the thread that called fork() goes on in the child: oneTBB's
-/// workers are not there, though oneTBB counts on them, and the NVIDIA driver serves the parent alone. Where neither
-/// was used before the fork the child misses nothing and may use both.
+/// What a fork takes from the process that it makes. Only the thread that called fork() goes on in the child: Kiln's
+/// workers are not there, though their pool counts on them, and the NVIDIA driver serves the parent alone. Where
+/// neither was used before the fork the child misses nothing and may use both.
 ///
 /// A lock that another thread held at the time of the fork stays held in the child for ever. Nothing can be done about
 /// that from here, so fork while no other thread is inside Kiln, or start processes anew (Python's spawn).
 namespace kiln {
 
 enum class ForkLoss {
-  workers,      ///< oneTBB's threads: kernels run on the calling thread alone
+  workers,      ///< threads of the pool: kernels run on the calling thread alone
   cuda_driver,  ///< contexts, streams and device memory: nothing of CUDA works
 };
 

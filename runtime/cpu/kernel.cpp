@@ -1,7 +1,4 @@
-#include <tbb/blocked_range.h>
-#include <tbb/info.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
+#include <sched.h>
 #include <x86intrin.h>
 
 #include <algorithm>
@@ -9,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "core/artifact.hpp"
@@ -17,25 +15,38 @@
 #include "core/host_cpu.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/cpu/orc_library.hpp"
+#include "runtime/cpu/worker_pool.hpp"
 #include "runtime/kernel.hpp"
 #include "runtime/process_fork.hpp"
 
 namespace kiln {
 namespace {
 
-/// Work below this stays on the calling thread: waking TBB's workers and waiting for them costs about as much. In ticks
-/// of the time-stamp counter, which runs at 2 to 4 GHz: 12 to 25 us. A clock in nanoseconds would cost more to read
-/// than a small kernel takes to run.
+/// Work below this stays on the calling thread even where workers are looking for some. All in ticks of the time-stamp
+/// counter, which runs at 2 to 4 GHz: 12 to 25 us here. A clock in nanoseconds would cost more to read than a small
+/// kernel takes to run.
 constexpr std::uint64_t kInlineTicks = 50'000;
-/// Programs of the second, better measurement; see launch.
+/// The same where workers sleep: to wake one costs the caller about 20 us, and it comes 20 to 50 us later.
+constexpr std::uint64_t kAsleepTicks = 200'000;
+/// So many launches that workers could have shared, one soon after the other, are worth waking them.
+constexpr int kRunOfLaunches = 4;
+/// Most programs of the second, better measurement; see launch.
 constexpr std::int64_t kProbePrograms = 8;
+/// By so much the first program of a launch may seem longer than the others: its code and data lie in cold caches.
+constexpr std::uint64_t kColdFactor = 8;
 /// Pieces that threads take at a time are at least this long, so that taking them costs nothing by comparison.
 constexpr std::uint64_t kPieceTicks = 20'000;
+
+int available_processors() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // more than a cpu_set_t counts
+}
 
 int thread_count() {
   static const int count = [] {
     const auto wanted = environment_int("KILN_NUM_THREADS");
-    if (!wanted) return tbb::info::default_concurrency();
+    if (!wanted) return available_processors();
     if (*wanted < 1 || *wanted > 4096)
       throw_value_error("KILN_NUM_THREADS is " + std::to_string(*wanted) + "; expected 1 to 4096");
     return static_cast<int>(*wanted);
@@ -43,14 +54,31 @@ int thread_count() {
   return count;
 }
 
-/// Never destroyed: in a forked child its workers, which the destructor would take leave of, do not exist.
-tbb::task_arena& arena() {
-  static auto* const shared = [] {
-    note_lost_in_fork(ForkLoss::workers);
-    return new tbb::task_arena(thread_count());
-  }();
+WorkerPool& workers() {
+  static auto* const shared = new WorkerPool(thread_count());
   return *shared;
 }
+
+/// The launches of this thread that were long enough for workers, and stayed on it because those slept.
+class LaunchRun {
+ public:
+  static LaunchRun& of_this_thread() {
+    thread_local LaunchRun run;
+    return run;
+  }
+  /// Whether they follow one another so closely that workers, once awake, would stay awake.
+  bool deserves_workers() const noexcept {
+    return count_ >= kRunOfLaunches && __rdtsc() - ended_ < WorkerPool::kSpinTicks;
+  }
+  void note(std::uint64_t start) noexcept {
+    count_ = start - ended_ < WorkerPool::kSpinTicks ? std::min(count_ + 1, kRunOfLaunches) : 1;
+    ended_ = __rdtsc();
+  }
+
+ private:
+  int count_ = 0;
+  std::uint64_t ended_ = 0;
+};
 
 class CpuKernel final : public Kernel {
  public:
@@ -70,43 +98,53 @@ class CpuKernel final : public Kernel {
       run(parameters, grid, 0, programs);
       return;
     }
-    // How long a program takes is not known, so the first ones are timed. The very first pays for cold caches; where it
-    // decides nothing, a few more are asked. Where programs of the last launch were long, nothing is: one of eight that
-    // runs alone would cost an eighth of the time. Should these be short after all, the next launch knows.
+    // How long a program takes is not known, so the first ones are timed. The very first pays for cold caches; where
+    // that may be what makes the launch look long, others are asked. Where programs of the last launch were long,
+    // nothing is: one of eight that runs alone would cost an eighth of the time. Should these be short after all, the
+    // next launch knows.
     std::int64_t done = 0;
     std::uint64_t ticks = program_ticks_.load(std::memory_order_relaxed);
-    if (ticks <= kInlineTicks) {
+    if (ticks <= kInlineTicks || is_small(ticks, programs)) {
+      const std::uint64_t start = __rdtsc();
+      run(parameters, grid, 0, 1);
+      ticks = __rdtsc() - start;
       done = 1;
-      ticks = timed(parameters, grid, 0, 1);
-      bool is_small = fits(ticks, programs - done);
-      if (!is_small && ticks < kInlineTicks / kProbePrograms && programs > 2 * kProbePrograms) {
-        ticks = timed(parameters, grid, done, done + kProbePrograms) / kProbePrograms;
-        done += kProbePrograms;
-        is_small = fits(ticks, programs - done);
+      bool stays = is_small(ticks, programs - done);
+      if (!stays && programs > 2 && is_small(ticks / kColdFactor, programs - done)) {
+        const std::int64_t asked =
+            ticks < kInlineTicks / kProbePrograms ? std::min(kProbePrograms, (programs - done + 1) / 2) : 1;
+        ticks = timed(parameters, grid, done, done + asked) / static_cast<std::uint64_t>(asked);
+        done += asked;
+        stays = is_small(ticks, programs - done);
       }
-      if (is_small) {
+      if (stays) {
         run(parameters, grid, done, programs);
+        if (!fits(ticks, programs, kInlineTicks)) LaunchRun::of_this_thread().note(start);
         return;
       }
     }
     const auto piece = static_cast<std::int64_t>(kPieceTicks / std::max<std::uint64_t>(ticks, 1)) + 1;
-    arena().execute([&] {
-      tbb::parallel_for(tbb::blocked_range<std::int64_t>(done, programs, static_cast<std::size_t>(piece)),
-                        [&](const tbb::blocked_range<std::int64_t>& range) {
-                          const std::uint64_t taken = timed(parameters, grid, range.begin(), range.end());
-                          program_ticks_.store(taken / range.size(), std::memory_order_relaxed);
-                        });
+    workers().run(done, programs, piece, [&](std::int64_t begin, std::int64_t end) {
+      const std::uint64_t taken = timed(parameters, grid, begin, end);
+      program_ticks_.store(taken / static_cast<std::uint64_t>(end - begin), std::memory_order_relaxed);
     });
   }
 
   KernelResources resources() const override { return {}; }
 
  private:
-  static bool fits(std::uint64_t ticks_each, std::int64_t programs) noexcept {
-    return ticks_each <= kInlineTicks && static_cast<std::uint64_t>(programs) <= kInlineTicks / (ticks_each + 1);
+  static bool fits(std::uint64_t ticks_each, std::int64_t programs, std::uint64_t most_ticks) noexcept {
+    return ticks_each <= most_ticks && static_cast<std::uint64_t>(programs) <= most_ticks / (ticks_each + 1);
   }
 
-  /// TBB hands the first exception of its threads to the caller and starts no further pieces.
+  /// Whether the calling thread had better run these programs alone.
+  static bool is_small(std::uint64_t ticks_each, std::int64_t programs) {
+    if (fits(ticks_each, programs, kInlineTicks)) return true;
+    return fits(ticks_each, programs, kAsleepTicks) && !workers().is_awake() &&
+           !LaunchRun::of_this_thread().deserves_workers();
+  }
+
+  /// The first exception of a launch's threads reaches the caller, and no further pieces are started.
   void run(void* const* parameters, const std::int64_t* grid, std::int64_t begin, std::int64_t end) const {
     if (!has_assertions_) [[likely]] {
       entry_(parameters, grid, begin, end);

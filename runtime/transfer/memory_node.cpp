@@ -68,7 +68,7 @@ void make_pages(void* memory, std::int64_t size_bytes, int node) {
     touch(begin, begin + size_bytes);
     return;
   }
-  // Threads of their own: oneTBB's would stay on the node's processors for whatever they are used for next.
+  // Threads of their own: the pool's would stay on the node's processors for whatever they are used for next.
   const std::int64_t part_bytes = (size_bytes / threads + kPageBytes - 1) / kPageBytes * kPageBytes;
   std::vector<std::jthread> workers;
   for (std::int64_t start = 0; start < size_bytes; start += part_bytes) {

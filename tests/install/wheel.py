@@ -24,7 +24,7 @@ assert (kiln.ops.add(x, x) == x + x).all()
 assert (kiln.dispatch_gpu_op("relu", x) == np.maximum(x, 0)).all()
 maps = pathlib.Path("/proc/self/maps").read_text()
 package = str(pathlib.Path(kiln.__file__).parent)
-for name in ("libkiln.so", "libkiln-clang.so", "libkiln-orc.so", "libtbb.so", "libfmt.so"):
+for name in ("libkiln.so", "libkiln-clang.so", "libkiln-orc.so", "libfmt.so"):
     loaded = {line.split()[-1] for line in maps.splitlines() if "/" + name in line}
     assert loaded and all(path.startswith(package) for path in loaded), (name, loaded)
 print("wheel:", kiln.__version__, package)

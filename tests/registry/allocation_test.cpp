@@ -78,8 +78,8 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
 namespace kiln::test {
 namespace {
 
-/// One program's worth: the CPU hands larger grids to oneTBB when a program happens to take long, and oneTBB allocates
-/// tasks.
+/// One program's worth: the CPU hands larger grids to its workers when a program happens to take long, and to start
+/// those allocates.
 constexpr std::size_t kElements = 60;
 
 template <typename Call>

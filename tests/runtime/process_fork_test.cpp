@@ -87,7 +87,7 @@ TEST(ProcessFork, AChildMayLeaveByExit) {
   const auto leave = [&]() -> int {
     ::alarm(kPatienceS);
     REQUIRE_IN_CHILD(runs_right(*kernel, 3));
-    std::exit(0);  // Runs the destructors of what the parent made, oneTBB's among them.
+    std::exit(0);  // Runs the destructors of what the parent made.
   };
   EXPECT_EQ(ChildProcess(leave).wait(), 0);
 }

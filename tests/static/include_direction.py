@@ -63,7 +63,7 @@ CONFINED = [
         r"(cli|tests|benchmarks)/.*|autotune/database_document\.cpp|registry/(tuning/call_trace|profiling/profile_trace|tuning/tuning_report)\.cpp",
     ),
     (r"pybind11/.*|Python\.h|structmember\.h", r"python/bindings/.*"),
-    (r"(oneapi/)?tbb/.*|tbb\.h", r"(runtime/cpu|benchmarks)/.*\.cpp"),
+    (r"(oneapi/)?tbb/.*|tbb\.h", r"benchmarks/.*\.cpp"),
 ]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)

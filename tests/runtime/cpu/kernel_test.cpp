@@ -1,6 +1,10 @@
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -115,6 +119,53 @@ TEST(CpuKernel, WhatTheLastLaunchTookChangesNothing) {
       launch(*kernel, {programs, 1, 1}, nullptr, counts.data(), spins);
       EXPECT_THAT(counts, Each(1)) << programs << " programs of " << spins;
     }
+}
+
+/// Whether an address is on the calling thread's stack.
+bool is_on_this_stack(const void* address) {
+  pthread_attr_t attributes;
+  EXPECT_EQ(pthread_getattr_np(pthread_self(), &attributes), 0);
+  void* lowest = nullptr;
+  std::size_t size_bytes = 0;
+  pthread_attr_getstack(&attributes, &lowest, &size_bytes);
+  pthread_attr_destroy(&attributes);
+  return address >= lowest && address < static_cast<std::byte*>(lowest) + size_bytes;
+}
+
+/// Each program says where its stack is, after `n` steps.
+constexpr const char* kSayWhere =
+    "  volatile int64_t spin = 0;\n  while (spin < n) spin = spin + 1;\n"
+    "  static_cast<void**>(out)[program_id(0)] = const_cast<int64_t*>(&spin);\n";
+
+std::ptrdiff_t programs_elsewhere(const Kernel& kernel, std::size_t programs, std::int64_t steps) {
+  std::vector<void*> where(programs, nullptr);
+  launch(kernel, {static_cast<std::int64_t>(programs), 1, 1}, nullptr, where.data(), steps);
+  return std::count_if(where.begin(), where.end(), [](const void* address) { return !is_on_this_stack(address); });
+}
+
+TEST(CpuKernel, SmallLaunchesStayOnTheCallingThread) {
+  const auto kernel = load_on_cpu(compile(kSayWhere));
+  int elsewhere = 0;  // a launch may be interrupted, and then it looks long
+  for (int round = 0; round < 100; ++round) {
+    elsewhere += programs_elsewhere(*kernel, 2, 300) > 0;
+    elsewhere += programs_elsewhere(*kernel, 20, 20) > 0;
+    elsewhere += programs_elsewhere(*kernel, 1, 100'000) > 0;
+    if (round % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_LE(elsewhere, 30) << "of 300 launches";
+}
+
+TEST(CpuKernel, LongLaunchesAreSharedAsleepAndAwake) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one processor";
+  const auto kernel = load_on_cpu(compile(kSayWhere));
+  for (const int pause_ms : {0, 3}) {
+    std::ptrdiff_t elsewhere = 0;
+    for (int round = 0; round < 100 && elsewhere == 0; ++round) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
+      elsewhere = programs_elsewhere(*kernel, 40, 100'000);
+    }
+    EXPECT_GT(elsewhere, 0) << "after a pause of " << pause_ms << " ms";
+  }
 }
 
 class OverAlignedLocals : public testing::TestWithParam<int> {};
