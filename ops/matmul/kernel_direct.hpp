@@ -139,15 +139,24 @@ KILN_DEVICE void pack_rows(const A* from, const MatmulIteration& it, int rows, i
     pack(it.row_strides[kMatmulA], it.column_strides[kMatmulA]);
 }
 
+/// Of `it` and its operands what the program's part of k is, where axis 1 of the grid has several: see
+/// matmul_partial_kernel.
+template <typename C, typename Sum>
+KILN_DEVICE void take_part_of_k(MatmulIteration& it, const C*& a, const C*& b, Sum*& partial_sums) {
+  const tl::int64_t split = tl::program_id(1), begin = split * it.k_per_split;
+  a += begin * it.column_strides[kMatmulA];
+  b += begin * it.row_strides[kMatmulB];
+  partial_sums += split * it.split_stride;
+  it.k = it.k - begin < it.k_per_split ? it.k - begin : it.k_per_split;
+}
+
 /// Blocks of ROWS x COLUMNS, vectors along the columns of b, of which there are WIDTH where COLUMNS are all there are;
 /// the columns that are left over, if there are any, in a block of TAIL. b is read where it lies (DEPTH 0: its columns
 /// are contiguous), or by way of a panel of at most DEPTH rows.
-template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL,
-          int DEPTH, int UNROLL, bool kIsLong, bool kHasBatch, typename C, typename Addend, typename Out>
-KILN_KERNEL void matmul_outer_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
-                                     const float* /*scale_b*/, MatmulIteration it,
-                                     MatmulScalars<typename Epilogue::Compute> scalars) {
-  const Epilogue epilogue{scalars};
+template <int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL, int DEPTH, int UNROLL,
+          bool kIsLong, bool kHasBatch, typename Epilogue, typename C, typename Addend, typename Out>
+KILN_DEVICE void multiply_outer(const Epilogue& epilogue, const C* a, const C* b, const Addend* addend, Out* out,
+                                const MatmulIteration& it) {
   MatmulPlace place;
   const DirectPart part = direct_part<ROWS, COLUMNS, kHasBatch>(it, place);
   const DirectOutput<Addend, Out> output(addend, out, place);
@@ -192,14 +201,28 @@ KILN_KERNEL void matmul_outer_kernel(const C* a, const C* b, const Addend* adden
     if (column < part.column_end) make_columns(tl::Constant<TAIL>{}, tl::Constant<TAIL>{}, part.column_end - TAIL);
 }
 
+template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL,
+          int DEPTH, int UNROLL, bool kIsLong, bool kHasBatch, typename C, typename Addend, typename Out>
+KILN_KERNEL void matmul_outer_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
+                                     const float* /*scale_b*/, MatmulIteration it,
+                                     MatmulScalars<typename Epilogue::Compute> scalars) {
+  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, kIsLong, kHasBatch>(
+      Epilogue{scalars}, a, b, addend, out, it);
+}
+template <typename Sum, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL, int DEPTH,
+          int UNROLL, bool kIsLong, bool kHasBatch, typename C>
+KILN_KERNEL void matmul_outer_partial_kernel(const C* a, const C* b, Sum* partial_sums, MatmulIteration it) {
+  take_part_of_k(it, a, b, partial_sums);
+  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, kIsLong, kHasBatch>(
+      PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);
+}
+
 /// ROWS rows, all there are, of at most BLOCK_N columns, whose sums lie in the nearest cache: b, which is too large for
 /// any, is read in whole rows where they lie, some at a time.
-template <typename Epilogue, int kOutOrder, int ROWS, int BLOCK_N, int LANES, bool kHasBatch, typename C,
+template <int kOutOrder, int ROWS, int BLOCK_N, int LANES, bool kHasBatch, typename Epilogue, typename C,
           typename Addend, typename Out>
-KILN_KERNEL void matmul_stream_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
-                                      const float* /*scale_b*/, MatmulIteration it,
-                                      MatmulScalars<typename Epilogue::Compute> scalars) {
-  const Epilogue epilogue{scalars};
+KILN_DEVICE void multiply_stream(const Epilogue& epilogue, const C* a, const C* b, const Addend* addend, Out* out,
+                                 const MatmulIteration& it) {
   MatmulPlace place;
   const DirectPart part = direct_part<ROWS, LANES, kHasBatch>(it, place);
   const DirectOutput<Addend, Out> output(addend, out, place);
@@ -235,14 +258,26 @@ KILN_KERNEL void matmul_stream_kernel(const C* a, const C* b, const Addend* adde
       output.template finish<kOutOrder>(epilogue, totals[row], columns, it, row, part.column);
 }
 
+template <typename Epilogue, int kOutOrder, int ROWS, int BLOCK_N, int LANES, bool kHasBatch, typename C,
+          typename Addend, typename Out>
+KILN_KERNEL void matmul_stream_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
+                                      const float* /*scale_b*/, MatmulIteration it,
+                                      MatmulScalars<typename Epilogue::Compute> scalars) {
+  multiply_stream<kOutOrder, ROWS, BLOCK_N, LANES, kHasBatch>(Epilogue{scalars}, a, b, addend, out, it);
+}
+template <typename Sum, int kOutOrder, int ROWS, int BLOCK_N, int LANES, bool kHasBatch, typename C>
+KILN_KERNEL void matmul_stream_partial_kernel(const C* a, const C* b, Sum* partial_sums, MatmulIteration it) {
+  take_part_of_k(it, a, b, partial_sums);
+  multiply_stream<kOutOrder, ROWS, BLOCK_N, LANES, kHasBatch>(PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr),
+                                                              partial_sums, it);
+}
+
 /// Blocks of ROWS x COLUMNS, vectors along k, which is contiguous in both operands: LANES of k at a time, and a
 /// remainder of K_TAIL.
-template <typename Epilogue, int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, bool kIsLong,
-          bool kHasBatch, typename C, typename Addend, typename Out>
-KILN_KERNEL void matmul_inner_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
-                                     const float* /*scale_b*/, MatmulIteration it,
-                                     MatmulScalars<typename Epilogue::Compute> scalars) {
-  const Epilogue epilogue{scalars};
+template <int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, bool kIsLong, bool kHasBatch,
+          typename Epilogue, typename C, typename Addend, typename Out>
+KILN_DEVICE void multiply_inner(const Epilogue& epilogue, const C* a, const C* b, const Addend* addend, Out* out,
+                                const MatmulIteration& it) {
   MatmulPlace place;
   const DirectPart part = direct_part<ROWS, COLUMNS, kHasBatch>(it, place);
   const DirectOutput<Addend, Out> output(addend, out, place);
@@ -263,6 +298,22 @@ KILN_KERNEL void matmul_inner_kernel(const C* a, const C* b, const Addend* adden
           output.template finish<kOutOrder>(epilogue, block[r], tl::Constant<COLUMNS>{}, it, row + r, column);
     }
   }
+}
+
+template <typename Epilogue, int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, bool kIsLong,
+          bool kHasBatch, typename C, typename Addend, typename Out>
+KILN_KERNEL void matmul_inner_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
+                                     const float* /*scale_b*/, MatmulIteration it,
+                                     MatmulScalars<typename Epilogue::Compute> scalars) {
+  multiply_inner<kOutOrder, ROWS, COLUMNS, LANES, K_TAIL, UNROLL, kIsLong, kHasBatch>(Epilogue{scalars}, a, b, addend,
+                                                                                      out, it);
+}
+template <typename Sum, int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, bool kIsLong,
+          bool kHasBatch, typename C>
+KILN_KERNEL void matmul_inner_partial_kernel(const C* a, const C* b, Sum* partial_sums, MatmulIteration it) {
+  take_part_of_k(it, a, b, partial_sums);
+  multiply_inner<kOutOrder, ROWS, COLUMNS, LANES, K_TAIL, UNROLL, kIsLong, kHasBatch>(
+      PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);
 }
 
 }  // namespace kiln::ops

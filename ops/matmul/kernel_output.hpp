@@ -118,6 +118,7 @@ template <typename Sum>
 struct PartialSum {
   using Compute = Sum;
   static constexpr int kAddend = kNoAddend;
+  static constexpr bool kIsAffine = false;
   KILN_DEVICE Sum apply(Sum product) const { return product; }
 };
 

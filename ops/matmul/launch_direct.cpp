@@ -1,7 +1,12 @@
 #include "ops/matmul/launch_direct.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/cpu_features.hpp"
 #include "ops/common/grid.hpp"
@@ -13,7 +18,9 @@ namespace {
 
 /// Work that is worth a program of its own, in multiply-adds: some ten microseconds of a core.
 constexpr std::int64_t kProgramProducts = std::int64_t{1} << 20;
-constexpr std::int64_t kMostPrograms = 64;
+constexpr std::int64_t kMostPrograms = 64, kFewPrograms = 8;
+/// What a part of k has at least.
+constexpr std::int64_t kLeastSplit = 1024;
 /// Rows of a that a program goes over once for each panel of b stay in the core's own cache.
 constexpr std::int64_t kProgramRowBytes = 256 << 10;
 /// b is read in whole rows where it has this size, which is more than a core's own cache keeps, and a has few.
@@ -48,13 +55,28 @@ bool is_float_on_cpu(const MatmulCall& call, const Target& target) {
          is_floating(call.accumulator) && call.scale_a < 0 && call.m > 0 && call.n > 0;
 }
 
-/// Programs along the rows and the columns of each matrix, for blocks of `rows` x `columns`.
-void deal_out(const MatmulCall& call, std::int64_t rows, std::int64_t columns, const Target& target,
-              ops::MatmulIteration& it) {
+/// Programs that a matrix is worth, each of kProgramProducts.
+std::int64_t wanted_programs(const MatmulCall& call) {
   // A number that is read or written costs as much as some products.
   const std::int64_t work = call.m * call.n * call.k + 8 * (call.m * call.k + call.k * call.n + call.m * call.n);
-  const std::int64_t wanted =
-      std::clamp<std::int64_t>(work * call.batches() / kProgramProducts, 1, kMostPrograms) / call.batches();
+  return std::clamp<std::int64_t>(work * call.batches() / kProgramProducts, 1, kMostPrograms) / call.batches();
+}
+
+/// Parts of k where what there is to do would be done by a few programs otherwise. It depends on the call alone, so
+/// that sums are the same for any number of threads.
+void split_up(const MatmulCall& call, ops::MatmulIteration& it) {
+  const std::int64_t wanted = std::min<std::int64_t>(wanted_programs(call), kFewPrograms);
+  const std::int64_t splits = wanted < kFewPrograms / 2 || it.tiles > wanted / 2 ? 1 : wanted / it.tiles;
+  const std::int64_t per_split = std::max(ceil_div(ceil_div(call.k, splits), kPartOfK) * kPartOfK, kLeastSplit);
+  if (per_split >= call.k) return;
+  it.k_per_split = per_split;
+  it.num_splits = ceil_div(call.k, per_split);
+}
+
+/// Programs along the rows and the columns of each matrix, for blocks of `rows` x `columns`, and along k.
+void deal_out(const MatmulCall& call, std::int64_t rows, std::int64_t columns, const Target& target,
+              ops::MatmulIteration& it) {
+  const std::int64_t wanted = wanted_programs(call);
   const std::int64_t row_groups = std::max<std::int64_t>(call.m / rows, 1);
   const std::int64_t column_groups = std::max<std::int64_t>(call.n / columns, 1);
   const std::int64_t cached = ceil_div(call.m * call.k * item_bytes(call), kProgramRowBytes);
@@ -62,6 +84,7 @@ void deal_out(const MatmulCall& call, std::int64_t rows, std::int64_t columns, c
   it.column_blocks = std::clamp<std::int64_t>(ceil_div(wanted, it.row_blocks), 1, column_groups);
   it.tiles = it.row_blocks * it.column_blocks * call.batches();
   check_grid(call.op, it.tiles, target);
+  split_up(call, it);
 }
 
 /// The same product as out^T = b^T @ a^T.
@@ -79,20 +102,31 @@ bool is_better_exchanged(const MatmulCall& call) {
   return order_of(call.a) == 1 && order_of(call.b) == 1 && call.k >= 8;
 }
 
-LaunchPlan plan_of(const MatmulCall& call, const char* kernel, const ops::MatmulIteration& it,
-                   std::initializer_list<TemplateArgument> arguments) {
+/// `name` is that of the kernel between "matmul_" and "_kernel", `order` out's place among its arguments, where partial
+/// sums have another.
+LaunchPlan plan_of(const MatmulCall& call, std::string_view name, const ops::MatmulIteration& it, const Target& target,
+                   std::vector<TemplateArgument> arguments, std::size_t order) {
   LaunchPlan plan;
   KernelLaunch& launch = plan.launches.emplace_back();
-  launch.kernel = kernel;
-  launch.template_arguments.emplace_back(TypeName{call.epilogue_type()});
-  launch.template_arguments.insert(launch.template_arguments.end(), arguments);
+  const bool is_whole = it.num_splits == 1;
+  if (is_whole)
+    launch.template_arguments.emplace_back(TypeName{call.epilogue_type()});
+  else
+    launch.template_arguments.emplace_back(call.accumulator);
+  arguments[order] = is_whole ? order_of(call.out) : 0;
+  launch.template_arguments.insert(launch.template_arguments.end(), arguments.begin(), arguments.end());
   launch.template_arguments.emplace_back(!call.batch_extents.empty());
-  for (const DType dtype : {call.a.dtype, call.addend.dtype, call.out.dtype})
-    launch.template_arguments.emplace_back(dtype);
+  launch.template_arguments.emplace_back(call.a.dtype);
   common::KernelParameters parameters(launch);
   parameters.read(call.a.tensor, call.a.dtype).read(call.b.tensor, call.b.dtype);
-  launch.geometry.grid = {it.tiles, 1, 1};
-  add_epilogue_parameters(call, it, parameters);
+  launch.geometry.grid = {it.tiles, it.num_splits, 1};
+  launch.kernel = fmt::format("kiln::ops::matmul_{}{}_kernel", name, is_whole ? "" : "_partial");
+  if (is_whole) {
+    for (const DType dtype : {call.addend.dtype, call.out.dtype}) launch.template_arguments.emplace_back(dtype);
+    add_epilogue_parameters(call, it, parameters);
+  } else {
+    add_combination(call, it, target, plan);
+  }
   return plan;
 }
 
@@ -108,10 +142,10 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
   const std::int64_t depth = has_panel ? std::max<std::int64_t>(ceil_power_of_two(call.k), 16) : 0;
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
   deal_out(call, rows, columns, target, it);
-  return plan_of(
-      call, "kiln::ops::matmul_outer_kernel", it,
-      {order_of(call.a), order_of(call.b), order_of(call.out), rows, width, columns,
-       rest == 0 ? 0 : ceil_power_of_two(rest), depth, unroll_of(rows * ceil_div(width, lanes)), call.k > kPartOfK});
+  return plan_of(call, "outer", it, target,
+                 {order_of(call.a), order_of(call.b), 0, rows, width, columns, rest == 0 ? 0 : ceil_power_of_two(rest),
+                  depth, unroll_of(rows * ceil_div(width, lanes)), it.k_per_split > kPartOfK},
+                 2);
 }
 
 LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target& target) {
@@ -121,8 +155,8 @@ LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
   deal_out(call, rows, columns, target, it);
   return plan_of(
-      call, "kiln::ops::matmul_inner_kernel", it,
-      {order_of(call.out), rows, columns, lanes, call.k % lanes, unroll_of(rows * columns), call.k > kPartOfK * lanes});
+      call, "inner", it, target,
+      {0, rows, columns, lanes, call.k % lanes, unroll_of(rows * columns), it.k_per_split > kPartOfK * lanes}, 0);
 }
 
 /// A line of the cache is fetched at a time, by registers of any width.
@@ -138,8 +172,8 @@ LaunchPlan stream_plan(const MatmulCall& call, const Config&, const Target& targ
   it.row_blocks = 1;
   it.column_blocks = std::max(ceil_div(call.n, most_columns / 2), call.batches() > 1 ? 1 : few);
   it.tiles = it.column_blocks * call.batches();
-  return plan_of(call, "kiln::ops::matmul_stream_kernel", it,
-                 {order_of(call.out), call.m, most_columns, kLineBytes / item_bytes(call)});
+  split_up(call, it);
+  return plan_of(call, "stream", it, target, {0, call.m, most_columns, kLineBytes / item_bytes(call)}, 0);
 }
 
 }  // namespace
