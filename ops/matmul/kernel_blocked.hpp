@@ -52,15 +52,12 @@ KILN_KERNEL void matmul_panels_kernel(const B* b, C* panels, MatmulIteration it)
 }
 
 /// Blocks of ROWS x WIDTH of a program's BLOCK_M x BLOCK_N. kPacked: b is what matmul_panels_kernel made of it.
-template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N,
-          int BLOCK_K, bool kPackA, bool kPacked, bool kHasBatch, typename A, typename B, typename C, typename Addend,
-          typename Out>
-KILN_KERNEL void matmul_blocked_kernel(const A* a, const B* b, const Addend* addend, Out* out, const float* scale_a,
-                                       const float* scale_b, MatmulIteration it,
-                                       MatmulScalars<typename Epilogue::Compute> scalars) {
+template <int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N, int BLOCK_K,
+          bool kPackA, bool kPacked, bool kHasBatch, typename C, typename Epilogue, typename A, typename B,
+          typename Addend, typename Out>
+KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B* b, const Addend* addend, Out* out,
+                                  const MatmulIteration& it) {
   static_assert(BLOCK_M % ROWS == 0 && BLOCK_N % WIDTH == 0);
-  Epilogue epilogue{scalars};
-  if constexpr (Epilogue::kScaled) epilogue.scale(tl::load(scale_a), tl::load(scale_b));
   MatmulPlace place = matmul_place<1, 1, 1, kHasBatch>(it, static_cast<ProgramNumber>(tl::program_id(0)));
   const DirectOutput<Addend, Out> output(addend, out, place);
   const int rows = take_even_part<ROWS>(it.m, it.row_blocks, place.row);
@@ -122,6 +119,26 @@ KILN_KERNEL void matmul_blocked_kernel(const A* a, const B* b, const Addend* add
       }
     }
   }
+}
+template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N,
+          int BLOCK_K, bool kPackA, bool kPacked, bool kHasBatch, typename A, typename B, typename C, typename Addend,
+          typename Out>
+KILN_KERNEL void matmul_blocked_kernel(const A* a, const B* b, const Addend* addend, Out* out, const float* scale_a,
+                                       const float* scale_b, MatmulIteration it,
+                                       MatmulScalars<typename Epilogue::Compute> scalars) {
+  Epilogue epilogue{scalars};
+  if constexpr (Epilogue::kScaled) epilogue.scale(tl::load(scale_a), tl::load(scale_b));
+  multiply_blocked<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, BLOCK_M, BLOCK_N, BLOCK_K, kPackA, kPacked, kHasBatch, C>(
+      epilogue, a, b, addend, out, it);
+}
+
+template <typename Sum, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N,
+          int BLOCK_K, bool kPackA, bool kPacked, bool kHasBatch, typename A, typename B>
+KILN_KERNEL void matmul_blocked_partial_kernel(const A* a, const B* b, Sum* partial_sums, MatmulIteration it) {
+  static_assert(!kPacked);
+  take_part_of_k(it, a, b, partial_sums);
+  multiply_blocked<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, BLOCK_M, BLOCK_N, BLOCK_K, kPackA, false, kHasBatch, Sum>(
+      PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);
 }
 
 }  // namespace kiln::ops

@@ -141,8 +141,8 @@ KILN_DEVICE void pack_rows(const A* from, const MatmulIteration& it, int rows, i
 
 /// Of `it` and its operands what the program's part of k is, where axis 1 of the grid has several: see
 /// matmul_partial_kernel.
-template <typename C, typename Sum>
-KILN_DEVICE void take_part_of_k(MatmulIteration& it, const C*& a, const C*& b, Sum*& partial_sums) {
+template <typename A, typename B, typename Sum>
+KILN_DEVICE void take_part_of_k(MatmulIteration& it, const A*& a, const B*& b, Sum*& partial_sums) {
   const tl::int64_t split = tl::program_id(1), begin = split * it.k_per_split;
   a += begin * it.column_strides[kMatmulA];
   b += begin * it.row_strides[kMatmulB];

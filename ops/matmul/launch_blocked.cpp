@@ -34,6 +34,7 @@ ConfigSpace blocked_space(std::int64_t item_bytes) {
            {"BLOCK_N", {512, 1024, 256, 128}},
            {"BLOCK_K", {256, 384, 128}},
            {"PACK_A", {1, 0}},
+           {"SPLIT_K", {1, 2, 4, 8}},
            {"PACKED", {0, 1}}},
           {m * n + m * k + n * k <= kMostCpuKernelStackBytes * 7 / 8 / item_bytes}};
 }
@@ -41,11 +42,13 @@ ConfigSpace blocked_space(std::int64_t item_bytes) {
 LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Target& target) {
   const std::int64_t width = 2 * cpu_vector_bytes(target.features) / itemsize_bytes(call.accumulator);
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N"), block_k = config.at("BLOCK_K");
-  const bool is_packed = config.at("PACKED") != 0 && call.batch_extents.empty();
+  const KSplit split = split_k(call, config);
+  // Panels for all programs have all of k.
+  const bool is_packed = config.at("PACKED") != 0 && call.batch_extents.empty() && split.num_splits == 1;
   // Blocks of rows that are read where they lie have all their rows.
   const bool packs_a = config.at("PACK_A") != 0 || order_of(call.a) != 0 || call.a.dtype != call.accumulator ||
                        call.m < config.at("ROWS");
-  const ops::MatmulIteration it = make_iteration(call, block_m, block_n, {1, call.k}, target);
+  const ops::MatmulIteration it = make_iteration(call, block_m, block_n, split, target);
 
   LaunchPlan plan;
   if (is_packed) {
@@ -58,32 +61,34 @@ LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Targ
     common::KernelParameters(launch).read(call.b.tensor, call.b.dtype).written_workspace(0, call.accumulator).value(it);
   }
   KernelLaunch& launch = plan.launches.emplace_back();
-  launch.kernel = "kiln::ops::matmul_blocked_kernel";
-  launch.template_arguments = {TypeName{call.epilogue_type()},
-                               order_of(call.a),
-                               order_of(call.b),
-                               order_of(call.out),
-                               config.at("ROWS"),
-                               width,
-                               block_m,
-                               block_n,
-                               block_k,
-                               packs_a,
-                               is_packed,
-                               !call.batch_extents.empty(),
-                               call.a.dtype,
-                               is_packed ? call.accumulator : call.b.dtype,
-                               call.accumulator,
-                               call.addend.dtype,
-                               call.out.dtype};
+  const bool is_whole = split.num_splits == 1;
+  if (is_whole)
+    launch.template_arguments.emplace_back(TypeName{call.epilogue_type()});
+  else
+    launch.template_arguments.emplace_back(call.accumulator);
+  for (const std::int64_t number : {order_of(call.a), order_of(call.b), is_whole ? order_of(call.out) : 0,
+                                    config.at("ROWS"), width, block_m, block_n, block_k})
+    launch.template_arguments.emplace_back(number);
+  for (const bool flag : {packs_a, is_packed, !call.batch_extents.empty()})
+    launch.template_arguments.emplace_back(flag);
+  for (const DType dtype : {call.a.dtype, is_packed ? call.accumulator : call.b.dtype})
+    launch.template_arguments.emplace_back(dtype);
   common::KernelParameters parameters(launch);
   parameters.read(call.a.tensor, call.a.dtype);
   if (is_packed)
     parameters.read_workspace(0, call.accumulator);
   else
     parameters.read(call.b.tensor, call.b.dtype);
-  launch.geometry.grid = {it.tiles, 1, 1};
-  add_epilogue_parameters(call, it, parameters);
+  launch.geometry.grid = {it.tiles, split.num_splits, 1};
+  if (is_whole) {
+    launch.kernel = "kiln::ops::matmul_blocked_kernel";
+    for (const DType dtype : {call.accumulator, call.addend.dtype, call.out.dtype})
+      launch.template_arguments.emplace_back(dtype);
+    add_epilogue_parameters(call, it, parameters);
+  } else {
+    launch.kernel = "kiln::ops::matmul_blocked_partial_kernel";
+    add_combination(call, it, target, plan);
+  }
   return plan;
 }
 
@@ -97,11 +102,16 @@ Config blocked_config(const MatmulCall& call, const Target& target) {
   const auto programs = [&] { return ceil_div(call.m, block_m) * ceil_div(call.n, block_n) * call.batches(); };
   while (programs() < kEnoughPrograms && block_n > 128) block_n /= 2;
   while (programs() < kEnoughPrograms && block_m > 48) block_m /= 2;
+  // Few programs share what is worth it along k too.
+  std::int64_t split = 1;
+  while (!is_packed && split < 8 && programs() * split < kEnoughPrograms / 2 && call.k / (split * 2) >= 2048)
+    split *= 2;
   return {{"ROWS", cpu_vector_bytes(target.features) >= 64 ? 8 : 6},
           {"BLOCK_M", block_m},
           {"BLOCK_N", block_n},
           {"BLOCK_K", 256},
           {"PACK_A", call.n > 128},
+          {"SPLIT_K", split},
           {"PACKED", is_packed}};
 }
 

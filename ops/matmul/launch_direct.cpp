@@ -133,8 +133,8 @@ LaunchPlan plan_of(const MatmulCall& call, std::string_view name, const ops::Mat
 LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target& target) {
   if (is_better_exchanged(call)) return outer_plan(exchanged(call), config, target);
   const std::int64_t lanes = lanes_of(call, target);
-  const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
   const std::int64_t most_width = config.at("VECTORS") * lanes;
+  const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
   const std::int64_t width = std::min(most_width, ceil_power_of_two(call.n));
   const std::int64_t columns = std::min(width, call.n);
   const std::int64_t rest = call.n % columns;
