@@ -1,0 +1,112 @@
+// Which kernel serves which product on which CPU. Only what holds wherever the bounds between the kernels come to lie.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/planned_call.hpp"
+
+namespace kiln::test {
+namespace {
+
+/// SSE alone, AVX2, AVX-512.
+constexpr const char* kFeatures[] = {"+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt", "+avx,+avx2,+f16c,+fma",
+                                     "+avx,+avx2,+f16c,+fma,+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"};
+
+/// An operand of `rows` x `columns`, whose columns lie side by side, or where `turned` its rows.
+TensorView matrix(DType dtype, std::int64_t rows, std::int64_t columns, bool turned = false) {
+  return shaped(dtype, {rows, columns}, turned ? Dims{1, rows} : Dims{columns, 1});
+}
+
+TEST(MatmulVariants, AreChosenByShapeAndLayout) {
+  struct Case {
+    DType dtype;
+    std::int64_t m, n, k;
+    const char* layout;  ///< of a and b: n as they are, t with rows and columns exchanged in memory
+    const char* variant;
+  };
+  const Case cases[] = {
+      {DType::f32, 1, 4096, 4096, "nn", "stream"},         {DType::f64, 1, 4096, 4096, "nn", "stream"},
+      {DType::f32, 4, 2048, 4096, "nn", "stream"},         {DType::f32, 1, 4096, 4096, "nt", "inner"},
+      {DType::f64, 4, 512, 4096, "nt", "inner"},           {DType::f32, 4, 300, 100, "nt", "inner"},
+      {DType::f32, 1000, 1000, 16, "nn", "outer"},         {DType::f64, 1000, 1000, 16, "tn", "outer"},
+      {DType::f32, 1000, 1000, 16, "tt", "outer"},         {DType::f32, 1000, 1000, 1, "nt", "outer"},
+      {DType::f32, 2000, 2000, 4000, "nn", "blocked"},     {DType::f32, 2000, 2000, 4000, "tn", "blocked"},
+      {DType::f32, 2000, 2000, 4000, "nt", "blocked"},     {DType::f32, 2000, 2000, 4000, "tt", "blocked"},
+      {DType::bf16, 2000, 2000, 4000, "nn", "blocked"},    {DType::f16, 2000, 2000, 4000, "nt", "blocked"},
+      {DType::f64, 2000, 2000, 4000, "nn", "blocked_f64"}, {DType::f64, 2000, 2000, 4000, "tt", "blocked_f64"},
+      {DType::i8, 100, 4096, 4096, "nn", "tile_i8"},       {DType::i8, 1000, 1000, 16, "nt", "tile_i8"},
+      {DType::i8, 2000, 2000, 4000, "tn", "tile_i8"},
+  };
+  for (const Case& c : cases) {
+    const std::string layout = c.layout;
+    const PlannedCall planned("matmul", {matrix(c.dtype, c.m, c.k, layout[0] == 't'),  //
+                                         matrix(c.dtype, c.k, c.n, layout[1] == 't')});
+    for (const char* features : kFeatures)
+      EXPECT_EQ(planned.variant({DeviceType::cpu, "any", features}).name, c.variant)
+          << name(c.dtype) << " " << c.m << " x " << c.n << " x " << c.k << " " << layout << " with " << features;
+  }
+}
+
+/// A product that one of the CPU's own kernels would serve has nothing of them on a GPU.
+TEST(MatmulVariants, OfCpusServeNoGpu) {
+  for (const DType dtype : {DType::f32, DType::f64})
+    for (const Dims& extents : {Dims{1, 4096, 4096}, Dims{1000, 1000, 16}, Dims{2000, 2000, 4000}})
+      for (const bool turned : {false, true}) {
+        const PlannedCall planned(
+            "matmul", {matrix(dtype, extents[0], extents[2]), matrix(dtype, extents[2], extents[1], turned)});
+        int of_cpus = 0;
+        for (const Variant& variant : planned.spec.variants) {
+          if (!variant.doc.starts_with("CPU:")) continue;
+          ++of_cpus;
+          EXPECT_FALSE(variant.serves(planned.call(), kHopper)) << variant.name << " " << to_string(extents);
+        }
+        EXPECT_GE(of_cpus, 5);
+      }
+}
+
+/// Nothing to sum, nothing to make, and both: a plan all the same, in a config of the variant's space.
+TEST(MatmulVariants, ProductsOfNothingArePlanned) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i8})
+    for (const std::int64_t m : {0, 1, 5, 700})
+      for (const std::int64_t n : {0, 1, 5, 700})
+        for (const std::int64_t k : {0, 1, 700}) {
+          if (m != 0 && n != 0 && k != 0) continue;
+          for (const bool turned : {false, true})
+            for (const char* features : kFeatures) {
+              const Target target{DeviceType::cpu, "any", features};
+              const PlannedCall planned("matmul", {matrix(dtype, m, k, turned), matrix(dtype, k, n, !turned)});
+              LaunchPlan plan;
+              EXPECT_NO_THROW(plan = planned.plan(target))
+                  << name(dtype) << " " << m << " x " << n << " x " << k << (turned ? " tn" : " nt");
+              EXPECT_FALSE(plan.launches.empty());
+            }
+        }
+}
+
+/// Every config of every variant that serves a call is planned, and needs no more programs than there can be.
+TEST(MatmulVariants, EveryConfigIsPlanned) {
+  struct Case {
+    std::int64_t m, n, k;
+  };
+  for (const Case& c : {Case{1, 1, 1}, {3, 200, 5000}, {7, 4, 40}, {130, 70, 520}, {700, 33, 33}})
+    for (const DType dtype : {DType::f32, DType::f64})
+      for (const bool turned : {false, true})
+        for (const char* features : kFeatures) {
+          const Target target{DeviceType::cpu, "any", features};
+          const PlannedCall planned("matmul", {matrix(dtype, c.m, c.k), matrix(dtype, c.k, c.n, turned)});
+          const Variant& variant = planned.variant(target);
+          for (const Config& config : variant.space(target).enumerate()) {
+            LaunchPlan plan;
+            EXPECT_NO_THROW(plan = planned.plan(target, config)) << variant.name << " " << to_string(config);
+            for (const KernelLaunch& launch : plan.launches)
+              for (const std::int64_t extent : launch.geometry.grid)
+                EXPECT_GT(extent, 0) << variant.name << " " << to_string(config) << " " << c.m << " x " << c.n << " x "
+                                     << c.k;
+          }
+        }
+}
+
+}  // namespace
+}  // namespace kiln::test
