@@ -57,12 +57,18 @@ std::vector<DType> swept_dtypes(const OpSpec& spec, std::mt19937_64& random) {
   return swept<DType>({spec.dtypes.begin(), spec.dtypes.end()}, 3, random);
 }
 
+enum class Layouts : std::uint8_t {
+  dense,
+  turned,  ///< matrices as they are or transposed, in rows that are longer than the matrix
+  random,
+};
+
 /// One call to make and check.
 struct Case {
   std::vector<TensorMeta> inputs;
   Attributes attributes;
   std::vector<InputRange> ranges = {};  ///< see Example
-  bool random_layouts = false;
+  Layouts layouts = Layouts::dense;
   bool random_config = false;
   bool special_values = false;
   bool in_place = false;
@@ -80,9 +86,7 @@ class Sweep {
     std::vector<TensorView> views;
     for (const TensorMeta& meta : test.inputs) {
       const bool may_repeat = !test.in_place && !is_changed(inputs.size());
-      inputs.emplace_back(
-          meta.dtype, meta.shape,
-          test.random_layouts ? random_layout(meta.shape, may_repeat, random_) : dense_layout(meta.shape));
+      inputs.emplace_back(meta.dtype, meta.shape, layout(test.layouts, meta.shape, may_repeat));
       fill(inputs.back(), inputs.size() - 1, test);
       views.push_back(meta.absent ? TensorView{} : inputs.back().host_view());
     }
@@ -111,8 +115,7 @@ class Sweep {
                                                 : itemsize_bytes(metas[0].dtype) == itemsize_bytes(views[0].dtype));
     std::vector<GuardedTensor> outputs, expected;
     for (const TensorMeta& meta : metas) {
-      outputs.emplace_back(meta.dtype, meta.shape,
-                           test.random_layouts ? random_layout(meta.shape, false, random_) : dense_layout(meta.shape));
+      outputs.emplace_back(meta.dtype, meta.shape, layout(test.layouts, meta.shape, false));
       expected.emplace_back(meta.dtype, meta.shape, dense_layout(meta.shape));
     }
     std::vector<TensorView> wanted, reference_inputs = views;
@@ -182,6 +185,24 @@ class Sweep {
 
   InputRange range_of(std::size_t input) const {
     return input < spec_.input_ranges.size() ? spec_.input_ranges[input] : InputRange{};
+  }
+
+  Layout layout(Layouts layouts, const Dims& shape, bool may_repeat) {
+    if (layouts == Layouts::random) return random_layout(shape, may_repeat, random_);
+    if (layouts == Layouts::dense || shape.size() < 2) return dense_layout(shape);
+    Layout result{shape, static_cast<std::int64_t>(random_() % 3)};
+    const int row = shape.size() - 2, column = shape.size() - 1;
+    const bool is_turned = random_() % 2 == 0;
+    result.strides[is_turned ? row : column] = 1;
+    std::int64_t stride = std::max<std::int64_t>(shape[is_turned ? row : column], 1) +
+                          (random_() % 2 == 0 ? static_cast<std::int64_t>(random_() % 40) : 0);
+    result.strides[is_turned ? column : row] = stride;
+    stride *= std::max<std::int64_t>(shape[is_turned ? column : row], 1);
+    for (int axis = row - 1; axis >= 0; --axis) {
+      result.strides[axis] = stride;
+      stride *= std::max<std::int64_t>(shape[axis], 1);
+    }
+    return result;
   }
 
   void fill(GuardedTensor& tensor, std::size_t input, const Case& test) {
@@ -285,13 +306,13 @@ void sweep_random_examples(Sweep& sweep, const OpSpec& spec) {
     Case test{.inputs = example.inputs,
               .attributes = example.attributes,
               .ranges = example.ranges,
-              .random_layouts = random() % 4 != 0,
+              .layouts = random() % 4 != 0 ? Layouts::random : Layouts::dense,
               .random_config = random() % 3 == 0,
               .special_values = random() % 3 == 0,
               .in_place = spec.aliasing != Aliasing::none && random() % 6 == 0,
               .pinned = random() % 2 == 0};
-    if (test.random_layouts && sweep.run(test)) continue;
-    test.random_layouts = false;  // an op may ask for rows that are dense
+    if (test.layouts != Layouts::dense && sweep.run(test)) continue;
+    test.layouts = Layouts::dense;  // an op may ask for rows that are dense
     EXPECT_TRUE(sweep.run(test)) << "op " << spec.name << " refuses a call of its own random_example";
   }
   EXPECT_TRUE(unseen.empty() || spec.inputs.empty() || sweep.done())
@@ -401,7 +422,7 @@ TEST_P(RegistrySweep, AgreesWithItsReference) {
         meta.shape = inputs.size() > 1 && random() % 2 == 0 ? broadcast_operand(shape, random) : shape;
       Case test{.inputs = inputs,
                 .attributes = example.attributes,
-                .random_layouts = random() % 4 != 0,
+                .layouts = random() % 4 != 0 ? Layouts::random : Layouts::dense,
                 .random_config = random() % 3 == 0,
                 .special_values = random() % 3 == 0,
                 .in_place = spec.aliasing != Aliasing::none && random() % 6 == 0};
@@ -419,6 +440,73 @@ INSTANTIATE_TEST_SUITE_P(AllOps, RegistrySweep, ::testing::ValuesIn(Registry::pr
   std::replace_if(name.begin(), name.end(), [](char letter) { return letter == '.' || letter == ':'; }, '_');
   return name;
 });
+
+/// A side of a product: any small number, and what lies around powers of two.
+std::int64_t random_side(std::mt19937_64& random) {
+  const auto number = static_cast<std::int64_t>(random() % 40);
+  if (random() % 2 == 0) return 1 + number;
+  return (std::int64_t{32} << random() % 6) + number % 5 - 2;
+}
+
+/// A product of f32 or f64 of larger matrices than the ops' random examples have, in `linear` or `matmul`, sometimes of
+/// a batch of one operand or of both, with addends of every kind and each activation.
+std::pair<const char*, Example> random_product(std::mt19937_64& random) {
+  // The reference takes some nanoseconds for each multiply-add.
+  const std::int64_t most_products = random() % 16 == 0 ? 40'000'000 : 4'000'000;
+  std::int64_t sides[] = {random_side(random), random_side(random), random_side(random)};
+  while (sides[0] * sides[1] * sides[2] > most_products) sides[random() % 3] = random_side(random);
+  const auto [m, n, k] = sides;
+  const DType dtype = random() % 3 == 0 ? DType::f64 : DType::f32;
+  Dims batch;
+  if (random() % 4 == 0)
+    for (std::int64_t room = most_products / (m * n * k); batch.size() < 2 && room > 1; room /= batch[batch.size() - 1])
+      batch.push_back(1 + static_cast<std::int64_t>(random() % std::min<std::uint64_t>(room, 5)));
+  const auto matrix = [&](const Dims& dims, std::int64_t rows, std::int64_t columns) {
+    Dims shape = dims;
+    shape.push_back(rows);
+    shape.push_back(columns);
+    return TensorMeta{dtype, shape};
+  };
+  Attributes attributes;
+  if (random() % 2 == 0) {
+    constexpr const char* kActivations[] = {"none", "relu", "gelu", "silu"};
+    Example example{{matrix(batch, m, k), matrix({}, n, k)}, {}};
+    if (random() % 2 == 0) example.inputs.push_back({dtype, {n}});
+    example.attributes.set("activation", std::string(kActivations[random() % 4]));
+    return {"linear", example};
+  }
+  Example example{{matrix(broadcast_operand(batch, random), m, k), matrix(broadcast_operand(batch, random), k, n)}, {}};
+  if (random() % 3 == 0) {
+    example.inputs.push_back({dtype, broadcast_operand({m, n}, random)});
+    example.attributes.set("beta", 0.5);
+  }
+  if (random() % 4 == 0) example.attributes.set("alpha", -0.25);
+  return {"matmul", example};
+}
+
+/// Products for which kernels differ by shape and layout, of which the sweep of one op makes few.
+TEST(ProductSweep, AgreesWithTheReference) {
+  const std::vector<Device> devices = available_devices();
+  if (devices.empty()) GTEST_SKIP() << "no target";
+  const std::uint64_t seed = sweep_seed();
+  SCOPED_TRACE("KILN_TEST_SEED=" + std::to_string(seed));
+  for (const Device device : devices) {
+    Sweep sweeps[] = {{Registry::process().get("matmul"), device, seed},
+                      {Registry::process().get("linear"), device, seed + 1}};
+    std::mt19937_64 random(seed);
+    for (int i = random_calls(200, 400); i > 0; --i) {
+      const auto [op, example] = random_product(random);
+      Sweep& sweep = sweeps[std::string_view(op) == "linear" ? 1 : 0];
+      if (sweep.done()) break;
+      EXPECT_TRUE(sweep.run({.inputs = example.inputs,
+                             .attributes = example.attributes,
+                             .layouts = random() % 4 != 0 ? Layouts::turned : Layouts::random,
+                             .random_config = random() % 6 == 0}))
+          << "op " << op << " refuses a product";
+    }
+    for (const Sweep& sweep : sweeps) sweep.report(seed);
+  }
+}
 
 TEST(RegistrySweepCoverage, HasOps) {
   EXPECT_GE(Registry::process().names().size(), 60u);
