@@ -25,6 +25,8 @@ constexpr std::int64_t kLeastSplit = 1024;
 constexpr std::int64_t kProgramRowBytes = 256 << 10;
 /// b is read in whole rows where it has this size, which is more than a core's own cache keeps, and a has few.
 constexpr std::int64_t kStreamBytes = 512 << 10, kMostStreamRows = 8;
+/// Up to this k the output is most of what moves, and b's rows lie in the nearest cache.
+constexpr std::int64_t kShallow = 32;
 /// Rows of a panel of b, which lies on the stack.
 constexpr std::int64_t kMostDepth = 512;
 
@@ -138,13 +140,14 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
   const std::int64_t width = std::min(most_width, ceil_power_of_two(call.n));
   const std::int64_t columns = std::min(width, call.n);
   const std::int64_t rest = call.n % columns;
-  const bool has_panel = order_of(call.b) != 0 || config.at("PANEL") != 0;
+  const bool rows_first = order_of(call.b) == 0 && call.k <= kShallow;
+  const bool has_panel = !rows_first && (order_of(call.b) != 0 || config.at("PANEL") != 0);
   const std::int64_t depth = has_panel ? std::max<std::int64_t>(ceil_power_of_two(call.k), 16) : 0;
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
   deal_out(call, rows, columns, target, it);
   return plan_of(call, "outer", it, target,
                  {order_of(call.a), order_of(call.b), 0, rows, width, columns, rest == 0 ? 0 : ceil_power_of_two(rest),
-                  depth, unroll_of(rows * ceil_div(width, lanes)), it.k_per_split > kPartOfK},
+                  depth, unroll_of(rows * ceil_div(width, lanes)), rows_first, it.k_per_split > kPartOfK},
                  2);
 }
 
