@@ -91,15 +91,24 @@ std::int64_t block_over(std::int64_t columns, std::int64_t least, std::int64_t m
                             {.least = least, .most = most, .of_equals = common::EqualBlocks::narrower});
 }
 
-/// What a CPU's tile holds of rows and columns. Rows run one at a time, a vector at a time.
+/// What a CPU's tile holds of rows and columns. Rows run one at a time, a vector at a time; results of a byte fill
+/// vectors twice as fast.
 Config cpu_tile_default(const ElementwiseCall& call, const ops::StridedIteration& whole, const Target& target) {
+  const bool is_narrowed = itemsize_bytes(call.output.dtype) == 1 && itemsize_bytes(call.types.compute) > 1;
   const std::int64_t lanes =
-      std::max<std::int64_t>(common::vector_register_bytes(target) / itemsize_bytes(call.types.compute), 8);
+      is_narrowed
+          ? 32
+          : std::max<std::int64_t>(common::vector_register_bytes(target) / itemsize_bytes(call.types.compute), 8);
   std::int64_t block_m = 1, block_n = std::min(lanes, ceil_power_of_two(std::max<std::int64_t>(whole.columns, 2)));
   if (is_transposing(whole, call.walk.num_operands) && whole.rows >= kLeastSquare &&
       whole.columns >= 4 * kLeastSquare) {
     block_m = 16;
     block_n = 8;
+  } else if (is_transposing(whole, call.walk.num_operands) && whole.rows >= kLeastSquare &&
+             whole.columns <= kLeastSquare) {
+    // Few columns: vectors of rows that are contiguous on one side.
+    block_m = 16;
+    block_n = std::min<std::int64_t>(block_n, 4);
   }
   const std::int64_t itemsize = itemsize_bytes(call.output.dtype);
   const std::int64_t row_bytes = whole.columns * itemsize;

@@ -123,6 +123,22 @@ KILN_DEVICE void pack_panel(const B* from, const MatmulIteration& it, int depth,
     pack(it.row_strides[kMatmulB], it.column_strides[kMatmulB]);
 }
 
+/// As pack_panel for a k of kDepth, at most 16, that is contiguous in b: squares as small as hold it.
+template <int kDepth, int kWidth, typename C>
+KILN_DEVICE void pack_shallow_panel(const C* from, const MatmulIteration& it, int columns, C* panel) {
+  constexpr int kLeast = kDepth <= 4 ? 4 : kDepth <= 8 ? 8 : 16;
+  constexpr int kSide = kLeast < kWidth ? kLeast : kWidth;
+  const tl::int64_t stride = it.column_strides[kMatmulB];
+  if (kDepth <= kSide && columns == kWidth) {
+    KILN_NO_UNROLL for (int c = 0; c < kWidth; c += kSide)
+        tl::TransposeBlock<C, kSide>::template run_some<(kDepth < kSide ? kDepth : kSide)>(from + c * stride, stride,
+                                                                                           panel + c, kWidth);
+  } else {
+    const tl::MatrixView<C, tl::Constant<1>, tl::int64_t> view{from, {}, stride, kDepth, columns};
+    tl::pack_singly<C>(view, kDepth, kWidth, panel, kWidth);
+  }
+}
+
 /// Rows of a side by side, `stride` apart; there is room for a multiple of 16 of them and of k.
 template <int kAOrder, typename A, typename C>
 KILN_DEVICE void pack_rows(const A* from, const MatmulIteration& it, int rows, int depth, C* to, tl::int64_t stride) {
@@ -152,10 +168,11 @@ KILN_DEVICE void take_part_of_k(MatmulIteration& it, const A*& a, const B*& b, S
 
 /// Blocks of ROWS x COLUMNS, vectors along the columns of b, of which there are WIDTH where COLUMNS are all there are;
 /// the columns that are left over, if there are any, in a block of TAIL. b is read where it lies (DEPTH 0: its columns
-/// are contiguous), or by way of a panel of at most DEPTH rows. kRowsFirst: the output is written row by row, which is
-/// what counts where k is small.
+/// are contiguous), or by way of a panel of at most DEPTH rows; SHALLOW_K is k where it is small and contiguous.
+/// kRowsFirst: the output is written row by row, which is what counts where k is small.
 template <int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL, int DEPTH, int UNROLL,
-          bool kRowsFirst, bool kIsLong, bool kHasBatch, typename Epilogue, typename C, typename Addend, typename Out>
+          int SHALLOW_K, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename Epilogue, typename C, typename Addend,
+          typename Out>
 KILN_DEVICE void multiply_outer(const Epilogue& epilogue, const C* a, const C* b, const Addend* addend, Out* out,
                                 const MatmulIteration& it) {
   MatmulPlace place;
@@ -209,7 +226,10 @@ KILN_DEVICE void multiply_outer(const Epilogue& epilogue, const C* a, const C* b
           const C* from = right + column * column_stride;
           tl::int64_t stride = it.row_strides[kMatmulB];
           if constexpr (DEPTH > 0) {
-            pack_panel<kBOrder, kWidth>(from, it, static_cast<int>(it.k), kColumns, panel);
+            if constexpr (SHALLOW_K > 0)
+              pack_shallow_panel<SHALLOW_K, kWidth>(from, it, kColumns, panel);
+            else
+              pack_panel<kBOrder, kWidth>(from, it, static_cast<int>(it.k), kColumns, panel);
             from = panel;
             stride = kWidth;
           }
@@ -219,19 +239,19 @@ KILN_DEVICE void multiply_outer(const Epilogue& epilogue, const C* a, const C* b
 }
 
 template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL,
-          int DEPTH, int UNROLL, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename C, typename Addend,
-          typename Out>
+          int DEPTH, int UNROLL, int SHALLOW_K, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename C,
+          typename Addend, typename Out>
 KILN_KERNEL void matmul_outer_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
                                      const float* /*scale_b*/, MatmulIteration it,
                                      MatmulScalars<typename Epilogue::Compute> scalars) {
-  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, kRowsFirst, kIsLong,
+  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, SHALLOW_K, kRowsFirst, kIsLong,
                  kHasBatch>(Epilogue{scalars}, a, b, addend, out, it);
 }
 template <typename Sum, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL, int DEPTH,
-          int UNROLL, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename C>
+          int UNROLL, int SHALLOW_K, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename C>
 KILN_KERNEL void matmul_outer_partial_kernel(const C* a, const C* b, Sum* partial_sums, MatmulIteration it) {
   take_part_of_k(it, a, b, partial_sums);
-  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, kRowsFirst, kIsLong,
+  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, SHALLOW_K, kRowsFirst, kIsLong,
                  kHasBatch>(PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);
 }
 

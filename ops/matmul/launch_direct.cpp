@@ -27,6 +27,8 @@ constexpr std::int64_t kProgramRowBytes = 256 << 10;
 constexpr std::int64_t kStreamBytes = 512 << 10, kMostStreamRows = 8;
 /// Up to this k the output is most of what moves, and b's rows lie in the nearest cache.
 constexpr std::int64_t kShallow = 32;
+/// Up to this k columns of b that are contiguous along it are transposed in registers.
+constexpr std::int64_t kMostShallow = 16;
 /// Rows of a panel of b, which lies on the stack.
 constexpr std::int64_t kMostDepth = 512;
 
@@ -140,6 +142,7 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
   const std::int64_t width = std::min(most_width, ceil_power_of_two(call.n));
   const std::int64_t columns = std::min(width, call.n);
   const std::int64_t rest = call.n % columns;
+  const std::int64_t shallow_k = order_of(call.b) == 1 && call.k <= kMostShallow ? call.k : 0;
   const bool rows_first = order_of(call.b) == 0 && call.k <= kShallow;
   const bool has_panel = !rows_first && (order_of(call.b) != 0 || config.at("PANEL") != 0);
   const std::int64_t depth = has_panel ? std::max<std::int64_t>(ceil_power_of_two(call.k), 16) : 0;
@@ -147,7 +150,7 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
   deal_out(call, rows, columns, target, it);
   return plan_of(call, "outer", it, target,
                  {order_of(call.a), order_of(call.b), 0, rows, width, columns, rest == 0 ? 0 : ceil_power_of_two(rest),
-                  depth, unroll_of(rows * ceil_div(width, lanes)), rows_first, it.k_per_split > kPartOfK},
+                  depth, unroll_of(rows * ceil_div(width, lanes)), shallow_k, rows_first, it.k_per_split > kPartOfK},
                  2);
 }
 
@@ -237,7 +240,7 @@ Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
            [](const FamilyCall& family, const Target& target) {
              const MatmulCall& call = family.matmul;
              return is_float_on_cpu(call, target) && call.a.column_stride == 1 && call.b.row_stride == 1 &&
-                    call.k >= 2 && (call.m <= 8 || call.n <= 4 || (call.n <= 16 && call.k >= 512));
+                    call.k > kMostShallow && (call.m <= 8 || call.n <= 4 || (call.n <= 16 && call.k >= 512));
            },
        .space = [](const Target&) { return ConfigSpace{{{"ROWS", {4, 2, 1, 3}}, {"COLUMNS", {4, 2, 1, 3, 6}}}, {}}; },
        .default_config =

@@ -53,6 +53,15 @@ struct TransposeBlock {
     for (int i = 0; i < kSide; ++i) __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(Vector));
   }
 
+  /// As run, of rows that have kCount elements, which become so many rows.
+  template <int kCount>
+  KILN_DEVICE static void run_some(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+    Vector rows[kSide] = {};
+    for (int i = 0; i < kSide; ++i) __builtin_memcpy(&rows[i], from + i * from_stride, sizeof(T) * kCount);
+    exchange<kSide / 2>(rows, make_sequence<kSide>());
+    for (int i = 0; i < kCount; ++i) __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(Vector));
+  }
+
  private:
   template <int kDistance, int... kPlace>
   KILN_DEVICE static void exchange(Vector (&rows)[kSide], Sequence<kPlace...> places) {
