@@ -69,6 +69,7 @@ struct Case {
   Attributes attributes;
   std::vector<InputRange> ranges = {};  ///< see Example
   Layouts layouts = Layouts::dense;
+  bool may_repeat = true;  ///< random layouts show elements more than once
   bool random_config = false;
   bool special_values = false;
   bool in_place = false;
@@ -85,7 +86,7 @@ class Sweep {
     std::vector<GuardedTensor> inputs;
     std::vector<TensorView> views;
     for (const TensorMeta& meta : test.inputs) {
-      const bool may_repeat = !test.in_place && !is_changed(inputs.size());
+      const bool may_repeat = test.may_repeat && !test.in_place && !is_changed(inputs.size());
       inputs.emplace_back(meta.dtype, meta.shape, layout(test.layouts, meta.shape, may_repeat));
       fill(inputs.back(), inputs.size() - 1, test);
       views.push_back(meta.absent ? TensorView{} : inputs.back().host_view());
@@ -512,7 +513,9 @@ std::pair<const char*, Example> random_product(std::mt19937_64& random) {
   return {"matmul", example};
 }
 
-/// Products for which kernels differ by shape and layout, of which the sweep of one op makes few.
+/// Products for which kernels differ by shape and layout, of which the sweep of one op makes few. Rows of one number
+/// are not among them: rounding errors of so many equal products go one way, the reference's of f64 too, and exceed a
+/// tolerance that counts on random ones.
 TEST(ProductSweep, AgreesWithTheReference) {
   const std::vector<Device> devices = available_devices();
   if (devices.empty()) GTEST_SKIP() << "no target";
@@ -529,6 +532,7 @@ TEST(ProductSweep, AgreesWithTheReference) {
       EXPECT_TRUE(sweep.run({.inputs = example.inputs,
                              .attributes = example.attributes,
                              .layouts = random() % 4 != 0 ? Layouts::turned : Layouts::random,
+                             .may_repeat = false,
                              .random_config = random() % 6 == 0}))
           << "op " << op << " refuses a product";
     }
