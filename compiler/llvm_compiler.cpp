@@ -117,7 +117,7 @@ std::vector<std::string> front_end_arguments(const ClangJob& job) {
       "-ffp-contract=off", "-fno-rtti", "-fgnuc-version=4.2.1", "-mrelocation-model", "pic", "-pic-level", "2",
       "-mframe-pointer=none", "-fno-threadsafe-statics",
       // Tiles are locals, whose accesses the optimiser tells apart without types: the marks would only cost time.
-      "-relaxed-aliasing", "-ferror-limit", "20", "-Wno-psabi", "-DKILN_TARGET_CPU=1"};
+      "-relaxed-aliasing", "-ferror-limit", "20", "-DKILN_TARGET_CPU=1"};
   if (job.line_info) arguments.emplace_back("-debug-info-kind=line-tables-only");
   if (!job.header.empty()) arguments.insert(arguments.end(), {"-include-pch", kHeader});
   arguments.emplace_back(main_file(job));

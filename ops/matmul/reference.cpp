@@ -44,7 +44,8 @@ double activate(Activation activation, double x) {
   return x;
 }
 
-/// T is double or int64_t.
+/// T is double or int64_t. Doubles are added up in long double: rounded to double, hundreds of equal products would
+/// round one way and be further from the truth than what is held against them.
 template <typename T>
 T product_of(const Problem& problem, const Dims& index) {
   const TensorView &a = problem.a, &b = problem.b;
@@ -55,11 +56,12 @@ T product_of(const Problem& problem, const Dims& index) {
   if (has_rows) a_offset += index[index.size() - matrix_axes] * a.strides[a.ndim() - 2];
   if (has_columns) b_offset += index.back() * b.strides.back();
   const std::int64_t b_k_stride = b.strides[has_columns ? b.ndim() - 2 : 0];
-  T sum = 0;
+  using Sum = std::conditional_t<std::is_same_v<T, double>, long double, T>;
+  Sum sum = 0;
   for (std::int64_t i = 0; i < a.shape.back(); ++i)
-    sum += load_element<T>(element(a, a_offset + i * a.strides.back()), a.dtype) *
-           load_element<T>(element(b, b_offset + i * b_k_stride), b.dtype);
-  return sum;
+    sum += static_cast<Sum>(load_element<T>(element(a, a_offset + i * a.strides.back()), a.dtype)) *
+           static_cast<Sum>(load_element<T>(element(b, b_offset + i * b_k_stride), b.dtype));
+  return static_cast<T>(sum);
 }
 
 double scale_of(const OpCall& call, int input) {
