@@ -63,7 +63,8 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
 }
 
 ConfigSpace cpu_space(OperandClass operands) {
-  // The accumulator, the result that it becomes, what is added to it and both as they are stored lie on the stack at once.
+  // The accumulator, the result that it becomes, what is added to it and both as they are stored lie on the stack at
+  // once.
   constexpr std::int64_t kMostAccumulatorBytes = kMostCpuKernelStackBytes / 5;
   const std::int64_t accumulator_bytes = operands == OperandClass::f64 ? 8 : 4;
   return {{{"BLOCK_M", {256, 128, 64, 32, 16, 512}},
