@@ -255,8 +255,8 @@ KILN_KERNEL void matmul_outer_partial_kernel(const C* a, const C* b, Sum* partia
                  kHasBatch>(PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);
 }
 
-/// ROWS rows, all there are, of at most BLOCK_N columns, whose sums lie in the nearest cache: b, which is too large for
-/// any, is read in whole rows where they lie, some at a time.
+/// ROWS rows, all there are, of at most BLOCK_N columns (two LANES more than the plan's parts have at most), whose sums
+/// lie in the nearest cache: b, which is too large for any, is read in whole rows where they lie, some at a time.
 template <int kOutOrder, int ROWS, int BLOCK_N, int LANES, bool kHasBatch, typename Epilogue, typename C,
           typename Addend, typename Out>
 KILN_DEVICE void multiply_stream(const Epilogue& epilogue, const C* a, const C* b, const Addend* addend, Out* out,

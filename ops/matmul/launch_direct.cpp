@@ -167,19 +167,19 @@ LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target
 
 /// A line of the cache is fetched at a time, by registers of any width.
 constexpr std::int64_t kLineBytes = 64;
-/// Columns whose sums a program of matmul_stream_kernel keeps.
-constexpr std::int64_t kStreamSumBytes = 32 << 10, kStreamPieceBytes = 2 << 10;
+/// What the sums of a program of matmul_stream_kernel take, and a piece of a row of b at least.
+constexpr std::int64_t kStreamSumBytes = 16 << 10, kStreamPieceBytes = 2 << 10;
 
-LaunchPlan stream_plan(const MatmulCall& call, const Config&, const Target& target) {
-  const std::int64_t most_columns = floor_power_of_two(kStreamSumBytes / item_bytes(call) / call.m);
+LaunchPlan stream_plan(const MatmulCall& call, const Config& config, const Target& target) {
+  const std::int64_t block_n = config.at("BLOCK_N"), line = kLineBytes / item_bytes(call);
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
   // Pieces of rows of some pages, so that what follows a page is fetched too; a few for threads to share.
   const std::int64_t few = std::clamp<std::int64_t>(call.n * item_bytes(call) / kStreamPieceBytes, 1, 4);
   it.row_blocks = 1;
-  it.column_blocks = std::max(ceil_div(call.n, most_columns / 2), call.batches() > 1 ? 1 : few);
+  it.column_blocks = std::max(ceil_div(call.n, block_n), call.batches() > 1 ? 1 : few);
   it.tiles = it.column_blocks * call.batches();
   split_up(call, it);
-  return plan_of(call, "stream", it, target, {0, call.m, most_columns, kLineBytes / item_bytes(call)}, 0);
+  return plan_of(call, "stream", it, target, {0, call.m, block_n + 2 * line, line}, 0);
 }
 
 }  // namespace
@@ -196,7 +196,13 @@ Variant stream_variant(const MatmulParser& parse, const KernelSource& source) {
                     return is_float_on_cpu(call, target) && order_of(call.b) == 0 && call.m <= kMostStreamRows &&
                            call.n >= 16 && call.k * call.n * item_bytes(call) >= kStreamBytes;
                   },
-              .space = [](const Target&) { return ConfigSpace{{{"BLOCK_N", {1}}}, {}}; },
+              .space = [](const Target&) { return ConfigSpace{{{"BLOCK_N", {4096, 2048, 1024, 512}}}, {}}; },
+              .default_config =
+                  [](const FamilyCall& family, const Target&) {
+                    const MatmulCall& call = family.matmul;
+                    const std::int64_t columns = floor_power_of_two(kStreamSumBytes / item_bytes(call) / call.m);
+                    return Config{{"BLOCK_N", std::clamp<std::int64_t>(columns, 512, 4096)}};
+                  },
               .plan = [](const FamilyCall& call, const Config& config,
                          const Target& target) { return stream_plan(call.matmul, config, target); }});
 }
