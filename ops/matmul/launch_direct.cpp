@@ -101,9 +101,9 @@ MatmulCall exchanged(MatmulCall call) {
 }
 
 /// Whether a's rows and b's columns both are contiguous, so that b^T @ a^T is read where it lies: worth a result that
-/// is written across.
+/// is written across where it has few rows.
 bool is_better_exchanged(const MatmulCall& call) {
-  return order_of(call.a) == 1 && order_of(call.b) == 1 && call.k >= 8;
+  return order_of(call.a) == 1 && order_of(call.b) == 1 && call.k >= 4 * call.m;
 }
 
 /// `name` is that of the kernel between "matmul_" and "_kernel", `order` out's place among its arguments, where partial
