@@ -1,5 +1,7 @@
 #include "ops/matmul/call_arguments.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -26,6 +28,23 @@ KernelLaunch combine_launch(const MatmulCall& call, ops::MatmulIteration it, con
   launch.geometry.grid = {it.tiles, 1, 1};
   launch.geometry.num_warps = 4;
   return launch;
+}
+
+/// Ends a plan whose only launch leaves partial sums: gives that launch the workspace and the iteration that describe
+/// them, and adds the kernel that joins them.
+void add_combination(const MatmulCall& call, ops::MatmulIteration it, const Target& target, LaunchPlan& plan) {
+  it.split_stride = call.m * call.n * call.batches();
+  plan.workspace_bytes.push_back(it.split_stride * it.num_splits * itemsize_bytes(call.accumulator));
+  plan.launches.push_back(combine_launch(call, it, target));
+  // The partial sums are dense, batch by batch.
+  it.row_strides[ops::kMatmulOut] = call.n;
+  it.column_strides[ops::kMatmulOut] = 1;
+  std::int64_t batch_stride = call.m * call.n;
+  for (int dim = 0; dim < it.num_batch_dims; ++dim) {
+    it.batch_strides[ops::kMatmulOut][dim] = batch_stride;
+    batch_stride *= it.batch_extents[dim];
+  }
+  common::KernelParameters(plan.launches.front()).written_workspace(0, call.accumulator).value(it);
 }
 
 }  // namespace
@@ -67,19 +86,23 @@ void add_epilogue_parameters(const MatmulCall& call, const ops::MatmulIteration&
   call.add_scalars(parameters);
 }
 
-void add_combination(const MatmulCall& call, ops::MatmulIteration it, const Target& target, LaunchPlan& plan) {
-  it.split_stride = call.m * call.n * call.batches();
-  plan.workspace_bytes.push_back(it.split_stride * it.num_splits * itemsize_bytes(call.accumulator));
-  plan.launches.push_back(combine_launch(call, it, target));
-  // The partial sums are dense, batch by batch.
-  it.row_strides[ops::kMatmulOut] = call.n;
-  it.column_strides[ops::kMatmulOut] = 1;
-  std::int64_t batch_stride = call.m * call.n;
-  for (int dim = 0; dim < it.num_batch_dims; ++dim) {
-    it.batch_strides[ops::kMatmulOut][dim] = batch_stride;
-    batch_stride *= it.batch_extents[dim];
+TemplateArgument first_argument(const MatmulCall& call, const KSplit& split) {
+  if (split.num_splits == 1) return TypeName{call.epilogue_type()};
+  return call.accumulator;
+}
+
+void end_plan(const MatmulCall& call, const ops::MatmulIteration& it, const Target& target, std::string_view stem,
+              LaunchPlan& plan) {
+  KernelLaunch& launch = plan.launches.back();
+  const bool is_whole = it.num_splits == 1;
+  launch.kernel = fmt::format("kiln::ops::{}{}_kernel", stem, is_whole ? "" : "_partial");
+  if (!is_whole) {
+    add_combination(call, it, target, plan);
+    return;
   }
-  common::KernelParameters(plan.launches.front()).written_workspace(0, call.accumulator).value(it);
+  for (const DType dtype : {call.addend.dtype, call.out.dtype}) launch.template_arguments.emplace_back(dtype);
+  common::KernelParameters parameters(launch);
+  add_epilogue_parameters(call, it, parameters);
 }
 
 }  // namespace kiln::matmul

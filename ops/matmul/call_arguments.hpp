@@ -20,8 +20,12 @@ ops::MatmulIteration make_iteration(const MatmulCall& call, std::int64_t block_m
 void add_epilogue_parameters(const MatmulCall& call, const ops::MatmulIteration& it,
                              common::KernelParameters& parameters);
 
-/// Ends a plan whose only launch leaves partial sums: gives that launch the workspace and the iteration that describe
-/// them, and adds the kernel that joins them.
-void add_combination(const MatmulCall& call, ops::MatmulIteration it, const Target& target, LaunchPlan& plan);
+/// What a kernel's first template argument is: the epilogue, or where k is in parts the type of their sums.
+TemplateArgument first_argument(const MatmulCall& call, const KSplit& split);
+
+/// Ends a plan with its last launch, which has all but what follows from `it`: kernel "`stem`_kernel" takes the
+/// epilogue's types and parameters; "`stem`_partial_kernel", one part of k, is followed by the kernel that joins them.
+void end_plan(const MatmulCall& call, const ops::MatmulIteration& it, const Target& target, std::string_view stem,
+              LaunchPlan& plan);
 
 }  // namespace kiln::matmul

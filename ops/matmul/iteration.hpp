@@ -10,6 +10,12 @@ inline constexpr int kMaxMatmulBatchDims = 10;
 /// The matrices of a product, in the order of their strides below.
 enum MatmulMatrix { kMatmulA, kMatmulB, kMatmulAddend, kMatmulOut, kMatmulMatrices };
 
+/// Products that kernels of the CPU add up one after the other, to a lane; the sums of more are sums of such sums,
+/// whose rounding errors grow with their number and not with k.
+inline constexpr int kPartOfK = 256;
+/// Rows of a panel of b in memory come in multiples of this: packing works in squares.
+inline constexpr int kPanelRows = 16;
+
 /// How the epilogue's addend lies over the output.
 enum MatmulAddend {
   kNoAddend,

@@ -6,4 +6,7 @@
 
 #if defined(KILN_TARGET_CPU)
 #include "ops/matmul/kernel_blocked.hpp"
+#include "ops/matmul/kernel_inner.hpp"
+#include "ops/matmul/kernel_outer.hpp"
+#include "ops/matmul/kernel_stream.hpp"
 #endif

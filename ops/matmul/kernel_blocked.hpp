@@ -8,11 +8,6 @@
 
 namespace kiln::ops {
 
-/// Rows of a panel in memory: packing works in squares of 16.
-KILN_DEVICE int padded_depth(int depth) {
-  return (depth + 15) / 16 * 16;
-}
-
 /// Where the panel of b's columns from `column` on lies whose part of k begins at `k` and has `depth` rows in memory:
 /// parts of k lie one behind the other, each with all its panels.
 KILN_DEVICE tl::int64_t panel_place(tl::int64_t k, tl::int64_t depth, tl::int64_t column, tl::int64_t padded_columns) {
@@ -37,7 +32,7 @@ KILN_DEVICE void pack_panels(const B* from, const MatmulIteration& it, int depth
       KILN_NO_UNROLL for (int column = 0; column < columns; column += kWidth) pack_panel<kBOrder, kWidth>(
           from + k * it.row_strides[kMatmulB] + column * it.column_strides[kMatmulB], it,
           depth - k < piece ? depth - k : piece, columns - column < kWidth ? columns - column : kWidth,
-          panels + (column * padded_depth(depth) + k * kWidth));
+          panels + (column * padded_to_squares(depth) + k * kWidth));
 }
 
 /// b in panels of WIDTH columns, once for all programs of matmul_blocked_kernel. Program (p, q): panel p, part q of k.
@@ -48,12 +43,12 @@ KILN_KERNEL void matmul_panels_kernel(const B* b, C* panels, MatmulIteration it)
   const int depth = static_cast<int>(it.k - k < BLOCK_K ? it.k - k : BLOCK_K);
   const int columns = static_cast<int>(it.n - column < WIDTH ? it.n - column : WIDTH);
   pack_panel<kBOrder, WIDTH>(b + k * it.row_strides[kMatmulB] + column * it.column_strides[kMatmulB], it, depth,
-                             columns, panels + panel_place(k, padded_depth(depth), column, padded_columns));
+                             columns, panels + panel_place(k, padded_to_squares(depth), column, padded_columns));
 }
 
-/// Blocks of ROWS x WIDTH of a program's BLOCK_M x BLOCK_N. kPacked: b is what matmul_panels_kernel made of it.
+/// Blocks of ROWS x WIDTH of a program's BLOCK_M x BLOCK_N. kShared: b is what matmul_panels_kernel made of it.
 template <int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N, int BLOCK_K,
-          bool kPackA, bool kPacked, bool kHasBatch, typename C, typename Epilogue, typename A, typename B,
+          bool kPackA, bool kShared, bool kHasBatch, typename C, typename Epilogue, typename A, typename B,
           typename Addend, typename Out>
 KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B* b, const Addend* addend, Out* out,
                                   const MatmulIteration& it) {
@@ -67,10 +62,10 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
 
   // Rows are a little more than a power of two apart, which caches keep in few places.
   constexpr int kLeftStride = BLOCK_K + 64 / static_cast<int>(sizeof(C));
-  constexpr int kPaddedM = (BLOCK_M + 15) / 16 * 16;
+  constexpr int kPaddedM = padded_to_squares(BLOCK_M);
   alignas(64) C sums[BLOCK_M * BLOCK_N];
   alignas(64) C packed[kPackA ? kPaddedM * kLeftStride : 1];
-  alignas(64) C own_panels[kPacked ? 1 : BLOCK_K * BLOCK_N];
+  alignas(64) C own_panels[kShared ? 1 : BLOCK_K * BLOCK_N];
   const int used_rows = (rows + ROWS - 1) / ROWS * ROWS;
   KILN_NO_UNROLL for (tl::int64_t k = 0; k < it.k; k += BLOCK_K) {
     const int depth = static_cast<int>(it.k - k < BLOCK_K ? it.k - k : BLOCK_K);
@@ -83,13 +78,14 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
       left = a_part;
       left_stride = it.row_strides[kMatmulA];
     }
-    if constexpr (!kPacked)
+    if constexpr (!kShared)
       pack_panels<kBOrder, WIDTH>(
           b + place.batch_offsets[kMatmulB] + k * it.row_strides[kMatmulB] + place.column * it.column_strides[kMatmulB],
           it, depth, columns, own_panels);
     KILN_NO_UNROLL for (int column = 0; column < columns; column += WIDTH) {
-      const C* panel = own_panels + column * padded_depth(depth);
-      if constexpr (kPacked) panel = b + panel_place(k, padded_depth(depth), place.column + column, padded_columns);
+      const C* panel = own_panels + column * padded_to_squares(depth);
+      if constexpr (kShared)
+        panel = b + panel_place(k, padded_to_squares(depth), place.column + column, padded_columns);
       // The sums of a panel are in the nearest cache here: cleared before its first part of k, read after its last.
       C* const into = sums + column * BLOCK_M;
       if (k == 0) __builtin_memset(into, 0, sizeof(C) * static_cast<unsigned long>(used_rows * WIDTH));
@@ -120,22 +116,22 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
     }
   }
 }
+
 template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N,
-          int BLOCK_K, bool kPackA, bool kPacked, bool kHasBatch, typename A, typename B, typename C, typename Addend,
-          typename Out>
+          int BLOCK_K, bool kPackA, bool kShared, bool kHasBatch, typename A, typename B, typename Addend, typename Out>
 KILN_KERNEL void matmul_blocked_kernel(const A* a, const B* b, const Addend* addend, Out* out, const float* scale_a,
                                        const float* scale_b, MatmulIteration it,
                                        MatmulScalars<typename Epilogue::Compute> scalars) {
   Epilogue epilogue{scalars};
   if constexpr (Epilogue::kScaled) epilogue.scale(tl::load(scale_a), tl::load(scale_b));
-  multiply_blocked<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, BLOCK_M, BLOCK_N, BLOCK_K, kPackA, kPacked, kHasBatch, C>(
-      epilogue, a, b, addend, out, it);
+  multiply_blocked<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, BLOCK_M, BLOCK_N, BLOCK_K, kPackA, kShared, kHasBatch,
+                   tl::dot_sum_t<A>>(epilogue, a, b, addend, out, it);
 }
 
 template <typename Sum, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N,
-          int BLOCK_K, bool kPackA, bool kPacked, bool kHasBatch, typename A, typename B>
+          int BLOCK_K, bool kPackA, bool kShared, bool kHasBatch, typename A, typename B>
 KILN_KERNEL void matmul_blocked_partial_kernel(const A* a, const B* b, Sum* partial_sums, MatmulIteration it) {
-  static_assert(!kPacked);
+  static_assert(!kShared);
   take_part_of_k(it, a, b, partial_sums);
   multiply_blocked<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, BLOCK_M, BLOCK_N, BLOCK_K, kPackA, false, kHasBatch, Sum>(
       PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);

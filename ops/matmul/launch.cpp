@@ -23,10 +23,7 @@ LaunchPlan make_plan(const MatmulCall& call, const Config& config, const Target&
   LaunchPlan plan;
   KernelLaunch& launch = plan.launches.emplace_back();
   const bool on_gpu = is_cuda(target);
-  if (split.num_splits == 1)
-    launch.template_arguments.emplace_back(TypeName{call.epilogue_type()});
-  else
-    launch.template_arguments.emplace_back(call.accumulator);
+  launch.template_arguments.emplace_back(first_argument(call, split));
   launch.template_arguments.emplace_back(operands == OperandClass::tf32);
   launch.template_arguments.emplace_back(order_of(call.a));
   launch.template_arguments.emplace_back(order_of(call.b));
@@ -44,15 +41,7 @@ LaunchPlan make_plan(const MatmulCall& call, const Config& config, const Target&
     launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
     launch.geometry.shared_bytes = static_cast<std::int32_t>(shared_bytes(operands, config));
   }
-  if (split.num_splits == 1) {
-    launch.template_arguments.emplace_back(call.addend.dtype);
-    launch.template_arguments.emplace_back(call.out.dtype);
-    add_epilogue_parameters(call, it, parameters);
-    return plan;
-  }
-
-  launch.kernel = "kiln::ops::matmul_partial_kernel";
-  add_combination(call, it, target, plan);
+  end_plan(call, it, target, "matmul", plan);
   return plan;
 }
 

@@ -16,9 +16,6 @@ namespace {
 /// Programs that are enough for threads to share evenly.
 constexpr std::int64_t kEnoughPrograms = 8;
 
-/// What is made of b stays in the caches up to this size.
-constexpr std::int64_t kCachedBytes = 8 << 20;
-
 /// Rows that one program takes whole; half as many of f64.
 std::int64_t most_block_m(const MatmulCall& call) {
   return call.accumulator == DType::f64 ? 192 : 384;
@@ -35,7 +32,7 @@ ConfigSpace blocked_space(std::int64_t item_bytes) {
            {"BLOCK_K", {256, 384, 128}},
            {"PACK_A", {1, 0}},
            {"SPLIT_K", {1, 2, 4, 8}},
-           {"PACKED", {0, 1}}},
+           {"SHARED_PANELS", {0, 1}}},
           {m * n + m * k + n * k <= kMostCpuKernelStackBytes * 7 / 8 / item_bytes}};
 }
 
@@ -44,16 +41,17 @@ LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Targ
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N"), block_k = config.at("BLOCK_K");
   const KSplit split = split_k(call, config);
   // Panels for all programs have all of k.
-  const bool is_packed = config.at("PACKED") != 0 && call.batch_extents.empty() && split.num_splits == 1;
+  const bool shares_panels = config.at("SHARED_PANELS") != 0 && call.batch_extents.empty() && split.num_splits == 1;
   // Blocks of rows that are read where they lie have all their rows.
   const bool packs_a = config.at("PACK_A") != 0 || order_of(call.a) != 0 || call.a.dtype != call.accumulator ||
                        call.m < config.at("ROWS");
   const ops::MatmulIteration it = make_iteration(call, block_m, block_n, split, target);
 
   LaunchPlan plan;
-  if (is_packed) {
+  if (shares_panels) {
     const std::int64_t panels = ceil_div(call.n, width);
-    plan.workspace_bytes.push_back(panels * width * ceil_div(call.k, 16) * 16 * itemsize_bytes(call.accumulator));
+    plan.workspace_bytes.push_back(panels * width * ceil_div(call.k, ops::kPanelRows) * ops::kPanelRows *
+                                   itemsize_bytes(call.accumulator));
     KernelLaunch& launch = plan.launches.emplace_back();
     launch.kernel = "kiln::ops::matmul_panels_kernel";
     launch.template_arguments = {order_of(call.b), width, block_k, call.b.dtype, call.accumulator};
@@ -61,50 +59,39 @@ LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Targ
     common::KernelParameters(launch).read(call.b.tensor, call.b.dtype).written_workspace(0, call.accumulator).value(it);
   }
   KernelLaunch& launch = plan.launches.emplace_back();
-  const bool is_whole = split.num_splits == 1;
-  if (is_whole)
-    launch.template_arguments.emplace_back(TypeName{call.epilogue_type()});
-  else
-    launch.template_arguments.emplace_back(call.accumulator);
-  for (const std::int64_t number : {order_of(call.a), order_of(call.b), is_whole ? order_of(call.out) : 0,
+  launch.template_arguments.emplace_back(first_argument(call, split));
+  for (const std::int64_t number : {order_of(call.a), order_of(call.b), split.num_splits == 1 ? order_of(call.out) : 0,
                                     config.at("ROWS"), width, block_m, block_n, block_k})
     launch.template_arguments.emplace_back(number);
-  for (const bool flag : {packs_a, is_packed, !call.batch_extents.empty()})
+  for (const bool flag : {packs_a, shares_panels, !call.batch_extents.empty()})
     launch.template_arguments.emplace_back(flag);
-  for (const DType dtype : {call.a.dtype, is_packed ? call.accumulator : call.b.dtype})
+  for (const DType dtype : {call.a.dtype, shares_panels ? call.accumulator : call.b.dtype})
     launch.template_arguments.emplace_back(dtype);
   common::KernelParameters parameters(launch);
   parameters.read(call.a.tensor, call.a.dtype);
-  if (is_packed)
+  if (shares_panels)
     parameters.read_workspace(0, call.accumulator);
   else
     parameters.read(call.b.tensor, call.b.dtype);
   launch.geometry.grid = {it.tiles, split.num_splits, 1};
-  if (is_whole) {
-    launch.kernel = "kiln::ops::matmul_blocked_kernel";
-    for (const DType dtype : {call.accumulator, call.addend.dtype, call.out.dtype})
-      launch.template_arguments.emplace_back(dtype);
-    add_epilogue_parameters(call, it, parameters);
-  } else {
-    launch.kernel = "kiln::ops::matmul_blocked_partial_kernel";
-    add_combination(call, it, target, plan);
-  }
+  end_plan(call, it, target, "matmul_blocked", plan);
   return plan;
 }
 
 Config blocked_config(const MatmulCall& call, const Target& target) {
   // One program's rows where they are few: b is then packed once without a pass over memory of its own, which costs as
   // much as four readings of it.
-  const bool is_packed = call.m > 3 * most_block_m(call) && call.batch_extents.empty();
+  const bool shares_panels = call.m > 3 * most_block_m(call) && call.batch_extents.empty();
   std::int64_t block_m =
-      is_packed ? 96 : std::clamp<std::int64_t>(ceil_power_of_two(ceil_div(call.m, 3)), 8, most_block_m(call) / 3) * 3;
-  std::int64_t block_n = is_packed ? (call.accumulator == DType::f64 ? 512 : 1024) : 256;
+      shares_panels ? 96
+                    : std::clamp<std::int64_t>(ceil_power_of_two(ceil_div(call.m, 3)), 8, most_block_m(call) / 3) * 3;
+  std::int64_t block_n = shares_panels ? (call.accumulator == DType::f64 ? 512 : 1024) : 256;
   const auto programs = [&] { return ceil_div(call.m, block_m) * ceil_div(call.n, block_n) * call.batches(); };
   while (programs() < kEnoughPrograms && block_n > 128) block_n /= 2;
   while (programs() < kEnoughPrograms && block_m > 48) block_m /= 2;
   // Few programs share what is worth it along k too.
   std::int64_t split = 1;
-  while (!is_packed && split < 8 && programs() * split < kEnoughPrograms / 2 && call.k / (split * 2) >= 2048)
+  while (!shares_panels && split < 8 && programs() * split < kEnoughPrograms / 2 && call.k / (split * 2) >= 2048)
     split *= 2;
   return {{"ROWS", cpu_vector_bytes(target.features) >= 64 ? 8 : 6},
           {"BLOCK_M", block_m},
@@ -112,7 +99,7 @@ Config blocked_config(const MatmulCall& call, const Target& target) {
           {"BLOCK_K", 256},
           {"PACK_A", call.n > 128},
           {"SPLIT_K", split},
-          {"PACKED", is_packed}};
+          {"SHARED_PANELS", shares_panels}};
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "ops/matmul/launch_direct.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
@@ -31,9 +29,6 @@ constexpr std::int64_t kShallow = 32;
 constexpr std::int64_t kMostShallow = 16;
 /// Rows of a panel of b, which lies on the stack.
 constexpr std::int64_t kMostDepth = 512;
-
-/// Products that a kernel adds up one after the other (kernel_direct.hpp); with vectors along k, to a lane.
-constexpr std::int64_t kPartOfK = 256;
 
 std::int64_t item_bytes(const MatmulCall& call) {
   return itemsize_bytes(call.a.dtype);
@@ -71,7 +66,8 @@ std::int64_t wanted_programs(const MatmulCall& call) {
 void split_up(const MatmulCall& call, ops::MatmulIteration& it) {
   const std::int64_t wanted = std::min<std::int64_t>(wanted_programs(call), kFewPrograms);
   const std::int64_t splits = wanted < kFewPrograms / 2 || it.tiles > wanted / 2 ? 1 : wanted / it.tiles;
-  const std::int64_t per_split = std::max(ceil_div(ceil_div(call.k, splits), kPartOfK) * kPartOfK, kLeastSplit);
+  const std::int64_t per_split =
+      std::max(ceil_div(ceil_div(call.k, splits), ops::kPartOfK) * ops::kPartOfK, kLeastSplit);
   if (per_split >= call.k) return;
   it.k_per_split = per_split;
   it.num_splits = ceil_div(call.k, per_split);
@@ -106,31 +102,23 @@ bool is_better_exchanged(const MatmulCall& call) {
   return order_of(call.a) == 1 && order_of(call.b) == 1 && call.k >= 4 * call.m;
 }
 
-/// `name` is that of the kernel between "matmul_" and "_kernel", `order` out's place among its arguments, where partial
-/// sums have another.
-LaunchPlan plan_of(const MatmulCall& call, std::string_view name, const ops::MatmulIteration& it, const Target& target,
-                   std::vector<TemplateArgument> arguments, std::size_t order) {
+/// Partial sums lie in rows, whatever out does.
+std::int64_t out_order(const MatmulCall& call, const ops::MatmulIteration& it) {
+  return it.num_splits == 1 ? order_of(call.out) : 0;
+}
+
+/// `arguments` of the kernels of that stem between the first and the flag for batches.
+LaunchPlan plan_of(const MatmulCall& call, std::string_view stem, const ops::MatmulIteration& it, const Target& target,
+                   const std::vector<TemplateArgument>& arguments) {
   LaunchPlan plan;
   KernelLaunch& launch = plan.launches.emplace_back();
-  const bool is_whole = it.num_splits == 1;
-  if (is_whole)
-    launch.template_arguments.emplace_back(TypeName{call.epilogue_type()});
-  else
-    launch.template_arguments.emplace_back(call.accumulator);
-  arguments[order] = is_whole ? order_of(call.out) : 0;
+  launch.template_arguments.emplace_back(first_argument(call, {it.num_splits, it.k_per_split}));
   launch.template_arguments.insert(launch.template_arguments.end(), arguments.begin(), arguments.end());
   launch.template_arguments.emplace_back(!call.batch_extents.empty());
   launch.template_arguments.emplace_back(call.a.dtype);
-  common::KernelParameters parameters(launch);
-  parameters.read(call.a.tensor, call.a.dtype).read(call.b.tensor, call.b.dtype);
+  common::KernelParameters(launch).read(call.a.tensor, call.a.dtype).read(call.b.tensor, call.b.dtype);
   launch.geometry.grid = {it.tiles, it.num_splits, 1};
-  launch.kernel = fmt::format("kiln::ops::matmul_{}{}_kernel", name, is_whole ? "" : "_partial");
-  if (is_whole) {
-    for (const DType dtype : {call.addend.dtype, call.out.dtype}) launch.template_arguments.emplace_back(dtype);
-    add_epilogue_parameters(call, it, parameters);
-  } else {
-    add_combination(call, it, target, plan);
-  }
+  end_plan(call, it, target, stem, plan);
   return plan;
 }
 
@@ -148,10 +136,10 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
   const std::int64_t depth = has_panel ? std::max<std::int64_t>(ceil_power_of_two(call.k), 16) : 0;
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
   deal_out(call, rows, columns, target, it);
-  return plan_of(call, "outer", it, target,
-                 {order_of(call.a), order_of(call.b), 0, rows, width, columns, rest == 0 ? 0 : ceil_power_of_two(rest),
-                  depth, unroll_of(rows * ceil_div(width, lanes)), shallow_k, rows_first, it.k_per_split > kPartOfK},
-                 2);
+  return plan_of(call, "matmul_outer", it, target,
+                 {order_of(call.a), order_of(call.b), out_order(call, it), rows, width, columns,
+                  rest == 0 ? 0 : ceil_power_of_two(rest), depth, unroll_of(rows * ceil_div(width, lanes)), shallow_k,
+                  rows_first, it.k_per_split > ops::kPartOfK});
 }
 
 LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target& target) {
@@ -160,9 +148,9 @@ LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target
   const std::int64_t columns = block_extent(call.n, config.at("COLUMNS"));
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
   deal_out(call, rows, columns, target, it);
-  return plan_of(
-      call, "inner", it, target,
-      {0, rows, columns, lanes, call.k % lanes, unroll_of(rows * columns), it.k_per_split > kPartOfK * lanes}, 0);
+  return plan_of(call, "matmul_inner", it, target,
+                 {out_order(call, it), rows, columns, lanes, call.k % lanes, unroll_of(rows * columns),
+                  it.k_per_split > ops::kPartOfK * lanes});
 }
 
 /// A line of the cache is fetched at a time, by registers of any width.
@@ -179,7 +167,7 @@ LaunchPlan stream_plan(const MatmulCall& call, const Config& config, const Targe
   it.column_blocks = std::max(ceil_div(call.n, block_n), call.batches() > 1 ? 1 : few);
   it.tiles = it.column_blocks * call.batches();
   split_up(call, it);
-  return plan_of(call, "stream", it, target, {0, call.m, block_n + 2 * line, line}, 0);
+  return plan_of(call, "matmul_stream", it, target, {out_order(call, it), call.m, block_n + 2 * line, line});
 }
 
 }  // namespace

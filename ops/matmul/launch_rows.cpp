@@ -87,10 +87,7 @@ LaunchPlan make_plan(const MatmulCall& call, const Config& config, const Target&
   LaunchPlan plan;
   KernelLaunch& launch = plan.launches.emplace_back();
   const bool is_whole = split.num_splits == 1;
-  if (is_whole)
-    launch.template_arguments.emplace_back(TypeName{call.epilogue_type()});
-  else
-    launch.template_arguments.emplace_back(call.accumulator);
+  launch.template_arguments.emplace_back(first_argument(call, split));
   launch.template_arguments.emplace_back(std::min<std::int64_t>(order_of(call.a) * 2, 2));
   launch.template_arguments.emplace_back(order_of(call.b));
   if (is_whole) launch.template_arguments.emplace_back(order_of(call.out));
@@ -104,14 +101,7 @@ LaunchPlan make_plan(const MatmulCall& call, const Config& config, const Target&
   if (const std::int64_t* num_warps = config.find("num_warps"))
     launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
   launch.vector_width = static_cast<std::int32_t>(vector_width(call));
-  if (is_whole) {
-    for (const DType dtype : {call.addend.dtype, call.out.dtype}) launch.template_arguments.emplace_back(dtype);
-    launch.kernel = "kiln::ops::matmul_rows_kernel";
-    add_epilogue_parameters(call, it, parameters);
-  } else {
-    launch.kernel = "kiln::ops::matmul_rows_partial_kernel";
-    add_combination(call, it, target, plan);
-  }
+  end_plan(call, it, target, "matmul_rows", plan);
   return plan;
 }
 
