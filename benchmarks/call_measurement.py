@@ -7,6 +7,7 @@ import time
 
 from drawn_call import DrawnInput, drawn_call
 from library_worker import Worker, WorkerError
+from sample_spread import spread_us
 
 TURN_S = 0.035  # of samples of one library before the other's turn
 PEAK_PRODUCT = 1536  # extents of the products that show the peak of arithmetic
@@ -34,15 +35,6 @@ def worker_environment(threads, cpu_features, cache, is_tuned):
         changes |= {"KILN_CPU_FEATURES": cpu_features, "OPENBLAS_CORETYPE": coretype}
         changes |= {"NPY_DISABLE_CPU_FEATURES": numpy_features_to_disable(lacking)}
     return changes
-
-
-def timed(samples):
-    ordered = sorted(samples)
-    return {
-        "median_us": statistics.median(ordered),
-        "p10_us": ordered[len(ordered) // 10],
-        "p90_us": ordered[len(ordered) * 9 // 10],
-    }
 
 
 class Measurement:
@@ -102,11 +94,16 @@ class Measurement:
             kiln, peer = self.turns(call)
             row["waited_share"] = max(0.0, self.waited_s() - waited_s) / (time.monotonic() - started)
             kiln_us, peer_us = statistics.median(kiln), statistics.median(peer)
-            measured = {"samples": len(kiln), "kiln": timed(kiln), "peer": timed(peer), "speed": peer_us / kiln_us}
+            measured = {
+                "samples": len(kiln),
+                "kiln": spread_us(kiln),
+                "peer": spread_us(peer),
+                "speed": peer_us / kiln_us,
+            }
             roof_us = self.roof_us(call)
             measured |= {"kiln_of_roof": roof_us / kiln_us, "peer_of_roof": roof_us / peer_us}
             if search_s:
-                tuned, default = map(timed, self.kiln.ask("tune", search_s, TURN_S))
+                tuned, default = map(spread_us, self.kiln.ask("tune", search_s, TURN_S))
                 measured |= {"tuned": tuned, "tuning_gain": default["median_us"] / tuned["median_us"]}
             return row | measured
         except WorkerError as error:

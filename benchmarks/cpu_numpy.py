@@ -2,12 +2,12 @@
 
 import argparse
 import os
-import statistics
 import time
 
 import numpy as np
 import result_file
 from kiln_library import Kiln
+from sample_spread import spread_us
 
 
 def numpy_softmax(x, out):
@@ -35,14 +35,7 @@ def median_us(calls, rounds):
             start = time.perf_counter()
             call()
             times.append((time.perf_counter() - start) * 1e6)
-    return [
-        {
-            "median_us": statistics.median(times),
-            "p10_us": sorted(times)[len(times) // 10],
-            "p90_us": sorted(times)[len(times) * 9 // 10],
-        }
-        for times in samples
-    ]
+    return [spread_us(times) for times in samples]
 
 
 def main():

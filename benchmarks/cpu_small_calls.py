@@ -14,15 +14,7 @@ import timeit
 import kiln
 import numpy as np
 import result_file
-
-
-def spread(samples_us):
-    ordered = sorted(samples_us)
-    return {
-        "median_us": statistics.median(ordered),
-        "p10_us": ordered[len(ordered) // 10],
-        "p90_us": ordered[len(ordered) * 9 // 10],
-    }
+from sample_spread import spread_us
 
 
 def warm_calls(seconds):
@@ -55,7 +47,7 @@ def warm_calls(seconds):
     while time.perf_counter() < end:
         for timer, times in zip(timers, samples):
             times.append(timer.timeit(1000) * 1e3)
-    return [{"call": call, **spread(times)} for call, times in zip(calls, samples)]
+    return [{"call": call, **spread_us(times)} for call, times in zip(calls, samples)]
 
 
 def timed_us(call):
@@ -94,9 +86,9 @@ def after_products(seconds):
                 {
                     "call": name,
                     "elements": elements,
-                    "alone": spread(alone),
-                    "after_40_ms": spread(paused),
-                    "after_product": spread(after),
+                    "alone": spread_us(alone),
+                    "after_40_ms": spread_us(paused),
+                    "after_product": spread_us(after),
                     "after_product_over_alone": ratio,
                 }
             )

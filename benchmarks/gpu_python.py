@@ -21,6 +21,7 @@ import sys
 import time
 
 import result_file
+from sample_spread import spread_us
 
 ELEMENTS = 1024  # the device is never what a call waits for
 CALLS = 100
@@ -31,13 +32,7 @@ MOST_IMPORT_MS = 100.0
 
 
 def summary(samples):
-    ordered = sorted(samples)
-    return {
-        "median_us": statistics.median(ordered),
-        "p10_us": ordered[len(ordered) // 10],
-        "p90_us": ordered[len(ordered) * 9 // 10],
-        "samples": len(ordered),
-    }
+    return {**spread_us(samples), "samples": len(samples)}
 
 
 def triton_add(x, y, out):

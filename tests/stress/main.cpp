@@ -272,6 +272,7 @@ int run(const Options& options) {
       std::fflush(stdout);
     }
   }
+  memory.sample(1);  // a short run may be over before the first look
   std::string failure = progress.failure();
   if (failure.empty() && memory.growth_mib() > options.max_growth_mib)
     failure = fmt::format("memory grew by {:.1f} MiB over the last half, at most {:.1f} are allowed",
