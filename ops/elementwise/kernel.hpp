@@ -87,16 +87,18 @@ KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration
       return tile_offsets<BLOCK_M, BLOCK_N, kKind>(outer[kOperand], first_row, first_column,
                                                    iteration.row_strides[kOperand], iteration.column_strides[kOperand]);
     };
-    const auto run = [&]<int... kInput>(tl::Sequence<kInput...>) {
+    // The inputs come as arguments: within two lambdas, one of them generic, NVRTC 13.0 takes the first of a captured
+    // pack for each.
+    const auto run = [&]<int... kInput>(tl::Sequence<kInput...>, const In*... inputs) {
       const auto values = tl::cast<Out>(Functor::template apply<Compute>(
-          scalars, tl::cast<Compute>(tl::load(in + offsets.template operator()<1 + kInput>(), mask))...));
+          scalars, tl::cast<Compute>(tl::load(inputs + offsets.template operator()<1 + kInput>(), mask))...));
       if constexpr (STREAM != 0)
         tl::store_streaming(out + offsets.template operator()<0>(), values, mask,
-                            (... && (static_cast<const void*>(in) != out)));
+                            (... && (static_cast<const void*>(inputs) != out)));
       else
         tl::store(out + offsets.template operator()<0>(), values, mask);
     };
-    run(tl::make_sequence<sizeof...(In)>());
+    run(tl::make_sequence<sizeof...(In)>(), in...);
   };
 #if defined(KILN_TARGET_CUDA)
   const tl::int64_t first_row = row_block * BLOCK_M, first_column = column_block * BLOCK_N;
