@@ -87,9 +87,9 @@ KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration
       return tile_offsets<BLOCK_M, BLOCK_N, kKind>(outer[kOperand], first_row, first_column,
                                                    iteration.row_strides[kOperand], iteration.column_strides[kOperand]);
     };
-    // The inputs come as arguments: within two lambdas, one of them generic, NVRTC 13.0 takes the first of a captured
-    // pack for each.
-    const auto run = [&]<int... kInput>(tl::Sequence<kInput...>, const In*... inputs) {
+    // The inputs come as arguments whose types are deduced anew: within two generic lambdas NVRTC 13.0 knows of the
+    // kernel's packs only the first element, of `in` as of `In`.
+    const auto run = [&]<int... kInput>(tl::Sequence<kInput...>, const auto*... inputs) {
       const auto values = tl::cast<Out>(Functor::template apply<Compute>(
           scalars, tl::cast<Compute>(tl::load(inputs + offsets.template operator()<1 + kInput>(), mask))...));
       if constexpr (STREAM != 0)
