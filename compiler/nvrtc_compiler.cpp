@@ -341,6 +341,12 @@ Compiled compile_program(const Nvrtc& nvrtc, const CompileRequest& request, Form
                                });
 }
 
+std::string text_of(std::span<const std::byte> ptx) {
+  std::string text(reinterpret_cast<const char*>(ptx.data()), ptx.size());
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  return text;
+}
+
 class NvrtcCompiler final : public Compiler {
  public:
   explicit NvrtcCompiler(const Nvrtc& nvrtc) : nvrtc_(nvrtc) {}
@@ -367,10 +373,7 @@ class NvrtcCompiler final : public Compiler {
       throw_value_error(
           "the CUDA compiler shows PTX only; LLVM IR and assembly are forms of the CPU target (SASS needs a "
           "disassembler on the cubin)");
-    const std::vector<std::byte> ptx = compile_program(nvrtc_, request, Form::ptx).code;
-    std::string text(reinterpret_cast<const char*>(ptx.data()), ptx.size());
-    while (!text.empty() && text.back() == '\0') text.pop_back();
-    return text;
+    return text_of(compile_program(nvrtc_, request, Form::ptx).code);
   }
 
  private:
@@ -405,8 +408,10 @@ int nvrtc_version() {
 PtxasReport ptxas_report(const CompileRequest& request) {
   CompileRequest machine_code = request;
   machine_code.target.features.clear();
-  const std::string log = compile_program(usable_nvrtc(), machine_code, Form::target, {"--ptxas-options=-v"}).log;
+  const Compiled compiled = compile_program(usable_nvrtc(), machine_code, Form::ptx, {"--ptxas-options=-v"});
+  const std::string& log = compiled.log;
   PtxasReport report;
+  report.ptx = text_of(compiled.code);
   // Warnings above it speak of registers too.
   report.registers = number_before(std::string_view(log).substr(std::min(log.find("Used "), log.size())), " registers");
   report.static_shared_bytes = number_before(log, " bytes smem");

@@ -33,6 +33,7 @@ struct PtxasReport {
   std::int32_t stack_bytes = 0;  ///< per thread: local arrays and spills
   std::int32_t spill_store_bytes = 0;
   std::int32_t spill_load_bytes = 0;
+  std::string ptx;  ///< of the code that it speaks of
 };
 /// Compiles `request` for its sm_XX and reads ptxas's statistics. CompileError as Compiler::compile; DeviceError as
 /// make_nvrtc_compiler.

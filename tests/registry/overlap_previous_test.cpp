@@ -28,6 +28,7 @@
 #include "registry/user_ops/user_op.hpp"
 #include "runtime/graph.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/launched_kernel.hpp"
 #include "tests/support/op_case.hpp"
 #include "tests/support/tensor_values.hpp"
 
@@ -131,31 +132,11 @@ std::set<std::string> declared_kernels() {
   return kernels;
 }
 
-/// What each variant that serves the call would launch on sm_90a; nothing for an example that the op refuses.
-std::vector<CompileRequest> requests_of_all_variants(const OpSpec& spec, const Example& example) {
-  const Target target = parse_cuda_target("sm_90a");
-  const std::vector<TensorView> inputs = views_of(example, Device::cuda(0));
-  std::vector<CompileRequest> requests;
-  try {
-    Call call = validated_call(spec, inputs, example.attributes, {.seen_on = Device::cuda(0)});
-    OpSpec alone = spec;
-    call.spec = &alone;
-    for (const Variant& variant : spec.variants) {
-      if (!variant.serves(call.seen_by_spec(), target)) continue;
-      alone.variants = {variant};
-      const Choice choice = choose(call, target, nullptr, {}, true);
-      requests.insert(requests.end(), choice.requests.begin(), choice.requests.end());
-    }
-  } catch (const UsageError&) {
-    requests.clear();
-  }
-  return requests;
-}
-
 TEST(OverlapPreviousOnNvrtc, EveryKernelWaitsBeforeAnythingElse) {
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   constexpr int kRandomExamples = 60;
   const auto compiler = make_nvrtc_compiler();
+  const Target target = parse_cuda_target("sm_90a");
   std::mt19937_64 random(1);
   // The family of products compiles scales and splits into its kernels: one of each for each op.
   std::set<std::string> forms, seen;
@@ -170,9 +151,9 @@ TEST(OverlapPreviousOnNvrtc, EveryKernelWaitsBeforeAnythingElse) {
     std::vector<Example> examples = spec.examples;
     for (int i = 0; spec.random_example && i < kRandomExamples; ++i) examples.push_back(spec.random_example(random));
     for (const Example& example : examples)
-      for (const CompileRequest& request : requests_of_all_variants(spec, example)) look_at(name, request);
+      for (const LaunchedKernel& kernel : kernels_of_all_variants(spec, example, target, true))
+        look_at(name, kernel.request);
   }
-  const Target target = parse_cuda_target("sm_90a");
   const auto view = [](DType dtype, const Dims& shape, Device device) {
     return dense_view(nullptr, dtype, shape, device);
   };
