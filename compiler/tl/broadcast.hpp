@@ -16,13 +16,13 @@ struct MeetingLayout {
   using type = DefaultLayout<ShapeT>;
 };
 template <typename ShapeT, ValueTile First, ValueTile... Rest>
-  requires(kIsAccumulatorLayout<typename First::layout>)
+  requires(kIsMeetingLayout<typename First::layout>)
 struct MeetingLayout<ShapeT, First, Rest...> {
   using type = conditional_t<is_same<typename First::shape, ShapeT>, typename First::layout,
                              typename MeetingLayout<ShapeT, Rest...>::type>;
 };
 template <typename ShapeT, ValueTile First, ValueTile... Rest>
-  requires(!kIsAccumulatorLayout<typename First::layout>)
+  requires(!kIsMeetingLayout<typename First::layout>)
 struct MeetingLayout<ShapeT, First, Rest...> : MeetingLayout<ShapeT, Rest...> {};
 
 /// The tile broadcast to ShapeT, in its default layout or in LayoutT.

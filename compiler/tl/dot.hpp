@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/tl/memory.hpp"
+#include "compiler/tl/deferred_load.hpp"
 
 namespace kiln::tl {
 
@@ -35,33 +35,66 @@ KILN_DEVICE auto dot_accumulator() {
   return result;
 }
 
-/// acc + a @ b: a [M, K], b [K, N], acc [M, N], from dot_accumulator of the operands' type and the same precision.
-/// Operands are values, or what a pipeline hands to its body. Types: f64, f32, f16, bf16, i8, u8 (both the same, but
-/// i8 and u8 may meet), fp8e4m3 and fp8e5m2 (which may meet). Products of integers are exact and sums wrap; those of
-/// narrow floats are exact and are summed in float. Extents are powers of two of 16 or more, K of 32 or more for
-/// 1-byte types. On the GPU operands that are values go through shared memory and take 48 KiB together at most.
-template <DotPrecision kPrecision = DotPrecision::ieee, typename A, typename B, ValueTile Acc>
-KILN_DEVICE Acc dot(const A& a, const B& b, const Acc& acc) {
+/// What the operands of a dot must be, and the shape of their product.
+template <typename A, typename B>
+struct ProductShape {
   using TA = typename A::value_type;
   using TB = typename B::value_type;
   using SA = typename A::shape;
   using SB = typename B::shape;
-  using S = typename Acc::shape;
-  static_assert(SA::kRank == 2 && SB::kRank == 2 && S::kRank == 2, "dot: operands and accumulator are two-dimensional");
+  static_assert(SA::kRank == 2 && SB::kRank == 2, "dot: operands are two-dimensional");
   static_assert(SA::kColumns == SB::kRows, "dot: a's columns are as many as b's rows");
-  static_assert(SA::kRows == S::kRows && SB::kColumns == S::kColumns,
-                "dot: the accumulator has a's rows and b's columns");
-  static_assert(S::kRows >= 16 && S::kColumns >= 16 && SA::kColumns >= (sizeof(TA) == 1 ? 32 : 16),
+  static_assert(SA::kRows >= 16 && SB::kColumns >= 16 && SA::kColumns >= (sizeof(TA) == 1 ? 32 : 16),
                 "dot: extents are 16 or more, and K is 32 or more for types of one byte");
   static_assert(is_same<TA, TB> || (sizeof(TA) == 1 && sizeof(TB) == 1 && Floating<TA> == Floating<TB>),
                 "dot: the operands have one type; fp8e4m3 and fp8e5m2 may meet, and int8 and uint8");
   static_assert((Floating<TA> || sizeof(TA) == 1) && !is_same<TA, bool> && !is_same<TB, bool>,
                 "dot: operands are f64, f32, f16, bf16, fp8, int8 or uint8");
-  static_assert(is_same<typename Acc::value_type, dot_sum_t<TA>> &&
-                    is_same<typename Acc::layout, accumulator_layout_t<TA, S, kPrecision>>,
-                "dot: accumulate into dot_accumulator<T, M, N, precision>() of the operands' type, or what was "
-                "computed from it without leaving its layout");
-  return dot_tile<kPrecision>(a, b, acc);
+  using type = Shape<SA::kRows, SB::kColumns>;
+};
+template <typename A, typename B>
+using product_shape_t = typename ProductShape<A, B>::type;
+
+/// The tile of a dot's sums.
+template <typename A, typename B, DotPrecision kPrecision>
+using dot_sums_t = Tile<dot_sum_t<typename A::value_type>, product_shape_t<A, B>,
+                        accumulator_layout_t<typename A::value_type, product_shape_t<A, B>, kPrecision>>;
+
+/// acc + a @ b: a [M, K], b [K, N], acc [M, N], from dot_accumulator of the operands' type and the same precision; any
+/// other tile of that shape and type changes its layout first, which on the GPU costs a trip through shared memory.
+/// Operands are values, or what a pipeline hands to its body. Types: f64, f32, f16, bf16, i8, u8 (both the same, but
+/// i8 and u8 may meet), fp8e4m3 and fp8e5m2 (which may meet). Products of integers are exact and sums wrap; those of
+/// narrow floats are exact and are summed in float. Extents are powers of two of 16 or more, K of 32 or more for
+/// 1-byte types. On the GPU operands that are values go through shared memory and take 48 KiB together at most.
+template <DotPrecision kPrecision = DotPrecision::ieee, typename A, typename B, ValueTile Acc>
+KILN_DEVICE auto dot(A&& a, const B& b, const Acc& acc) {
+  using TileA = remove_cvref_t<A>;
+  static_assert(is_same<typename Acc::shape, product_shape_t<TileA, B>>,
+                "dot: the accumulator has a's rows and b's columns");
+  using Sums = dot_sums_t<TileA, B, kPrecision>;
+  static_assert(is_same<typename Acc::value_type, typename Sums::value_type>,
+                "dot: the accumulator is of dot_sum_t of the operands' type");
+  if constexpr (is_same<values_t<Acc>, values_t<Sums>>)
+    return dot_tile<kPrecision, !is_reference<A>>(a, b, acc);
+  else
+    return dot_tile<kPrecision, !is_reference<A>>(
+        a, b, broadcast_to_shape<typename Acc::shape, typename values_t<Sums>::layout>(to_values(acc)));
+}
+/// a @ b alone, which saves setting sums to zero.
+template <DotPrecision kPrecision = DotPrecision::ieee, typename A, typename B>
+KILN_DEVICE auto dot(A&& a, const B& b) {
+  return dot_tile_alone<kPrecision, !is_reference<A>, dot_sums_t<remove_cvref_t<A>, B, kPrecision>>(a, b);
+}
+
+/// An operand of dots to come, which then find it in the GPU's shared memory instead of putting it there each time: the
+/// queries of attention, in front of the loop over keys. `make` returns a value, or, which needs no registers, a
+/// deferred_load. It is a lambda because each has a place of its own (of 48 KiB that a kernel has for them), which
+/// running it again overwrites:
+///
+///     const auto q_tile = tl::dot_operand([&] { return tl::deferred_load(q + offsets, mask); });
+template <typename Make>
+KILN_DEVICE auto dot_operand(Make make) {
+  return operand_tile(make);
 }
 
 /// The elements at `pointers` (of acc's shape, or broadcast to it, as a bias), in acc's layout; `other` where the mask
@@ -74,7 +107,8 @@ KILN_DEVICE auto load_like(const Acc&, const P& pointers, const M& mask, O other
   static_assert(is_same<broadcast_shape_t<Pointers, typename Acc::shape>, typename Acc::shape>,
                 "load_like: the addresses broadcast to the accumulator's shape");
   using T = pointee_t<P>;
-  return load_in_layout<T, Pointers, Acc>(pointers.data, pointers.offsets, mask_for<Pointers>(mask), cast<T>(other));
+  return load_in_layout<T, Pointers, values_t<Acc>>(pointers.data, pointers.offsets, mask_for<Pointers>(mask),
+                                                    cast<T>(other));
 }
 template <ValueTile Acc, AddressTile P, typename M>
 KILN_DEVICE auto load_like(const Acc& acc, const P& pointers, const M& mask) {

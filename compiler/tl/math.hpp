@@ -22,7 +22,11 @@ namespace kiln::tl {
     return cast<T>(scalar::function(cast<compute_t<T>>(x)));               \
   }
 KILN_TILE_MATH(exp, exp)
+/// On the GPU of float within 2 units in the last place by one instruction, to which subnormal numbers are 0, as
+/// Triton's.
 KILN_TILE_MATH(exp2, exp2)
+/// As exp, subnormal numbers and all.
+KILN_TILE_MATH(exp2_precise, exp2_precise)
 KILN_TILE_MATH(expm1, expm1)
 KILN_TILE_MATH(log, log)
 KILN_TILE_MATH(log2, log2)
@@ -93,14 +97,18 @@ KILN_DEVICE auto isinf(const A& a) {
 // NaN in either argument gives NaN, NumPy's rule (Triton's propagate_nan=ALL).
 template <Number T>
 KILN_DEVICE T larger_number(T x, T y) {
-  if constexpr (Floating<T>)
+  if constexpr (is_same<T, float>)
+    return scalar::larger(x, y);
+  else if constexpr (Floating<T>)
     return x > y || x != x ? x : y;
   else
     return x > y ? x : y;
 }
 template <Number T>
 KILN_DEVICE T smaller_number(T x, T y) {
-  if constexpr (Floating<T>)
+  if constexpr (is_same<T, float>)
+    return scalar::smaller(x, y);
+  else if constexpr (Floating<T>)
     return x < y || x != x ? x : y;
   else
     return x < y ? x : y;

@@ -10,6 +10,10 @@ namespace kiln::tl {
 template <typename F>
 concept Symmetric = F::kSymmetric;
 
+/// Whether a tile's axis is reduced where the tile lies, in a layout other than the default one.
+template <int kAxis, typename TileT>
+inline constexpr bool kReducesInPlace = false;
+
 }  // namespace kiln::tl
 
 #if defined(KILN_TARGET_CUDA)
@@ -99,6 +103,16 @@ KILN_DEVICE auto values_together(const Tiles& tiles) {
   return map_parts([](const auto& tile) { return broadcast_to_shape<S>(to_values(tile)); }, tiles);
 }
 
+template <int kAxis, typename Tiles>
+KILN_DEVICE auto values_along(const Tiles& tiles) {
+  if constexpr (kParts<Tiles> != 0)
+    return values_together(tiles);
+  else if constexpr (kReducesInPlace<kAxis, values_t<Tiles>>)
+    return to_values(tiles);
+  else
+    return values_together(tiles);
+}
+
 /// Combines all elements of a tile, or of several tiles side by side (a Tuple of one shape). combine(x, y) takes and
 /// returns numbers, or Tuples of numbers; it must be associative and commutative up to rounding. The result is a
 /// number, or a Tuple of them. The order depends on nothing but the tiles' shape and num_warps.
@@ -115,7 +129,7 @@ KILN_DEVICE auto reduce(const Tiles& tiles, F combine) {
   if constexpr (kRank == 1) {
     return reduce(tiles, combine);
   } else {
-    const auto values = values_together(tiles);
+    const auto values = values_along<kAxis>(tiles);
     return reduce_axis<kAxis>(values, combination_for(values, combine));
   }
 }

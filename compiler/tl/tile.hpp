@@ -12,12 +12,20 @@
 
 namespace kiln::tl {
 
+template <Number T, typename ShapeT, typename LayoutT = DefaultLayout<ShapeT>>
+struct Tile;
+
+template <typename TileT, typename T, typename ShapeT>
+inline constexpr bool is_tile_of = false;
+template <typename T, typename S, typename L>
+inline constexpr bool is_tile_of<Tile<T, S, L>, T, S> = true;
+
 /// A value with a static shape, spread over the program's threads as LayoutT says. On the CPU there is one thread,
 /// which holds all elements.
 ///
 /// A layout answers for register r of the calling thread: row(r), column(r), and owns(r): whether this copy of the
 /// element is the one that counts.
-template <Number T, typename ShapeT, typename LayoutT = DefaultLayout<ShapeT>>
+template <Number T, typename ShapeT, typename LayoutT>
 struct Tile {
   using value_type = T;
   using shape = ShapeT;
@@ -25,6 +33,13 @@ struct Tile {
   static constexpr int kRegisters = LayoutT::kRegisters;
 
   T registers[kRegisters];
+
+  /// A tile that lies otherwise changes its layout where it is assigned: on the GPU by way of shared memory.
+  template <typename OtherTile>
+    requires(is_tile_of<OtherTile, T, ShapeT>)
+  KILN_DEVICE Tile& operator=(const OtherTile& other) {
+    return *this = broadcast_to_shape<ShapeT, LayoutT>(to_values(other));
+  }
 };
 
 template <typename T>

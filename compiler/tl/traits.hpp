@@ -46,6 +46,11 @@ struct RemoveConst<const T> {
 template <typename T>
 using remove_const_t = typename RemoveConst<T>::type;
 
+template <typename T>
+inline constexpr bool is_reference = false;
+template <typename T>
+inline constexpr bool is_reference<T&> = true;
+
 /// 0, 1, ..., n - 1 as template arguments, for expanding packs by position.
 template <int... kIndex>
 struct Sequence {};

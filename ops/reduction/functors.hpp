@@ -24,16 +24,6 @@ KILN_DEVICE float reciprocal_of_count(float x) {
 KILN_DEVICE float exp2_of_difference(float x) {
   return tl::scalar::exp2_approximate(x);
 }
-/// tl::larger_number and tl::smaller_number in one instruction rather than three.
-template <bool kLargest>
-KILN_DEVICE float more_extreme(float x, float y) {
-  float result;
-  if constexpr (kLargest)
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
-  else
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
-  return result;
-}
 #else
 KILN_DEVICE float reciprocal_of_count(float x) {
   return 1.0f / x;

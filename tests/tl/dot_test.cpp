@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "compiler/nvrtc_compiler.hpp"
@@ -104,6 +105,16 @@ DType sum_type(DType dtype) {
   return dtype == DType::f64 ? dtype : dtype == DType::i8 || dtype == DType::u8 ? DType::i32 : DType::f32;
 }
 
+struct Blocks {
+  std::int64_t m, n, k, stages;
+  int num_warps;
+};
+constexpr Blocks kBlocks[] = {{64, 64, 32, 3, 4},  {16, 16, 32, 1, 1}, {128, 64, 32, 4, 8}, {32, 128, 64, 2, 4},
+                              {16, 64, 128, 2, 8}, {64, 16, 64, 3, 1}, {64, 128, 32, 2, 8}, {32, 32, 64, 4, 4}};
+/// Of wgmma: several blocks of rows to a warpgroup, wide ones, K of half a panel's line and of several panels.
+constexpr Blocks kWgmmaBlocks[] = {{128, 256, 64, 3, 8}, {256, 64, 16, 4, 8}, {64, 32, 128, 3, 4},
+                                   {128, 128, 64, 1, 4}, {64, 256, 32, 2, 8}, {128, 16, 64, 5, 8}};
+
 class Dot : public TileTest {
  protected:
   /// Numbers that all float types here have, whose products' sums are exact in float; any, of an integer type.
@@ -116,7 +127,8 @@ class Dot : public TileTest {
     return values;
   }
   /// Products of matrices that lie in these orders, of several sizes and alignments, in blocks of kBlocks[turn] and on.
-  void expect_products(const Types& types, const std::vector<std::pair<int, int>>& orders, std::size_t turn);
+  void expect_products(const Types& types, const std::vector<std::pair<int, int>>& orders, std::size_t turn,
+                       std::span<const Blocks> all_blocks = kBlocks);
 };
 
 /// Where element (row, column) of a matrix is that lies as tile_at says.
@@ -125,13 +137,6 @@ std::size_t place(int order, std::int64_t stride, std::int64_t row, std::int64_t
                                   : order == 1 ? row + column * stride
                                                : row * stride + 2 * column);
 }
-
-struct Blocks {
-  std::int64_t m, n, k, stages;
-  int num_warps;
-};
-constexpr Blocks kBlocks[] = {{64, 64, 32, 3, 4},  {16, 16, 32, 1, 1}, {128, 64, 32, 4, 8}, {32, 128, 64, 2, 4},
-                              {16, 64, 128, 2, 8}, {64, 16, 64, 3, 1}, {64, 128, 32, 2, 8}, {32, 32, 64, 4, 4}};
 
 struct Problem {
   std::int64_t m, n, k;
@@ -146,13 +151,14 @@ int shared_bytes(const Types& types, const Blocks& blocks) {
              : tl::pipeline_shared_bytes(stages, tl::shared_tile_bytes(m, k, size), tl::shared_tile_bytes(k, n, size));
 }
 
-void Dot::expect_products(const Types& types, const std::vector<std::pair<int, int>>& orders, std::size_t turn) {
+void Dot::expect_products(const Types& types, const std::vector<std::pair<int, int>>& orders, std::size_t turn,
+                          std::span<const Blocks> all_blocks) {
   for (const auto& [order_a, order_b] : orders) {
     if (!GetParam().is_cuda() && (turn + static_cast<std::size_t>(order_a)) % 2 == 1 && order_a != 2) {
       ++turn;  // half of them: compiling takes most of the time
       continue;
     }
-    const Blocks& blocks = kBlocks[turn++ % std::size(kBlocks)];
+    const Blocks& blocks = all_blocks[turn++ % all_blocks.size()];
     const std::int64_t size = itemsize_bytes(types.a);
     TextKernel made = kernel("matmul",
                              {types.a, types.b, blocks.m, blocks.n, blocks.k, blocks.stages, types.tf32,
@@ -210,6 +216,13 @@ TEST_P(Dot, ProductsOfBf16) {
 }
 TEST_P(Dot, ProductsOfF16) {
   expect_products({DType::f16, DType::f16}, {{0, 1}, {1, 1}, {2, 2}}, 4);
+}
+TEST_P(Dot, ProductsOfWarpgroups) {
+  for (std::size_t turn = 0; turn < std::size(kWgmmaBlocks); ++turn) {
+    if (!GetParam().is_cuda() && turn > 0) break;  // the CPU has no such thing
+    expect_products({DType::bf16, DType::bf16}, kAllOrders, turn, kWgmmaBlocks);
+    expect_products({DType::f16, DType::f16}, {{2, 2}}, turn, kWgmmaBlocks);
+  }
 }
 TEST_P(Dot, ProductsOfF32) {
   expect_products({DType::f32, DType::f32}, kAllOrders, 1);

@@ -199,7 +199,34 @@ TEST(PipelinePlaces, AreAllDifferentAndDisjointBitsAdd) {
   }
   EXPECT_EQ(offsets.size(), kChunks);
   EXPECT_EQ(tl::pipeline_shared_bytes(3, tl::shared_tile_bytes(128, 32, 2), tl::shared_tile_bytes(32, 16, 1)),
-            3 * (8192 + 512));
+            3 * (8192 + 1024));
+}
+
+/// As PTX draws the swizzles of 128, 64 and 32 bytes: bits 4 to 6 of an address change by bits 7 to 9.
+template <int kLines, int kChunksPerLine>
+void expect_panels() {
+  SCOPED_TRACE(::testing::Message() << kLines << " lines of " << kChunksPerLine << " chunks");
+  using Places = tl::PanelPlaces<kLines, kChunksPerLine>;
+  const unsigned int panel_chunks = std::min(kChunksPerLine, 8), line_bytes = panel_chunks * 16;
+  std::set<unsigned int> offsets;
+  for (unsigned int line = 0; line < kLines; ++line)
+    for (unsigned int chunk = 0; chunk < kChunksPerLine; ++chunk) {
+      const unsigned int plain = line * line_bytes + chunk % panel_chunks * 16;
+      const unsigned int mask = (panel_chunks - 1) << 4;
+      const unsigned int number = line * kChunksPerLine + chunk, offset = Places::offset(number);
+      EXPECT_EQ(offset, chunk / panel_chunks * kLines * line_bytes + (plain ^ (plain >> 3 & mask)));
+      EXPECT_EQ(Places::offset(number & 0x155) ^ Places::offset(number & ~0x155u), offset);
+      offsets.insert(offset);
+    }
+  EXPECT_EQ(offsets.size(), static_cast<std::size_t>(kLines * kChunksPerLine));
+  EXPECT_EQ(*offsets.rbegin() + 16, static_cast<unsigned int>(kLines * kChunksPerLine * 16));
+}
+TEST(PipelinePlaces, PanelsAreSwizzledAsWgmmaReadsThem) {
+  expect_panels<64, 8>();
+  expect_panels<128, 16>();
+  expect_panels<32, 32>();
+  expect_panels<64, 4>();
+  expect_panels<16, 2>();
 }
 
 /// The most words of one bank that accesses of `bytes` at these offsets touch.

@@ -7,6 +7,8 @@ namespace kiln::tl {
 /// There is one layout.
 template <typename L>
 inline constexpr bool kIsAccumulatorLayout = false;
+template <typename L>
+inline constexpr bool kIsMeetingLayout = false;
 
 template <typename ShapeT, typename To, Number T, typename S, typename L>
 KILN_DEVICE Tile<T, ShapeT, To> redistribute(const Tile<T, S, L>& x) {

@@ -67,4 +67,17 @@ KILN_DEVICE uint64_t umulhi(uint64_t x, uint64_t y) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(x) * y) >> 64);
 }
 
+KILN_DEVICE float exp2_precise(float x) {
+  return exp2(x);
+}
+KILN_DEVICE double exp2_precise(double x) {
+  return exp2(x);
+}
+KILN_DEVICE float larger(float x, float y) {
+  return x > y || x != x ? x : y;
+}
+KILN_DEVICE float smaller(float x, float y) {
+  return x < y || x != x ? x : y;
+}
+
 }  // namespace kiln::tl::scalar

@@ -109,12 +109,6 @@ KILN_DEVICE int64_t offset_of(const A& offsets, int row, int column) {
   return row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride);
 }
 
-template <int kBytes>
-KILN_DEVICE unsigned char* shared_bytes() {
-  __shared__ alignas(16) unsigned char bytes[kBytes];
-  return bytes;
-}
-
 // A full and aligned tile moves in packets between registers and memory. Any other tile goes by way of functions that
 // are not inlined, which take the same packets from or to shared memory and carry the elements between there and memory
 // one by one. So the code that usually runs is one straight piece (jumps into instruction cache that is still cold cost
@@ -127,7 +121,7 @@ template <typename T, typename S>
 struct Staging {
   using L = Blocked<S>;
   static constexpr int kRunBytes = L::kPitch * static_cast<int>(sizeof(T));
-  static constexpr int kRuns = smaller(L::kRuns, larger(1, 16 * 1024 / kRunBytes));
+  static constexpr int kRuns = smaller(L::kRuns, larger(1, kMostScratchBytes / kRunBytes));
   static constexpr int kRegisters = kRuns * L::kVector;
   static constexpr int kPieces = L::kRegisters / kRegisters;
   static constexpr int kElements = smaller(kRuns * L::kPitch, S::kNumel);

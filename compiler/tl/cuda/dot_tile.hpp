@@ -1,10 +1,12 @@
 #pragma once
 
 #include "compiler/tl/cuda/dot_fma.hpp"
+#include "compiler/tl/cuda/dot_wgmma.hpp"
 #include "compiler/tl/cuda/mma.hpp"
 #include "compiler/tl/cuda/mma_access.hpp"
 #include "compiler/tl/cuda/mma_layout.hpp"
 #include "compiler/tl/cuda/shared_tile.hpp"
+#include "compiler/tl/cuda/tile_copy.hpp"
 
 namespace kiln::tl {
 
@@ -12,9 +14,13 @@ namespace kiln::tl {
 template <Number T, DotPrecision kPrecision>
 inline constexpr bool kUsesFma = is_same<T, float> && kPrecision == DotPrecision::ieee;
 
+template <Number T, typename ShapeT>
+inline constexpr bool kUsesWgmma = sizeof(T) == 2 && WarpgroupGrid<ShapeT>::kFits;
+
 template <Number T, typename ShapeT, DotPrecision kPrecision>
-using accumulator_layout_t =
-    conditional_t<kUsesFma<T, kPrecision>, FmaLayout<ShapeT>, MmaLayout<ShapeT, static_cast<int>(sizeof(T))>>;
+using accumulator_layout_t = conditional_t<kUsesFma<T, kPrecision>, FmaLayout<ShapeT>,
+                                           conditional_t<kUsesWgmma<T, ShapeT>, InFlight<WgmmaLayout<ShapeT>>,
+                                                         MmaLayout<ShapeT, static_cast<int>(sizeof(T))>>>;
 
 /// Reads an operand's fragments: kOuter rows (of a; columns, of b), of which the calling warp's part starts at `first`.
 template <typename Shared, bool kOfB, int kOuter, int kK>
@@ -31,7 +37,7 @@ struct FragmentReader {
 
   KILN_DEVICE FragmentReader(const Shared& tile, int first) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    lane_address = tile.address + SharedPlaces::offset(Places::lane_chunk(lane) | Places::chunk(first, 0));
+    lane_address = tile.address + Shared::Places::offset(Places::lane_chunk(lane) | Places::chunk(first, 0));
     // Ordinary reads of less than a chunk.
     if constexpr (!kAlongK && kSize >= 4) lane_address += lane / 4 % Places::kPerChunk * kSize;
   }
@@ -124,30 +130,114 @@ KILN_DEVICE Acc dot_by_mma(const A& a, const B& b, const Acc& acc) {
   return result;
 }
 
-template <DotPrecision kPrecision, typename A, typename B, ValueTile Acc>
-KILN_DEVICE Acc dot_tile(const A& a, const B& b, const Acc& acc) {
-  if constexpr (is_shared_tile<A> && is_shared_tile<B>) {
-    if constexpr (kUsesFma<typename A::value_type, kPrecision>)
+/// body(a, b) with operands that are values in shared memory, but for a where it stays in registers.
+template <bool kMovesA, typename A, typename B, typename Body>
+KILN_DEVICE void with_shared_operands(const A& a, const B& b, Body body) {
+  constexpr bool kMovesB = !is_shared_tile<B>;
+  constexpr int kBytesA =
+      kMovesA ? shared_tile_bytes(A::shape::kRows, A::shape::kColumns, sizeof(typename A::value_type)) : 0;
+  constexpr int kBytesB =
+      kMovesB ? shared_tile_bytes(B::shape::kRows, B::shape::kColumns, sizeof(typename B::value_type)) : 0;
+  static_assert(kBytesA + kBytesB <= 48 * 1024,
+                "dot: operands that are values must fit in 48 KiB of shared memory; load them with tl::pipeline");
+  __shared__ alignas(1024) unsigned char shared[kBytesA + kBytesB];
+  __syncthreads();  // an earlier dot's operands may still be read
+  if constexpr (kMovesA && kMovesB) {
+    const auto shared_a = share_tile(a, shared);
+    const auto shared_b = share_tile(b, shared + kBytesA);
+    __syncthreads();
+    body(shared_a, shared_b);
+  } else if constexpr (kMovesA) {
+    const auto shared_a = share_tile(a, shared);
+    __syncthreads();
+    body(shared_a, b);
+  } else {
+    const auto shared_b = share_tile(b, shared);
+    __syncthreads();
+    body(a, shared_b);
+  }
+}
+
+/// What `make` returns, in shared memory of its own.
+template <typename Make>
+KILN_DEVICE auto operand_tile(Make& make) {
+  using Made = decltype(make());
+  using S = typename Made::shape;
+  constexpr int kBytes = shared_tile_bytes(S::kRows, S::kColumns, sizeof(typename Made::value_type));
+  static_assert(kBytes <= 48 * 1024, "dot_operand: the tile must fit in 48 KiB of shared memory");
+  __shared__ alignas(1024) unsigned char place[kBytes];
+  if constexpr (kHasWgmma) sm90::products_wait<0>();
+  __syncthreads();  // in a loop, the last turn's dots may still read the place
+  if constexpr (ValueTile<Made>) {
+    const auto tile = share_tile(to_values(make()), place);
+    __syncthreads();
+    return tile;
+  } else {
+    const Made deferred = make();
+    TileCopy<Made>(deferred).copy(shared_window_address(place));
+    end_copy_group();
+    return typename TileCopy<Made>::template SharedIn<NotYetThere>{shared_window_address(place)};
+  }
+}
+
+/// Operands that are on their way have come, where no pipeline sees to that.
+template <typename A, typename B>
+KILN_DEVICE void await_operands(const A&, const B&) {
+  if constexpr ((kIsNotYetThere<A> || kIsNotYetThere<B>) && !kIsOfPipeline<A> && !kIsOfPipeline<B>) {
+    wait_for_copies<0>();
+    __syncthreads();
+  }
+}
+
+template <bool kIsFresh, typename A, typename B, typename Sums>
+KILN_DEVICE void dot_by_wgmma(const A& a, const B& b, Sums& sums, bool accumulate) {
+  await_operands(a, b);
+  using L = typename SettledLayout<typename Sums::layout>::type;
+  constexpr bool kMovesA = !is_shared_tile<A> && !kIsFragment<A, L>;
+  if constexpr (!kMovesA && is_shared_tile<B>) {
+    begin_products<kIsFresh>(a, b, sums, accumulate);
+  } else {
+    with_shared_operands<kMovesA>(a, b, [&](const auto& x, const auto& y) {
+      begin_products<kIsFresh>(x, y, sums, accumulate);
+      sm90::products_wait<0>();  // the next such dot reuses the place
+    });
+  }
+}
+
+/// acc + a @ b. kIsFresh: a was computed for this dot alone.
+template <DotPrecision kPrecision, bool kIsFresh, typename A, typename B, ValueTile Acc>
+KILN_DEVICE auto dot_tile(const A& a, const B& b, const Acc& acc) {
+  using T = typename A::value_type;
+  using S = typename Acc::shape;
+  if constexpr (kUsesWgmma<T, S>) {
+    Tile<typename Acc::value_type, S, accumulator_layout_t<T, S, kPrecision>> sums;
+    KILN_UNROLL for (int r = 0; r < sums.kRegisters; ++r) sums.registers[r] = acc.registers[r];
+    dot_by_wgmma<kIsFresh>(a, b, sums, true);
+    return sums;
+  } else if constexpr (is_shared_tile<A> && is_shared_tile<B>) {
+    await_operands(a, b);
+    if constexpr (kUsesFma<T, kPrecision>)
       return dot_by_fma(a, b, acc);
     else
       return dot_by_mma(a, b, acc);
   } else {
-    constexpr int kBytesA = is_shared_tile<A> ? 0 : A::shape::kNumel * static_cast<int>(sizeof(typename A::value_type));
-    constexpr int kBytesB = is_shared_tile<B> ? 0 : B::shape::kNumel * static_cast<int>(sizeof(typename B::value_type));
-    static_assert(kBytesA + kBytesB <= 48 * 1024,
-                  "dot: operands that are values must fit in 48 KiB of shared memory; load them with tl::pipeline");
-    __shared__ alignas(128) unsigned char shared[kBytesA + kBytesB];
-    __syncthreads();  // an earlier dot's operands may still be read
-    const auto place = [&](const auto& operand, int offset) {
-      if constexpr (is_shared_tile<remove_cvref_t<decltype(operand)>>)
-        return operand;
-      else
-        return share_tile(operand, shared + offset);
-    };
-    const auto shared_a = place(a, 0);
-    const auto shared_b = place(b, kBytesA);
-    __syncthreads();
-    return dot_tile<kPrecision>(shared_a, shared_b, acc);
+    Acc result;
+    with_shared_operands<!is_shared_tile<A>>(
+        a, b, [&](const auto& x, const auto& y) { result = dot_tile<kPrecision, kIsFresh>(x, y, acc); });
+    return result;
+  }
+}
+
+/// a @ b, into sums that were not set before.
+template <DotPrecision kPrecision, bool kIsFresh, typename Sums, typename A, typename B>
+KILN_DEVICE Sums dot_tile_alone(const A& a, const B& b) {
+  Sums sums;
+  if constexpr (kUsesWgmma<typename A::value_type, typename Sums::shape>) {
+    dot_by_wgmma<kIsFresh>(a, b, sums, false);
+    return sums;
+  } else {
+    KILN_UNROLL for (int r = 0; r < sums.kRegisters; ++r) sums.registers[r] = {};
+    return dot_tile<kPrecision, kIsFresh>(a, b, sums);
   }
 }
 

@@ -33,10 +33,27 @@ struct PaddedPlaces {
   }
 };
 
-/// Shared memory of one tile.
+/// The same as wgmma and the copy engine know it: lines of more than 128 bytes are cut into panels of 128 bytes a line,
+/// one panel behind the other, and chunks change places within a panel by its swizzle, a XOR of bits 4 to 6 of the
+/// offset with bits 7 to 9 (fewer where lines are shorter). Linear over bits like SharedPlaces; eight neighbouring
+/// lines differ in all banks.
+template <int kLines, int kChunksPerLine>
+struct PanelPlaces {
+  static constexpr int kPanelChunks = kChunksPerLine < 8 ? kChunksPerLine : 8;
+  static constexpr int kPanelLineBytes = kPanelChunks * SharedPlaces::kChunkBytes;
+  static constexpr int kPanelBytes = kLines * kPanelLineBytes;
+
+  static constexpr unsigned int offset(unsigned int chunk) {
+    const unsigned int line = chunk / kChunksPerLine, in_line = chunk % kChunksPerLine;
+    const unsigned int in_panel = line * kPanelLineBytes + in_line % kPanelChunks * SharedPlaces::kChunkBytes;
+    return in_line / kPanelChunks * kPanelBytes + (in_panel ^ ((in_panel >> 3) & ((kPanelChunks - 1) * 16)));
+  }
+};
+
+/// Shared memory of one tile: whole groups of eight lines of 128 bytes, within which chunks change places.
 constexpr int shared_tile_bytes(int rows, int columns, int element_bytes) {
-  return (rows * columns * element_bytes + SharedPlaces::kLineBytes - 1) / SharedPlaces::kLineBytes *
-         SharedPlaces::kLineBytes;
+  constexpr int kGroupBytes = 8 * SharedPlaces::kLineBytes;
+  return (rows * columns * element_bytes + kGroupBytes - 1) / kGroupBytes * kGroupBytes;
 }
 
 /// Shared memory of one tile of float whose load names its lines (TileLines).

@@ -1,223 +1,9 @@
 #pragma once
 
-#include "compiler/tl/cuda/shared_tile.hpp"
+#include "compiler/tl/cuda/tile_copy.hpp"
 #include "compiler/tl/debug.hpp"
 
 namespace kiln::tl {
-
-/// kBytes (4, 8 or 16) from global to shared memory, in the background.
-template <int kBytes>
-KILN_DEVICE void copy_async(uint32_t to, const void* from) {
-  if constexpr (kBytes == 16)
-    asm volatile("{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.cg.shared.global.L2::128B [%0], [a], 16;}" ::"r"(to),
-                 "l"(from)
-                 : "memory");
-  else
-    asm volatile("{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.ca.shared.global [%0], [a], %2;}" ::"r"(to),
-                 "l"(from), "n"(kBytes)
-                 : "memory");
-}
-/// kBytes (4 or 16), those from present_bytes on zeros, which are not read.
-template <int kBytes>
-KILN_DEVICE void copy_async(uint32_t to, const void* from, int present_bytes) {
-  if constexpr (kBytes == 16)
-    asm volatile(
-        "{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.cg.shared.global.L2::128B [%0], [a], 16, %2;}" ::"r"(to),
-        "l"(from), "r"(present_bytes)
-        : "memory");
-  else
-    asm volatile("{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.ca.shared.global [%0], [a], %2, %3;}" ::"r"(to),
-                 "l"(from), "n"(kBytes), "r"(present_bytes)
-                 : "memory");
-}
-KILN_DEVICE void end_copy_group() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-/// Until all but the last kPending groups have arrived.
-template <int kPending>
-KILN_DEVICE void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
-template <Number T, int kCount>
-KILN_DEVICE void store_chunk(uint32_t to, const T (&values)[kCount]) {
-  uint4 chunk;
-  memcpy(&chunk, values, sizeof chunk);
-  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(chunk.x), "r"(chunk.y), "r"(chunk.z),
-               "r"(chunk.w)
-               : "memory");
-}
-
-/// One deferred load's way into shared memory, in chunks of 16 bytes dealt to threads along the tile's lines.
-template <typename Deferred>
-struct TileCopy;
-template <typename P, typename M, TileLines kLines>
-struct TileCopy<DeferredLoad<P, M, kLines>> {
-  using Load = DeferredLoad<P, M, kLines>;
-  using T = typename Load::value_type;
-  using S = typename Load::shape;
-  using Offsets = decltype(P::offsets);
-  static constexpr bool kColumnsContiguous = is_same<typename Offsets::column_stride_type, Constant<1>>;
-  static constexpr bool kRowsContiguous =
-      !kColumnsContiguous && is_same<typename Offsets::row_stride_type, Constant<1>>;
-  static constexpr bool kColumnsAreLines =
-      kLines == TileLines::columns || (kLines == TileLines::as_in_memory && kRowsContiguous);
-  static constexpr bool kContiguous = kColumnsAreLines ? kRowsContiguous : kColumnsContiguous;
-  using Shared = SharedTile<T, S, !kColumnsAreLines, kLines != TileLines::as_in_memory>;
-  static constexpr int kSize = static_cast<int>(sizeof(T));
-  static constexpr int kPerChunk = Shared::kPerChunk;
-  static constexpr int kChunks = S::kNumel / kPerChunk;
-  static constexpr int kRounds = larger(1, kChunks / kNumThreads);
-  static constexpr unsigned int kChunksPerLine = Shared::kChunksPerLine;
-
-  const Load& load;
-  const T* first;
-  int64_t line_stride, step_stride;  ///< between lines, and between neighbours in a line
-
-  KILN_DEVICE explicit TileCopy(const Load& deferred) : load(deferred) {
-    const auto& offsets = deferred.pointers.offsets;
-    first = deferred.pointers.data + offsets.base;
-    line_stride =
-        kColumnsAreLines ? static_cast<int64_t>(offsets.column_stride) : static_cast<int64_t>(offsets.row_stride);
-    step_stride =
-        kColumnsAreLines ? static_cast<int64_t>(offsets.row_stride) : static_cast<int64_t>(offsets.column_stride);
-  }
-
-  KILN_DEVICE static bool any() { return kChunks >= kNumThreads || static_cast<int>(threadIdx.x) < kChunks; }
-  KILN_DEVICE bool in_mask(int line, int place) const {
-    return kColumnsAreLines ? load.mask.at(place, line, 0) : load.mask.at(line, place, 0);
-  }
-  /// The lowest bits of the address and of the distance between lines.
-  KILN_DEVICE uint64_t misalignment() const {
-    return (reinterpret_cast<uint64_t>(first) | static_cast<uint64_t>(line_stride) * kSize) & 15;
-  }
-
-  /// A tile with nothing missing, lines at multiples of kBytes.
-  template <int kBytes>
-  KILN_DEVICE void copy_whole(uint32_t address) const {
-    if (!any()) return;
-    const unsigned int thread = threadIdx.x;
-    const uint32_t lane_address = address + Shared::Places::offset(thread);
-    const T* const from =
-        first + (static_cast<int64_t>(thread / kChunksPerLine) * line_stride + thread % kChunksPerLine * kPerChunk);
-    const auto copy_round = [&](int round) {
-      const unsigned int chunk = static_cast<unsigned int>(round * kNumThreads);
-      const uint32_t to = Shared::moved(lane_address, chunk);
-      const T* const here =
-          from + (static_cast<int64_t>(chunk / kChunksPerLine) * line_stride + chunk % kChunksPerLine * kPerChunk);
-      KILN_UNROLL for (int piece = 0; piece < 16 / kBytes; ++piece)
-          copy_async<kBytes>(to + static_cast<uint32_t>(piece * kBytes), here + piece * (kBytes / kSize));
-    };
-    if constexpr (kBytes == 16) {
-      KILN_UNROLL for (int round = 0; round < kRounds; ++round) copy_round(round);
-    } else {
-      KILN_NO_UNROLL for (int round = 0; round < kRounds; ++round) copy_round(round);
-    }
-  }
-
-  /// A tile with elements missing, lines at multiples of 16 bytes.
-  KILN_DEVICE void copy_partial(uint32_t address) const {
-    if (!any()) return;
-    KILN_NO_UNROLL for (int round = 0; round < kRounds; ++round) {
-      const unsigned int chunk = static_cast<unsigned int>(round * kNumThreads) + threadIdx.x;
-      const int line = static_cast<int>(chunk / kChunksPerLine);
-      const int place = static_cast<int>(chunk % kChunksPerLine) * kPerChunk;
-      // What lies between two elements that a symbolic mask holds for, it holds for too.
-      uint32_t wanted = (1u << kPerChunk) - 1;
-      if (!in_mask(line, place) || !in_mask(line, place + kPerChunk - 1)) {
-        wanted = 0;
-        KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) wanted |= in_mask(line, place + i) ? 1u << i : 0u;
-      }
-      const uint32_t to = address + Shared::Places::offset(chunk);
-      const T* const from = first + (line * line_stride + place);
-      if ((wanted & (wanted + 1)) == 0) {
-        copy_async<16>(to, from, __popc(wanted) * kSize);
-      } else {
-        // A mask that leaves out the first elements: the copy cannot zero those.
-        T values[kPerChunk];
-        KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) values[i] = load_if((wanted >> i & 1) != 0, from + i, T{});
-        store_chunk(to, values);
-      }
-    }
-  }
-
-  /// Any tile, element by element.
-  KILN_DEVICE void copy_elements(uint32_t address) const {
-    if (!any()) return;
-    // Chunks whose elements are on their way at the same time.
-    constexpr int kBatch = smaller(kRounds, larger(1, 16 / kPerChunk));
-    KILN_NO_UNROLL for (int round = 0; round < kRounds; round += kBatch) {
-      T values[kBatch][kPerChunk];
-      KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
-        const unsigned int chunk = static_cast<unsigned int>((round + b) * kNumThreads) + threadIdx.x;
-        const int line = static_cast<int>(chunk / kChunksPerLine);
-        const int place = static_cast<int>(chunk % kChunksPerLine) * kPerChunk;
-        const T* const from = first + (line * line_stride + place * step_stride);
-        KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) values[b][i] =
-            load_if(in_mask(line, place + i), from + i * step_stride, T{});
-      }
-      KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
-        store_chunk(
-            address + Shared::Places::offset(static_cast<unsigned int>((round + b) * kNumThreads) + threadIdx.x),
-            values[b]);
-      }
-    }
-  }
-
-  /// A tile of floats that is turned: a warp's lanes copy eight elements each of four lines in memory, which are four
-  /// elements each of eight lines here. No two of them meet in a bank.
-  template <bool kWhole>
-  KILN_DEVICE void copy_turned(uint32_t address) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    if (warp >= Shared::kChunksPerLine) return;
-    const int line = lane % 8, place = warp * 4 + lane / 8;
-    const uint32_t lane_address =
-        address + Shared::Places::offset(static_cast<unsigned int>(line * Shared::kChunksPerLine + warp)) +
-        static_cast<uint32_t>(lane / 8 * kSize);
-    const T* const from = first + (line * line_stride + place * step_stride);
-    const auto copy_section = [&](int section) {
-      const T* const here = from + section * (4 * kNumWarps) * step_stride;
-      KILN_UNROLL for (int lines = 0; lines < Shared::kLines; lines += 8) {
-        const int moved = lines * Shared::kChunksPerLine + section * kNumWarps;
-        const uint32_t to = Shared::moved(lane_address, static_cast<unsigned int>(moved));
-        if constexpr (kWhole)
-          copy_async<4>(to, here + lines * line_stride);
-        else
-          copy_async<4>(to, here + lines * line_stride,
-                        in_mask(line + lines, place + section * (4 * kNumWarps)) ? kSize : 0);
-      }
-    };
-    constexpr int kSections = larger(1, Shared::kChunksPerLine / kNumWarps);
-    if constexpr (kWhole) {
-      KILN_UNROLL for (int section = 0; section < kSections; ++section) copy_section(section);
-    } else {
-      KILN_NO_UNROLL for (int section = 0; section < kSections; ++section) copy_section(section);
-    }
-  }
-
-  KILN_DEVICE void copy(uint32_t address) const {
-    if constexpr (kLines != TileLines::as_in_memory && !kContiguous) {
-      if (__builtin_expect(load.mask.all(), 1))
-        copy_turned<true>(address);
-      else
-        copy_turned<false>(address);
-    } else if constexpr (kContiguous) {
-      const uint64_t misaligned = misalignment();
-      const bool whole = load.mask.all();
-      if (__builtin_expect(misaligned == 0 && whole, 1))
-        copy_whole<16>(address);
-      else if (misaligned == 0)
-        copy_partial(address);
-      else if (whole && misaligned % 8 == 0)
-        copy_whole<8>(address);
-      else if (whole && kSize <= 4 && misaligned % 4 == 0)
-        copy_whole<larger(kSize, 4)>(address);
-      else
-        copy_elements(address);
-    } else {
-      copy_elements(address);
-    }
-  }
-};
 
 /// What one step of a pipeline loads: a DeferredLoad or a Tuple of them, one behind the other in shared memory.
 template <typename Loads>
@@ -235,18 +21,43 @@ struct StageTiles {
   static constexpr int kBytes = offset<kCount>();
   static constexpr bool kNamesLines = Copy<0>::Shared::kHasPadding;
 
-  template <int... kPart>
-  KILN_DEVICE static void copy(uint32_t stage, const Loads& loads, Sequence<kPart...>) {
-    (Copy<kPart>(part_of<kPart>(loads)).copy(stage + offset<kPart>()), ...);
+  /// Whether dots of these tiles may be wgmma's. A guess at types alone: the first two, where they are a's and b's, say
+  /// how many rows a product has.
+  static constexpr bool may_use_wgmma() {
+    if constexpr (!kHasWgmma || kNumWarps % 4 != 0 || sizeof(typename Copy<0>::T) != 2) {
+      return false;
+    } else if constexpr (kCount > 1) {
+      using A = typename Copy<0>::S;
+      return A::kColumns != Copy<1>::S::kRows || A::kRows % 64 == 0;
+    } else {
+      return true;
+    }
   }
-  template <typename Body, int... kPart>
-  KILN_DEVICE static void call(uint32_t stage, Body& body, Sequence<kPart...>) {
-    body(typename Copy<kPart>::Shared{stage + offset<kPart>()}...);
+
+  /// All that can be known of the copies before their place is free.
+  KILN_DEVICE static auto prepare(const Loads& loads) {
+    return map_parts([](const auto& load) { return TileCopy<remove_cvref_t<decltype(load)>>(load); }, loads);
+  }
+  template <typename Copies, int... kPart>
+  KILN_DEVICE static void copy(uint32_t stage, const Copies& copies, Sequence<kPart...>) {
+    if constexpr ((Copy<kPart>::kHasFastPath && ...)) {
+      // One question for all tiles.
+      if (__builtin_expect((part_of<kPart>(copies).is_whole & ...), 1))
+        (part_of<kPart>(copies).template copy_whole<16>(stage + offset<kPart>()), ...);
+      else
+        (part_of<kPart>(copies).template copy<false>(stage + offset<kPart>()), ...);
+    } else {
+      (part_of<kPart>(copies).copy(stage + offset<kPart>()), ...);
+    }
+  }
+  template <typename Step, typename Body, int... kPart>
+  KILN_DEVICE static void call(uint32_t stage, Step* step, Body& body, Sequence<kPart...>) {
+    body(typename Copy<kPart>::template SharedIn<Step>{stage + offset<kPart>(), step}...);
   }
 };
 
 KILN_DEVICE unsigned char* dynamic_shared_bytes() {
-  extern __shared__ __align__(128) unsigned char kiln_dynamic_shared[];
+  extern __shared__ __align__(1024) unsigned char kiln_dynamic_shared[];
   return kiln_dynamic_shared;
 }
 
@@ -256,27 +67,114 @@ KILN_DEVICE uint32_t given_dynamic_shared_bytes() {
   return bytes;
 }
 
+/// The ring of places that a pipeline's tiles take turns in.
+template <uint32_t kStageBytes, int kNumStages>
+struct StageRing {
+  uint32_t begin, place;
+
+  KILN_DEVICE explicit StageRing(uint32_t first) : begin(first), place(first) {}
+  KILN_DEVICE void advance() {
+    place = place + kStageBytes == begin + kNumStages * kStageBytes ? begin : place + kStageBytes;
+  }
+};
+
+/// One step's products: they are counted, and the first of them set off the loads of a later step, which are copied
+/// while the products go on. Before the products the copies would delay them: 96 copies of a warp's 512 bytes, which a
+/// step of 128 x 256 x 64 has, take 400 clocks to issue.
+template <typename LoadAhead>
+struct PipelineStep {
+  ProductCounter& counter;
+  const LoadAhead& load_ahead;
+  bool has_loaded = false;
+
+  KILN_DEVICE void products_begun() {
+    ++counter.begun;
+    if (!has_loaded) load_ahead();
+    has_loaded = true;
+  }
+};
+
+/// Room for a value that is set later.
+template <typename T>
+union Unset {
+  T value;
+  KILN_DEVICE Unset() {}
+};
+
+/// A pipeline whose bodies multiply by wgmma. A step's products may go on while the next one's begin. With three stages
+/// or more the place that is filled is that of two steps before, with which all warps were done when they came to the
+/// barrier; with two, products end before it. The addresses of a step's loads are computed behind the products of the
+/// step before: they take 60 instructions, and a warp that is alone on its scheduler 5 to 10 clocks for each.
+///
+/// What cp.async wrote is seen by wgmma once it has been waited for and a barrier passed (CUTLASS and Triton rely on
+/// that too); a proxy fence here would wait for the copies that are still on their way: 20% of a bf16 product.
+template <int kNumStages, typename Tiles, typename Loads, typename Body>
+KILN_DEVICE void run_background_pipeline(uint32_t begin, int64_t num_steps, Loads& loads, Body& body) {
+  constexpr auto kAll = typename MakeSequence<Tiles::kCount>::type{};
+  constexpr int kAhead = kNumStages > 2 ? kNumStages - 2 : 1;
+  StageRing<Tiles::kBytes, kNumStages> filled(begin), used(begin);
+  sm90::products_wait<0>();
+  // An early return where there is no step was the alternative: sums that two paths lead to make ptxas wait for each
+  // product.
+  Unset<decltype(Tiles::prepare(loads(int64_t{0})))> unset;
+  auto& copies = unset.value;
+  if (num_steps > 0) copies = Tiles::prepare(loads(0));
+  ProductCounter counter;
+  KILN_NO_UNROLL for (int64_t step = -kAhead; step < num_steps; ++step) {
+    wait_for_copies<kAhead - 1>();
+    if constexpr (kNumStages == 2) sm90::products_wait<0>();
+    __syncthreads();
+    const auto load_ahead = [&] {
+      if (step + kAhead < num_steps) Tiles::copy(filled.place, copies, kAll);
+      end_copy_group();
+      filled.advance();
+    };
+    const auto prepare_next = [&] {
+      if (step + kAhead + 1 < num_steps) copies = Tiles::prepare(loads(step + kAhead + 1));
+    };
+    if (step < 0) {
+      load_ahead();
+      prepare_next();
+    } else {
+      PipelineStep<decltype(load_ahead)> products{counter, load_ahead};
+      Tiles::call(used.place, &products, body, kAll);
+      used.advance();
+      if (!products.has_loaded) {
+        load_ahead();
+        sm90::products_wait<0>();
+      }
+      prepare_next();
+      // The products begun last may go on through the next step, those of the step before may not. Here and not at the
+      // loop's head, where ptxas 13.0 makes products half as fast.
+      if (products.has_loaded) sm90::products_wait<1>();
+    }
+  }
+  sm90::products_wait<0>();  // the counter ends here
+}
+
 template <int kNumStages, typename Loads, typename Body>
 KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
   using Tiles = StageTiles<decltype(loads(int64_t{0}))>;
   constexpr auto kAll = typename MakeSequence<Tiles::kCount>::type{};
   constexpr uint32_t kBytes = pipeline_shared_bytes(kNumStages, Tiles::kBytes);
+  // The compiler reads this in the PTX (Artifact::dynamic_shared_bytes).
+  asm volatile("// kiln.dynamic_shared_bytes %0" ::"n"(kBytes));
   device_assert(given_dynamic_shared_bytes() >= kBytes,
                 "the launch gives tl::pipeline less than pipeline_shared_bytes");
   const uint32_t begin = shared_window_address(dynamic_shared_bytes());
-  const auto next_place = [&](uint32_t place) {
-    return place + Tiles::kBytes == begin + kBytes ? begin : place + Tiles::kBytes;
-  };
-  uint32_t filled = begin, used = begin;
+  if constexpr (Tiles::may_use_wgmma() && kNumStages > 1)
+    return run_background_pipeline<kNumStages, Tiles>(begin, num_steps, loads, body);
+  StageRing<Tiles::kBytes, kNumStages> filled(begin), used(begin);
   // The first kNumStages - 1 rounds only start loads: a loop of their own would compile those a second time.
   KILN_NO_UNROLL for (int64_t step = 1 - kNumStages; step < num_steps; ++step) {
     if constexpr (kNumStages > 1) wait_for_copies<kNumStages - 2>();
     // All threads' loads of this step are there, and all are done with the step before, whose place is filled next.
     __syncthreads();
     const auto load_ahead = [&] {
-      if (step + (kNumStages - 1) < num_steps) Tiles::copy(filled, loads(step + (kNumStages - 1)), kAll);
+      if (step + (kNumStages - 1) < num_steps)
+        Tiles::copy(filled.place, Tiles::prepare(loads(step + (kNumStages - 1))), kAll);
       end_copy_group();
-      filled = next_place(filled);
+      filled.advance();
     };
     // With more than two stages something is on its way in any case, and the body's products may start at once: worth
     // 3% of a bf16 product on an H200. Turned tiles are many small copies, which queue up: half of the warps multiply
@@ -288,8 +186,9 @@ KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
       __syncthreads();
     }
     if (step >= 0) {
-      Tiles::call(used, body, kAll);
-      used = next_place(used);
+      Tiles::call(used.place, static_cast<NoStep*>(nullptr), body, kAll);
+      used.advance();
+      if constexpr (kHasWgmma) sm90::products_wait<0>();
     }
     if (!copies_first) load_ahead();
   }

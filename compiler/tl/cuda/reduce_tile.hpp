@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/cuda/wgmma_layout.hpp"
 #include "compiler/tl/math.hpp"
 #include "compiler/tl/tuple.hpp"
 
@@ -134,7 +135,7 @@ KILN_DEVICE auto reduce_all(const Tiles& tiles, F combine) {
 }
 
 template <int kAxis, typename Tiles, typename F>
-KILN_DEVICE auto reduce_axis(const Tiles& tiles, F combine) {
+KILN_DEVICE auto reduce_axis_of_blocked(const Tiles& tiles, F combine) {
   using S = shape_of_t<Tiles>;
   using Rows = RowMap<S>;
   auto result = unset_tiles<Shape<kAxis == 1 ? S::kRows : S::kColumns>, Slice<kAxis, S>>(tiles);
@@ -147,6 +148,34 @@ KILN_DEVICE auto reduce_axis(const Tiles& tiles, F combine) {
   KILN_UNROLL for (int r = 0; r < Rows::L::kRegisters; ++r)
       set_element(result, r, values[kAxis == 1 ? r / Rows::kHeld : r % Rows::kHeld]);
   return result;
+}
+
+template <Number T, typename S>
+inline constexpr bool kReducesInPlace<1, Tile<T, S, WgmmaLayout<S>>> = WgmmaLayout<S>::kRowsInLanes;
+
+/// Rows of a product's sums: in the registers of four lanes.
+template <Number T, typename S, typename F>
+KILN_DEVICE auto reduce_rows_of_sums(const Tile<T, S, WgmmaLayout<S>>& x, F combine) {
+  using L = WgmmaLayout<S>;
+  Tile<T, Shape<S::kRows>, WgmmaRows<S::kRows>> result;
+  KILN_UNROLL for (int part = 0; part < L::kRowParts; ++part) {
+    // Two chains: columns of even and of odd number.
+    T even = x.registers[L::unit_register(part, 0, 0)], odd = x.registers[L::unit_register(part, 0, 1)];
+    KILN_UNROLL for (int unit = 1; unit < L::kUnits; ++unit) {
+      even = combine(even, x.registers[L::unit_register(part, unit, 0)]);
+      odd = combine(odd, x.registers[L::unit_register(part, unit, 1)]);
+    }
+    result.registers[part] = reduce_lanes<1, L::kUnitLanes>(combine(even, odd), combine);
+  }
+  return result;
+}
+
+template <int kAxis, typename Tiles, typename F>
+KILN_DEVICE auto reduce_axis(const Tiles& tiles, F combine) {
+  if constexpr (kReducesInPlace<kAxis, Tiles>)
+    return reduce_rows_of_sums(tiles, combine);
+  else
+    return reduce_axis_of_blocked<kAxis>(tiles, combine);
 }
 
 }  // namespace kiln::tl

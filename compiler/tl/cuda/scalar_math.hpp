@@ -14,7 +14,6 @@ namespace kiln::tl::scalar {
     return ::name(x);                 \
   }
 KILN_SCALAR_MATH(exp)
-KILN_SCALAR_MATH(exp2)
 KILN_SCALAR_MATH(expm1)
 KILN_SCALAR_MATH(log)
 KILN_SCALAR_MATH(log2)
@@ -52,9 +51,33 @@ KILN_DEVICE float exp2_approximate(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
+KILN_DEVICE float exp2(float x) {
+  return exp2_approximate(x);
+}
+KILN_DEVICE double exp2(double x) {
+  return ::exp2(x);
+}
+KILN_DEVICE float exp2_precise(float x) {
+  return ::exp2f(x);
+}
+KILN_DEVICE double exp2_precise(double x) {
+  return ::exp2(x);
+}
 KILN_DEVICE float reciprocal_approximate(float x) {
   float result;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+/// The larger and the smaller of two, NaN if either is; one instruction.
+KILN_DEVICE float larger(float x, float y) {
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+  return result;
+}
+KILN_DEVICE float smaller(float x, float y) {
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
   return result;
 }
 

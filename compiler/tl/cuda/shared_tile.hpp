@@ -2,12 +2,24 @@
 
 #include "compiler/tl/cuda/access.hpp"
 #include "compiler/tl/cuda/pipeline_places.hpp"
+#include "compiler/tl/cuda/sm90/shared_memory.hpp"
+#include "compiler/tl/cuda/wgmma_layout.hpp"
 
 namespace kiln::tl {
 
-/// A tile in shared memory, as SharedPlaces says, or PaddedPlaces: lines are rows (kAlongColumns) or columns. `address`
-/// is one of shared memory's own 32 bits, at a multiple of 128.
-template <Number T, typename ShapeT, bool kAlongColumns, bool kPadded = false>
+/// How many groups of products a pipeline's bodies have begun.
+struct ProductCounter {
+  int begun = 0;
+};
+/// Who is told of products that read a tile: nobody.
+struct NoStep {};
+/// The same of a tile that is still on its way. A pipeline's first step waits for it; a dot outside of one does itself.
+struct NotYetThere {};
+
+/// A tile in shared memory: lines are rows (kAlongColumns) or columns, which lie as SharedPlaces says, as PaddedPlaces,
+/// or, of elements that wgmma reads in either order, as PanelPlaces. `address` is one of shared memory's own 32 bits,
+/// at a multiple of 1024.
+template <Number T, typename ShapeT, bool kAlongColumns, bool kPadded = false, typename Step = NoStep>
 struct SharedTile {
   using value_type = T;
   using shape = ShapeT;
@@ -20,9 +32,12 @@ struct SharedTile {
   static constexpr int kLines = ShapeT::kNumel / kLineElements;
   static constexpr int kBytes = kPadded ? padded_tile_bytes(kLines, kLineElements)
                                         : shared_tile_bytes(ShapeT::kRows, ShapeT::kColumns, sizeof(T));
-  using Places = conditional_t<kPadded, PaddedPlaces<kChunksPerLine>, SharedPlaces>;
+  using Places =
+      conditional_t<kPadded, PaddedPlaces<kChunksPerLine>,
+                    conditional_t<kHasWgmma && sizeof(T) == 2, PanelPlaces<kLines, kChunksPerLine>, SharedPlaces>>;
 
   uint32_t address;
+  Step* step = nullptr;
 
   /// An address moved by that of a chunk whose number has no bit in common with the one of lane_address.
   static KILN_DEVICE uint32_t moved(uint32_t lane_address, unsigned int chunk) {
@@ -36,8 +51,18 @@ struct SharedTile {
 
 template <typename T>
 inline constexpr bool is_shared_tile = false;
+template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
+inline constexpr bool is_shared_tile<SharedTile<T, S, kAlongColumns, kPadded, Step>> = true;
+
+template <typename T>
+inline constexpr bool kIsNotYetThere = false;
 template <typename T, typename S, bool kAlongColumns, bool kPadded>
-inline constexpr bool is_shared_tile<SharedTile<T, S, kAlongColumns, kPadded>> = true;
+inline constexpr bool kIsNotYetThere<SharedTile<T, S, kAlongColumns, kPadded, NotYetThere>> = true;
+template <typename T>
+inline constexpr bool kIsOfPipeline = false;
+template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
+inline constexpr bool kIsOfPipeline<SharedTile<T, S, kAlongColumns, kPadded, Step>> =
+    !is_same<Step, NoStep> && !is_same<Step, NotYetThere>;
 
 KILN_DEVICE uint32_t shared_window_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
@@ -91,10 +116,11 @@ KILN_DEVICE SharedTile<T, S, true> share_tile(const Tile<T, S, L>& x, unsigned c
       const int chunk = row * Shared::kChunksPerLine + column / Shared::kPerChunk;
       Packet packet;
       memcpy(&packet, &x.registers[r], sizeof packet);
-      *reinterpret_cast<Packet*>(shared + SharedPlaces::offset(static_cast<unsigned int>(chunk)) +
+      *reinterpret_cast<Packet*>(shared + Shared::Places::offset(static_cast<unsigned int>(chunk)) +
                                  column % Shared::kPerChunk * static_cast<int>(sizeof(T))) = packet;
     }
   }
+  if constexpr (kHasWgmma) sm90::writes_ready();
   return {shared_window_address(shared)};
 }
 

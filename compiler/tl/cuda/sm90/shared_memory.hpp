@@ -15,6 +15,11 @@ KILN_DEVICE uint32_t shared_address(const void* pointer) {
   return address;
 }
 
+/// Orders this thread's ordinary writes to shared memory before the asynchronous units' reads.
+KILN_DEVICE void writes_ready() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /// 1, 2, 4, 8 or 16 bytes to an address that is a multiple of as many. Ordered among the accesses of this file and the
 /// barriers alone: loads of other memory may pass it, so that many of them are on their way at once.
 template <typename T>

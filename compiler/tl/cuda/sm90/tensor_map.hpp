@@ -55,9 +55,4 @@ KILN_DEVICE void wait_until_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kGroups) : "memory");
 }
 
-/// Orders this thread's ordinary writes to shared memory before the asynchronous units' reads.
-KILN_DEVICE void writes_ready() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 }  // namespace kiln::tl::sm90

@@ -17,11 +17,14 @@ inline constexpr int kSwizzleBytes = 128;
 inline constexpr int kSwizzleGroupBytes = 8 * kSwizzleBytes;
 
 /// The descriptor of an operand that starts at `address`: k: of any number of rows; mn: panels `panel_bytes` apart.
+/// kRowBytes: of a row and of its swizzle, 128, 64 or 32.
 /// (PTX ISA, "Matrix descriptor": start, leading and stride offsets in units of 16 bytes, swizzle mode in the top
 /// bits.)
+template <int kRowBytes = kSwizzleBytes>
 KILN_DEVICE uint64_t operand_descriptor(uint32_t address, int panel_bytes) {
-  return (uint64_t{1} << 62) | (uint64_t{kSwizzleGroupBytes / 16} << 32) |
-         (static_cast<uint64_t>(panel_bytes / 16) << 16) | ((address & 0x3ffff) >> 4);
+  constexpr uint64_t kMode = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
+  return (kMode << 62) | (uint64_t{8 * kRowBytes / 16} << 32) | (static_cast<uint64_t>(panel_bytes / 16) << 16) |
+         ((address & 0x3ffff) >> 4);
 }
 
 /// Bytes between the operand's step of one instruction (32 bytes of k) and the next.
@@ -103,7 +106,10 @@ KILN_DEVICE void keep_registers(Accumulator (&d)[kCount]) {
                : outputs                                                                                           \
                : a_data(), "l"(b), "r"(static_cast<int>(accumulate))__VA_ARGS__)
 
-// Signs of the operands (1: as they are), and for 16-bit types whether each is mn.
+// Signs of the operands (1: as they are), and for 16-bit types whether each is mn, where it is in shared memory.
+#define KILN_LOADED_HALF_PRODUCT(n, kind, names, data, a_name, b_name, add_name, b_mn)                             \
+  KILN_PRODUCT(n, "k16.f32." kind, names, data("+f", 0), a_name, KILN_LOADED, b_name, add_name, ", 1, 1, " b_mn, , \
+               "n"(kMajorB == Major::mn))
 #define KILN_HALF_PRODUCT(n, kind, names, data, a_name, b_name, add_name, a_mn, b_mn)              \
   KILN_PRODUCT(n, "k16.f32." kind, names, data("+f", 0), a_name, KILN_DESCRIBED, b_name, add_name, \
                ", 1, 1, " a_mn ", " b_mn, , "n"(kMajorA == Major::mn), "n"(kMajorB == Major::mn))
@@ -135,11 +141,18 @@ KILN_DEVICE void keep_registers(Accumulator (&d)[kCount]) {
     else                                                                                                             \
       KILN_K_MAJOR_PRODUCT(n, data, a_name, KILN_DESCRIBED, b_name, add_name);                                       \
   }
-#define KILN_LOADED_PRODUCTS(n, data, a_0, a_1, a_2, a_3, b_name, add_name)                               \
-  template <typename A, typename B, typename Accumulator>                                                 \
-  KILN_DEVICE void product(Accumulator(&d)[n / 2], const uint32_t(&a)[4], uint64_t b, bool accumulate) {  \
-    static_assert(sizeof(A) != 2, "16-bit operands need no registers: they may be mn");                   \
-    KILN_K_MAJOR_PRODUCT(n, data, "{" a_0 ", " a_1 ", " a_2 ", " a_3 "}", KILN_LOADED, b_name, add_name); \
+#define KILN_LOADED_PRODUCTS(n, data, a_0, a_1, a_2, a_3, b_name, add_name, b_mn)                                    \
+  template <typename A, typename B, Major kMajorA = Major::k, Major kMajorB = Major::k, typename Accumulator>        \
+  KILN_DEVICE void product(Accumulator(&d)[n / 2], const uint32_t(&a)[4], uint64_t b, bool accumulate) {             \
+    static_assert(kMajorA == Major::k && (sizeof(A) == 2 || kMajorB == Major::k), "only 16-bit operands may be mn"); \
+    if constexpr (is_same<A, bfloat16>)                                                                              \
+      KILN_LOADED_HALF_PRODUCT(n, "bf16.bf16", KILN_NAMES_##n, data, "{" a_0 ", " a_1 ", " a_2 ", " a_3 "}", b_name, \
+                               add_name, b_mn);                                                                      \
+    else if constexpr (is_same<A, float16>)                                                                          \
+      KILN_LOADED_HALF_PRODUCT(n, "f16.f16", KILN_NAMES_##n, data, "{" a_0 ", " a_1 ", " a_2 ", " a_3 "}", b_name,   \
+                               add_name, b_mn);                                                                      \
+    else                                                                                                             \
+      KILN_K_MAJOR_PRODUCT(n, data, "{" a_0 ", " a_1 ", " a_2 ", " a_3 "}", KILN_LOADED, b_name, add_name);          \
   }
 
 /// d (+)= a @ b for the calling warpgroup: one instruction, issued and not awaited. d[4 * j + 2 * h + e] of thread t of
@@ -154,20 +167,21 @@ KILN_PRODUCTS(192, KILN_DATA_96, "%96", "%97", "%98", "%99", "%100")
 KILN_PRODUCTS(256, KILN_DATA_128, "%128", "%129", "%130", "%131", "%132")
 
 /// The same with a in registers (see Fragment), which may change once the product has been waited for.
-KILN_LOADED_PRODUCTS(8, KILN_DATA_4, "%4", "%5", "%6", "%7", "%8", "%9")
-KILN_LOADED_PRODUCTS(16, KILN_DATA_8, "%8", "%9", "%10", "%11", "%12", "%13")
-KILN_LOADED_PRODUCTS(32, KILN_DATA_16, "%16", "%17", "%18", "%19", "%20", "%21")
-KILN_LOADED_PRODUCTS(64, KILN_DATA_32, "%32", "%33", "%34", "%35", "%36", "%37")
-KILN_LOADED_PRODUCTS(96, KILN_DATA_48, "%48", "%49", "%50", "%51", "%52", "%53")
-KILN_LOADED_PRODUCTS(128, KILN_DATA_64, "%64", "%65", "%66", "%67", "%68", "%69")
-KILN_LOADED_PRODUCTS(192, KILN_DATA_96, "%96", "%97", "%98", "%99", "%100", "%101")
-KILN_LOADED_PRODUCTS(256, KILN_DATA_128, "%128", "%129", "%130", "%131", "%132", "%133")
+KILN_LOADED_PRODUCTS(8, KILN_DATA_4, "%4", "%5", "%6", "%7", "%8", "%9", "%10")
+KILN_LOADED_PRODUCTS(16, KILN_DATA_8, "%8", "%9", "%10", "%11", "%12", "%13", "%14")
+KILN_LOADED_PRODUCTS(32, KILN_DATA_16, "%16", "%17", "%18", "%19", "%20", "%21", "%22")
+KILN_LOADED_PRODUCTS(64, KILN_DATA_32, "%32", "%33", "%34", "%35", "%36", "%37", "%38")
+KILN_LOADED_PRODUCTS(96, KILN_DATA_48, "%48", "%49", "%50", "%51", "%52", "%53", "%54")
+KILN_LOADED_PRODUCTS(128, KILN_DATA_64, "%64", "%65", "%66", "%67", "%68", "%69", "%70")
+KILN_LOADED_PRODUCTS(192, KILN_DATA_96, "%96", "%97", "%98", "%99", "%100", "%101", "%102")
+KILN_LOADED_PRODUCTS(256, KILN_DATA_128, "%128", "%129", "%130", "%131", "%132", "%133", "%134")
 
 #undef KILN_LOADED_PRODUCTS
 #undef KILN_PRODUCTS
 #undef KILN_K_MAJOR_PRODUCT
 #undef KILN_FLOAT_PRODUCT
 #undef KILN_HALF_PRODUCT
+#undef KILN_LOADED_HALF_PRODUCT
 #undef KILN_PRODUCT
 #undef KILN_DESCRIBED
 #undef KILN_LOADED

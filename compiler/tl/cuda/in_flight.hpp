@@ -1,0 +1,98 @@
+#pragma once
+
+#include "compiler/tl/cast.hpp"
+#include "compiler/tl/cuda/shared_tile.hpp"
+#include "compiler/tl/cuda/sm90/wgmma.hpp"
+#include "compiler/tl/cuda/wgmma_layout.hpp"
+
+namespace kiln::tl {
+
+/// The layout of sums that wgmma may still be adding to, behind the program's back.
+template <typename L>
+struct InFlight {
+  static constexpr int kRegisters = L::kRegisters;
+};
+
+/// What tl::dot accumulates into on wgmma: sums that are waited for when somebody reads them, and not before, so that
+/// products go on while the next step's loads are started. A dot takes them as they are.
+template <Number T, typename S, typename L>
+struct Tile<T, S, InFlight<L>> {
+  using value_type = T;
+  using shape = S;
+  using layout = InFlight<L>;
+  static constexpr int kRegisters = L::kRegisters;
+
+  mutable T registers[kRegisters];
+  /// Whether they are to be waited for, and whether a dot has begun them. Constants, once everything is inlined: sums
+  /// that no dot has begun are waited for as well, each time, which costs next to nothing, so that a loop that begins
+  /// without a dot and goes on with one need not ask.
+  mutable bool is_pending = true;
+  bool is_begun = false;
+  /// Who counts the groups of products that were begun, and the number of this tile's; null where nobody does. Then the
+  /// tile waits for its own products and leaves those that were begun later alone.
+  const ProductCounter* counter = nullptr;
+  int group = 0;
+
+  Tile() = default;
+  KILN_DEVICE Tile(const Tile<T, S, L>& settled) { take(settled.registers); }
+  KILN_DEVICE Tile(const Tile& other) { take(other.settled().registers); }
+  KILN_DEVICE Tile(Tile&& other) { move(other); }
+  KILN_DEVICE Tile& operator=(const Tile& other) {
+    take(other.settled().registers);
+    is_pending = true;
+    is_begun = false;
+    counter = nullptr;
+    return *this;
+  }
+  KILN_DEVICE Tile& operator=(Tile&& other) {
+    move(other);
+    return *this;
+  }
+
+  /// The sums, which are complete from here on.
+  KILN_DEVICE Tile<T, S, L> settled() const {
+    if (is_pending) {
+      if (counter != nullptr && counter->begun - group == 1)
+        sm90::products_wait<1>();
+      else
+        sm90::products_wait<0>();
+      sm90::keep_registers(registers);
+      is_pending = !is_begun;
+    }
+    Tile<T, S, L> result;
+    KILN_UNROLL for (int r = 0; r < kRegisters; ++r) result.registers[r] = registers[r];
+    return result;
+  }
+
+ private:
+  KILN_DEVICE void take(const T (&from)[kRegisters]) {
+    KILN_UNROLL for (int r = 0; r < kRegisters; ++r) registers[r] = from[r];
+  }
+  KILN_DEVICE void move(const Tile& other) {
+    take(other.registers);
+    is_pending = other.is_pending;
+    is_begun = other.is_begun;
+    counter = other.counter;
+    group = other.group;
+  }
+};
+
+template <Number T, typename S, typename L>
+KILN_DEVICE Tile<T, S, L> to_values(const Tile<T, S, InFlight<L>>& x) {
+  return x.settled();
+}
+template <Number To, Number From, typename S, typename L>
+KILN_DEVICE Tile<To, S, L> cast(const Tile<From, S, InFlight<L>>& x) {
+  return cast<To>(x.settled());
+}
+
+template <typename L>
+struct SettledLayout {
+  using type = L;
+};
+template <typename L>
+struct SettledLayout<InFlight<L>> {
+  using type = L;
+};
+
+}  // namespace kiln::tl

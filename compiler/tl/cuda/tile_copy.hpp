@@ -1,0 +1,237 @@
+#pragma once
+
+#include "compiler/tl/cuda/shared_tile.hpp"
+#include "compiler/tl/debug.hpp"
+
+namespace kiln::tl {
+
+/// kBytes (4, 8 or 16) from global to shared memory, in the background.
+template <int kBytes>
+KILN_DEVICE void copy_async(uint32_t to, const void* from) {
+  if constexpr (kBytes == 16)
+    asm volatile("{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.cg.shared.global.L2::128B [%0], [a], 16;}" ::"r"(to),
+                 "l"(from)
+                 : "memory");
+  else
+    asm volatile("{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.ca.shared.global [%0], [a], %2;}" ::"r"(to),
+                 "l"(from), "n"(kBytes)
+                 : "memory");
+}
+/// kBytes (4 or 16), those from present_bytes on zeros, which are not read.
+template <int kBytes>
+KILN_DEVICE void copy_async(uint32_t to, const void* from, int present_bytes) {
+  if constexpr (kBytes == 16)
+    asm volatile(
+        "{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.cg.shared.global.L2::128B [%0], [a], 16, %2;}" ::"r"(to),
+        "l"(from), "r"(present_bytes)
+        : "memory");
+  else
+    asm volatile("{.reg .u64 a; cvta.to.global.u64 a, %1; cp.async.ca.shared.global [%0], [a], %2, %3;}" ::"r"(to),
+                 "l"(from), "n"(kBytes), "r"(present_bytes)
+                 : "memory");
+}
+KILN_DEVICE void end_copy_group() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/// Until all but the last kPending groups have arrived.
+template <int kPending>
+KILN_DEVICE void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+template <Number T, int kCount>
+KILN_DEVICE void store_chunk(uint32_t to, const T (&values)[kCount]) {
+  uint4 chunk;
+  memcpy(&chunk, values, sizeof chunk);
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(chunk.x), "r"(chunk.y), "r"(chunk.z),
+               "r"(chunk.w)
+               : "memory");
+  if constexpr (kHasWgmma) sm90::writes_ready();
+}
+
+/// One deferred load's way into shared memory, in chunks of 16 bytes dealt to threads along the tile's lines.
+template <typename Deferred>
+struct TileCopy;
+template <typename P, typename M, TileLines kLines>
+struct TileCopy<DeferredLoad<P, M, kLines>> {
+  using Load = DeferredLoad<P, M, kLines>;
+  using T = typename Load::value_type;
+  using S = typename Load::shape;
+  using Offsets = decltype(P::offsets);
+  static constexpr bool kColumnsContiguous = is_same<typename Offsets::column_stride_type, Constant<1>>;
+  static constexpr bool kRowsContiguous =
+      !kColumnsContiguous && is_same<typename Offsets::row_stride_type, Constant<1>>;
+  static constexpr bool kColumnsAreLines =
+      kLines == TileLines::columns || (kLines == TileLines::as_in_memory && kRowsContiguous);
+  static constexpr bool kContiguous = kColumnsAreLines ? kRowsContiguous : kColumnsContiguous;
+  template <typename Step>
+  using SharedIn = SharedTile<T, S, !kColumnsAreLines, kLines != TileLines::as_in_memory, Step>;
+  using Shared = SharedIn<NoStep>;
+  static constexpr int kSize = static_cast<int>(sizeof(T));
+  static constexpr int kPerChunk = Shared::kPerChunk;
+  static constexpr int kChunks = S::kNumel / kPerChunk;
+  static constexpr int kRounds = larger(1, kChunks / kNumThreads);
+  static constexpr unsigned int kChunksPerLine = Shared::kChunksPerLine;
+  static constexpr bool kHasFastPath = kContiguous;
+
+  Load load;
+  const T* first;
+  int64_t line_stride, step_stride;  ///< between lines, and between neighbours in a line
+  const T* thread_first;             ///< the calling thread's first chunk, where lines are contiguous
+  bool is_whole;                     ///< nothing missing, lines at multiples of 16 bytes
+
+  KILN_DEVICE explicit TileCopy(const Load& deferred) : load(deferred) {
+    const auto& offsets = deferred.pointers.offsets;
+    first = deferred.pointers.data + offsets.base;
+    line_stride =
+        kColumnsAreLines ? static_cast<int64_t>(offsets.column_stride) : static_cast<int64_t>(offsets.row_stride);
+    step_stride =
+        kColumnsAreLines ? static_cast<int64_t>(offsets.row_stride) : static_cast<int64_t>(offsets.column_stride);
+    thread_first = first + (static_cast<int64_t>(threadIdx.x / kChunksPerLine) * line_stride +
+                            threadIdx.x % kChunksPerLine * kPerChunk);
+    is_whole = (misalignment() == 0) & load.mask.holds_everywhere();
+  }
+
+  KILN_DEVICE static bool any() { return kChunks >= kNumThreads || static_cast<int>(threadIdx.x) < kChunks; }
+  KILN_DEVICE bool in_mask(int line, int place) const {
+    return kColumnsAreLines ? load.mask.at(place, line, 0) : load.mask.at(line, place, 0);
+  }
+  /// The lowest bits of the address and of the distance between lines.
+  KILN_DEVICE uint64_t misalignment() const {
+    return (reinterpret_cast<uint64_t>(first) | static_cast<uint64_t>(line_stride) * kSize) & 15;
+  }
+
+  /// A tile with nothing missing, lines at multiples of kBytes.
+  template <int kBytes>
+  KILN_DEVICE void copy_whole(uint32_t address) const {
+    if (!any()) return;
+    const unsigned int thread = threadIdx.x;
+    const uint32_t lane_address = address + Shared::Places::offset(thread);
+    // One addition of 64 bits a round, where lines are no longer than a round.
+    constexpr bool kWholeLines = kNumThreads % kChunksPerLine == 0;
+    const int64_t round_stride = static_cast<int64_t>(kNumThreads / kChunksPerLine) * line_stride;
+    const T* next = thread_first;
+    const auto copy_round = [&](int round) {
+      const unsigned int chunk = static_cast<unsigned int>(round * kNumThreads);
+      const uint32_t to = Shared::moved(lane_address, chunk);
+      const T* here = next;
+      if constexpr (kWholeLines)
+        next += round_stride;
+      else
+        here += static_cast<int64_t>(chunk / kChunksPerLine) * line_stride + chunk % kChunksPerLine * kPerChunk;
+      KILN_UNROLL for (int piece = 0; piece < 16 / kBytes; ++piece)
+          copy_async<kBytes>(to + static_cast<uint32_t>(piece * kBytes), here + piece * (kBytes / kSize));
+    };
+    if constexpr (kBytes == 16) {
+      KILN_UNROLL for (int round = 0; round < kRounds; ++round) copy_round(round);
+    } else {
+      KILN_NO_UNROLL for (int round = 0; round < kRounds; ++round) copy_round(round);
+    }
+  }
+
+  /// A tile with elements missing, lines at multiples of 16 bytes.
+  KILN_DEVICE void copy_partial(uint32_t address) const {
+    if (!any()) return;
+    KILN_NO_UNROLL for (int round = 0; round < kRounds; ++round) {
+      const unsigned int chunk = static_cast<unsigned int>(round * kNumThreads) + threadIdx.x;
+      const int line = static_cast<int>(chunk / kChunksPerLine);
+      const int place = static_cast<int>(chunk % kChunksPerLine) * kPerChunk;
+      // What lies between two elements that a symbolic mask holds for, it holds for too.
+      uint32_t wanted = (1u << kPerChunk) - 1;
+      if (!in_mask(line, place) || !in_mask(line, place + kPerChunk - 1)) {
+        wanted = 0;
+        KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) wanted |= in_mask(line, place + i) ? 1u << i : 0u;
+      }
+      const uint32_t to = address + Shared::Places::offset(chunk);
+      const T* const from = first + (line * line_stride + place);
+      if ((wanted & (wanted + 1)) == 0) {
+        copy_async<16>(to, from, __popc(wanted) * kSize);
+      } else {
+        // A mask that leaves out the first elements: the copy cannot zero those.
+        T values[kPerChunk];
+        KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) values[i] = load_if((wanted >> i & 1) != 0, from + i, T{});
+        store_chunk(to, values);
+      }
+    }
+  }
+
+  /// Any tile, element by element.
+  KILN_DEVICE void copy_elements(uint32_t address) const {
+    if (!any()) return;
+    // Chunks whose elements are on their way at the same time.
+    constexpr int kBatch = smaller(kRounds, larger(1, 16 / kPerChunk));
+    KILN_NO_UNROLL for (int round = 0; round < kRounds; round += kBatch) {
+      T values[kBatch][kPerChunk];
+      KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
+        const unsigned int chunk = static_cast<unsigned int>((round + b) * kNumThreads) + threadIdx.x;
+        const int line = static_cast<int>(chunk / kChunksPerLine);
+        const int place = static_cast<int>(chunk % kChunksPerLine) * kPerChunk;
+        const T* const from = first + (line * line_stride + place * step_stride);
+        KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) values[b][i] =
+            load_if(in_mask(line, place + i), from + i * step_stride, T{});
+      }
+      KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
+        store_chunk(
+            address + Shared::Places::offset(static_cast<unsigned int>((round + b) * kNumThreads) + threadIdx.x),
+            values[b]);
+      }
+    }
+  }
+
+  /// A tile of floats that is turned: a warp's lanes copy eight elements each of four lines in memory, which are four
+  /// elements each of eight lines here. No two of them meet in a bank.
+  template <bool kWhole>
+  KILN_DEVICE void copy_turned(uint32_t address) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+    if (warp >= Shared::kChunksPerLine) return;
+    const int line = lane % 8, place = warp * 4 + lane / 8;
+    const uint32_t lane_address =
+        address + Shared::Places::offset(static_cast<unsigned int>(line * Shared::kChunksPerLine + warp)) +
+        static_cast<uint32_t>(lane / 8 * kSize);
+    const T* const from = first + (line * line_stride + place * step_stride);
+    const auto copy_section = [&](int section) {
+      const T* const here = from + section * (4 * kNumWarps) * step_stride;
+      KILN_UNROLL for (int lines = 0; lines < Shared::kLines; lines += 8) {
+        const int moved = lines * Shared::kChunksPerLine + section * kNumWarps;
+        const uint32_t to = Shared::moved(lane_address, static_cast<unsigned int>(moved));
+        if constexpr (kWhole)
+          copy_async<4>(to, here + lines * line_stride);
+        else
+          copy_async<4>(to, here + lines * line_stride,
+                        in_mask(line + lines, place + section * (4 * kNumWarps)) ? kSize : 0);
+      }
+    };
+    constexpr int kSections = larger(1, Shared::kChunksPerLine / kNumWarps);
+    if constexpr (kWhole) {
+      KILN_UNROLL for (int section = 0; section < kSections; ++section) copy_section(section);
+    } else {
+      KILN_NO_UNROLL for (int section = 0; section < kSections; ++section) copy_section(section);
+    }
+  }
+
+  /// kFastPath: with a form for whole tiles, which others do too.
+  template <bool kFastPath = true>
+  KILN_DEVICE void copy(uint32_t address) const {
+    if constexpr (kLines != TileLines::as_in_memory && !kContiguous) {
+      if (__builtin_expect(load.mask.all(), 1))
+        copy_turned<true>(address);
+      else
+        copy_turned<false>(address);
+    } else if constexpr (kContiguous) {
+      if (kFastPath && __builtin_expect(is_whole, 1)) return copy_whole<16>(address);
+      const uint64_t misaligned = misalignment();
+      const bool whole = load.mask.all();
+      if (misaligned == 0)
+        copy_partial(address);
+      else if (whole && misaligned % 8 == 0)
+        copy_whole<8>(address);
+      else if (whole && kSize <= 4 && misaligned % 4 == 0)
+        copy_whole<larger(kSize, 4)>(address);
+      else
+        copy_elements(address);
+    } else {
+      copy_elements(address);
+    }
+  }
+};
+
+}  // namespace kiln::tl

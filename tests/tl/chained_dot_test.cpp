@@ -1,0 +1,216 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "compiler/tl/cuda/pipeline_places.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/tensor_values.hpp"
+#include "tests/tl/tile_test.hpp"
+
+// Products whose sums are read, reduced, and become operands of other products: what attention consists of.
+
+namespace kiln::test {
+namespace {
+
+constexpr const char* kKernels = R"(
+#include <kiln/tl.hpp>
+namespace chained_dot_kernels {
+
+template <int M, int N, typename T>
+KILN_DEVICE auto rows_of(T* data, int64_t first, int64_t stride) {
+  return data + ((tl::expand_dims<1>(tl::arange<M>()) + first) * stride + tl::expand_dims<0>(tl::arange<N>()));
+}
+
+// Q: the queries are a value (0), a deferred load (1) or a value (2) as dot_operand, or are loaded in each step (3).
+// P: the probabilities are computed for their dot (0), have a name (1), or come from outside of the sums' layout (2).
+// For each block of keys: x = q @ k^T; largest = max(largest, rows of x); total += rows of x; acc = acc / 2 + x @ v.
+template <typename T, int M, int D, int N, int NUM_STAGES, int Q, int P>
+KILN_KERNEL void chain(const T* q, const T* k, const T* v, float* out, float* row_max, float* row_sum, int64_t keys) {
+  const auto load_queries = [&] { return tl::load(rows_of<M, D>(q, 0, D)); };
+  const auto queries = [&] {
+    if constexpr (Q == 1)
+      return tl::dot_operand([&] { return tl::deferred_load(rows_of<M, D>(q, 0, D)); });
+    else if constexpr (Q == 2)
+      return tl::dot_operand(load_queries);
+    else
+      return load_queries();
+  }();
+  auto acc = tl::dot_accumulator<T, M, D>();
+  auto largest = tl::full<float, M>(-INFINITY);
+  auto total = tl::zeros<float, M>();
+  const auto keep = [&](const auto& x) {
+    largest = tl::maximum(largest, tl::max<1>(x));
+    total = total + tl::sum<1>(x);
+  };
+  tl::pipeline<NUM_STAGES>(
+      (keys + N - 1) / N,
+      [&](int64_t step) {
+        const auto mask = tl::expand_dims<1>(tl::arange<N>()) + step * N < keys;
+        return tl::Tuple{tl::deferred_load(tl::trans(rows_of<N, D>(k, step * N, D)), tl::trans(mask)),
+                         tl::deferred_load(rows_of<N, D>(v, step * N, D), mask)};
+      },
+      [&](const auto& k_tile, const auto& v_tile) {
+        const auto x = [&] {
+          if constexpr (Q == 3)
+            return tl::dot(load_queries(), k_tile);
+          else
+            return tl::dot(queries, k_tile);
+        }();
+        keep(x);
+        if constexpr (P == 0) {
+          acc = tl::dot(tl::cast<T>(x), v_tile, acc * 0.5f);
+        } else if constexpr (P == 1) {
+          const auto p = tl::cast<T>(x);
+          acc = tl::dot(p, v_tile, acc * 0.5f);
+        } else {
+          tl::Tile<T, tl::Shape<M, N>> p;
+          p = tl::cast<T>(x);
+          acc = tl::dot(p, v_tile, acc * 0.5f);
+        }
+      });
+  tl::store(rows_of<M, D>(out, 0, D), acc);
+  tl::store(row_max + tl::arange<M>(), largest);
+  tl::store(row_sum + tl::arange<M>(), total);
+}
+
+// One accumulator is the start of two products, of which one is begun in every other step; a plain tile of zeros is
+// another's start.
+template <typename T, int M, int N, int K, int NUM_STAGES>
+KILN_KERNEL void branches(const T* a, const T* b, float* sums, float* starts_again, float* plain, int64_t steps) {
+  auto acc = tl::dot_accumulator<T, M, N>();
+  auto odd = tl::dot_accumulator<T, M, N>();
+  auto other = tl::zeros<float, M, N>();
+  int64_t step_number = 0;
+  tl::pipeline<NUM_STAGES>(
+      steps,
+      [&](int64_t step) {
+        return tl::Tuple{tl::deferred_load(rows_of<M, K>(a + step * K, 0, steps * K)),
+                         tl::deferred_load(rows_of<K, N>(b, step * K, N))};
+      },
+      [&](const auto& x, const auto& y) {
+        if (step_number++ % 2 == 1) {
+          const auto before = acc;
+          acc = tl::dot(x, y, before);
+          odd = tl::dot(x, y, before);
+          other = tl::dot(x, y, other);
+        }
+      });
+  tl::store(rows_of<M, N>(sums, 0, N), acc);
+  tl::store(rows_of<M, N>(starts_again, 0, N), odd);
+  tl::store(rows_of<M, N>(plain, 0, N), other);
+}
+
+}  // namespace chained_dot_kernels
+)";
+
+class ChainedDot : public TileTest {
+ protected:
+  TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, int num_warps) {
+    TextKernel made{"tests/tl/chained_dot_kernels.hpp", kKernels, "chained_dot_kernels::" + name, std::move(arguments)};
+    made.num_warps = num_warps;
+    return made;
+  }
+  /// Sums of what is made of these are exact in all types here.
+  std::vector<double> draw(std::int64_t count) {
+    std::vector<double> values(static_cast<std::size_t>(count));
+    for (double& value : values) value = static_cast<double>(random_() % 3) - 1;
+    return values;
+  }
+};
+
+double row_by_row(const std::vector<double>& a, const std::vector<double>& b, std::int64_t row_a, std::int64_t row_b,
+                  std::int64_t length) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < length; ++i)
+    sum += a[static_cast<std::size_t>(row_a * length + i)] * b[static_cast<std::size_t>(row_b * length + i)];
+  return sum;
+}
+
+TEST_P(ChainedDot, SumsAreReducedAndBecomeOperands) {
+  struct Case {
+    std::int64_t m, d, n, stages, q, p;
+    int num_warps;
+  };
+  // wgmma takes blocks of 64 rows and warps by fours; the others are products of single warps, or of parts of columns.
+  for (const Case& c : {Case{64, 64, 64, 3, 1, 0, 4},
+                        {128, 64, 64, 2, 1, 0, 8},
+                        {128, 32, 128, 3, 2, 1, 8},
+                        {64, 64, 32, 3, 0, 0, 4},
+                        {128, 64, 64, 4, 3, 1, 8},
+                        {64, 128, 128, 3, 1, 2, 8},
+                        {64, 64, 64, 1, 1, 1, 4},
+                        {256, 64, 64, 3, 1, 0, 8},
+                        {128, 128, 128, 3, 2, 0, 8},
+                        {128, 64, 64, 3, 0, 2, 4},
+                        {32, 64, 32, 2, 1, 0, 4},
+                        {64, 32, 64, 3, 2, 1, 2}})
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      if (dtype == DType::f16 && c.p != 0) continue;
+      const std::int64_t keys = 5 * c.n - 3;
+      SCOPED_TRACE(::testing::Message() << name(dtype) << ", " << c.m << " queries of " << c.d << ", keys by " << c.n
+                                        << ", " << c.stages << " stages, q " << c.q << ", p " << c.p << ", "
+                                        << c.num_warps << " warps");
+      const auto q = draw(c.m * c.d), k = draw(keys * c.d), v = draw(keys * c.d);
+      std::vector<double> acc(static_cast<std::size_t>(c.m * c.d)), largest(static_cast<std::size_t>(c.m), -1e9),
+          total(static_cast<std::size_t>(c.m));
+      for (std::int64_t first = 0; first < keys; first += c.n)
+        for (std::int64_t row = 0; row < c.m; ++row) {
+          double* const sums = &acc[static_cast<std::size_t>(row * c.d)];
+          for (std::int64_t i = 0; i < c.d; ++i) sums[i] /= 2;
+          for (std::int64_t key = first; key < first + c.n; ++key) {
+            const double x = key < keys ? row_by_row(q, k, row, key, c.d) : 0;  // keys beyond the end are zeros
+            largest[static_cast<std::size_t>(row)] = std::max(largest[static_cast<std::size_t>(row)], x);
+            total[static_cast<std::size_t>(row)] += x;
+            for (std::int64_t i = 0; key < keys && i < c.d; ++i)
+              sums[i] += x * v[static_cast<std::size_t>(key * c.d + i)];
+          }
+        }
+      const auto poison = [](std::int64_t count) { return std::vector<double>(static_cast<std::size_t>(count), 77); };
+      std::vector<Tensor> tensors{tensor_of_numbers(dtype, q),
+                                  tensor_of_numbers(dtype, k),
+                                  tensor_of_numbers(dtype, v),
+                                  tensor_of_numbers(DType::f32, poison(c.m * c.d)),
+                                  tensor_of_numbers(DType::f32, poison(c.m)),
+                                  tensor_of_numbers(DType::f32, poison(c.m))};
+      TextKernel made = kernel("chain", {dtype, c.m, c.d, c.n, c.stages, c.q, c.p}, c.num_warps);
+      const int tile = tl::shared_tile_bytes(static_cast<int>(c.n), static_cast<int>(c.d), 2);
+      made.shared_bytes = tl::pipeline_shared_bytes(static_cast<int>(c.stages), tile, tile);
+      made.run(GetParam(), {1, 1, 1}, tensors, {keys});
+      ASSERT_EQ(numbers_of(tensors[3]), acc);
+      ASSERT_EQ(numbers_of(tensors[4]), largest);
+      ASSERT_EQ(numbers_of(tensors[5]), total);
+    }
+}
+
+TEST_P(ChainedDot, SumsThatAreUsedTwiceAndStepsWithoutProducts) {
+  for (const auto& [stages, num_warps] : {std::pair<std::int64_t, int>{3, 4}, {2, 8}, {4, 8}, {1, 4}, {3, 2}}) {
+    constexpr std::int64_t kM = 128, kN = 64, kK = 32;
+    for (const std::int64_t steps : {0, 1, 2, 9}) {
+      SCOPED_TRACE(::testing::Message() << stages << " stages, " << num_warps << " warps, " << steps << " steps");
+      const auto a = draw(kM * kK * steps + 1), b = draw(kK * steps * kN + 1);
+      std::vector<double> sums(kM * kN);
+      for (std::int64_t step = 1; step < steps; step += 2)
+        for (std::int64_t row = 0; row < kM; ++row)
+          for (std::int64_t column = 0; column < kN; ++column)
+            for (std::int64_t i = step * kK; i < (step + 1) * kK; ++i)
+              sums[static_cast<std::size_t>(row * kN + column)] +=
+                  a[static_cast<std::size_t>(row * kK * steps + i)] * b[static_cast<std::size_t>(i * kN + column)];
+      std::vector<Tensor> tensors{tensor_of_numbers(DType::bf16, a), tensor_of_numbers(DType::bf16, b)};
+      for (int i = 0; i < 3; ++i) tensors.push_back(tensor_of_numbers(DType::f32, std::vector<double>(kM * kN, 77)));
+      TextKernel made = kernel("branches", {DType::bf16, kM, kN, kK, stages}, num_warps);
+      made.shared_bytes = tl::pipeline_shared_bytes(static_cast<int>(stages), tl::shared_tile_bytes(kM, kK, 2),
+                                                    tl::shared_tile_bytes(kK, kN, 2));
+      made.run(GetParam(), {1, 1, 1}, tensors, {steps});
+      for (int i = 2; i < 5; ++i) ASSERT_EQ(numbers_of(tensors[static_cast<std::size_t>(i)]), sums) << "tensor " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ChainedDot, ::testing::ValuesIn(devices_with_compilers()),
+                         [](const auto& test) { return test.param.is_cuda() ? "cuda" : "cpu"; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ChainedDot);
+
+}  // namespace
+}  // namespace kiln::test
