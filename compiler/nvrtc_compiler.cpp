@@ -311,15 +311,34 @@ class Program {
 /// Whether code has an array in shared memory whose size it leaves open, which is what a launch states one for: tl's
 /// pipelines, and `extern __shared__` of kernels in plain CUDA C++. Those that no kernel uses are not in the PTX. The
 /// cubin says it too, in a form that NVIDIA does not document.
-bool declares_dynamic_shared(std::span<const std::byte> ptx) {
-  const std::string_view text(reinterpret_cast<const char*>(ptx.data()), ptx.size());
-  return text.find(".extern .shared") != std::string_view::npos;
+bool declares_dynamic_shared(std::string_view ptx) {
+  return ptx.find(".extern .shared") != std::string_view::npos;
+}
+
+/// How much dynamic shared memory the pipelines of kernel `entry` need, which take turns in one place: the most that
+/// one of them says (compiler/tl/cuda/pipeline_steps.hpp). A file's other kernels are in the PTX too; of functions,
+/// which stand by themselves there, any may be called.
+std::int32_t dynamic_shared_bytes(std::string_view ptx, std::string_view entry) {
+  constexpr std::string_view kStatement = "// kiln.dynamic_shared_bytes ", kEntry = ".entry ", kFunction = ".func ";
+  std::int32_t most = 0;
+  for (std::size_t at = ptx.find(kStatement); at != std::string_view::npos; at = ptx.find(kStatement, at + 1)) {
+    const std::string_view before = ptx.substr(0, at);
+    const std::size_t kernel = before.rfind(kEntry), function = before.rfind(kFunction);
+    const bool is_in_kernel =
+        kernel != std::string_view::npos && (function == std::string_view::npos || function < kernel);
+    if (is_in_kernel && !before.substr(kernel + kEntry.size()).starts_with(std::string(entry) + '(')) continue;
+    std::int32_t bytes = 0;
+    std::from_chars(ptx.data() + at + kStatement.size(), ptx.data() + ptx.size(), bytes);
+    most = std::max(most, bytes);
+  }
+  return most;
 }
 
 struct Compiled {
   std::string entry;            ///< the lowered name
   std::vector<std::byte> code;  ///< PTX ends with a zero, which the driver wants
   bool takes_dynamic_shared = false;
+  std::int32_t dynamic_shared_bytes = 0;
   std::string log;
 };
 
@@ -335,9 +354,14 @@ Compiled compile_program(const Nvrtc& nvrtc, const CompileRequest& request, Form
                                  const Program program(nvrtc, request, bounds, extra_options);
                                  const bool is_ptx = form == Form::ptx || wants_ptx(request.target);
                                  std::vector<std::byte> ptx = program.ptx();
-                                 const bool takes_dynamic_shared = declares_dynamic_shared(ptx);
-                                 return Compiled{program.lowered_name(), is_ptx ? std::move(ptx) : program.cubin(),
-                                                 takes_dynamic_shared, program.log()};
+                                 Compiled compiled;
+                                 compiled.entry = program.lowered_name();
+                                 compiled.log = program.log();
+                                 const std::string_view text(reinterpret_cast<const char*>(ptx.data()), ptx.size());
+                                 compiled.takes_dynamic_shared = declares_dynamic_shared(text);
+                                 compiled.dynamic_shared_bytes = dynamic_shared_bytes(text, compiled.entry);
+                                 compiled.code = is_ptx ? std::move(ptx) : program.cubin();
+                                 return compiled;
                                });
 }
 
@@ -362,6 +386,7 @@ class NvrtcCompiler final : public Compiler {
     artifact.entry = std::move(compiled.entry);
     artifact.name = instance_name(request);
     artifact.takes_dynamic_shared = compiled.takes_dynamic_shared;
+    artifact.dynamic_shared_bytes = compiled.dynamic_shared_bytes;
     artifact.code = std::move(compiled.code);
     artifact.compile_time_us =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -12,7 +13,7 @@ namespace kiln {
 namespace {
 
 // Changes with the layout below. Readers refuse other versions; a cache treats the refusal as a miss and builds again.
-constexpr std::uint8_t kFormatVersion = 2;
+constexpr std::uint8_t kFormatVersion = 3;
 
 class Writer {
  public:
@@ -59,6 +60,12 @@ class Reader {
     if (value > 1) throw InternalError(fmt::format("artifact has {} as its {}", value, what));
     return value == 1;
   }
+  std::int32_t bytes(const char* what) {
+    const std::uint64_t value = number();
+    if (value > std::numeric_limits<std::int32_t>::max())
+      throw InternalError(fmt::format("artifact has {} bytes as its {}", value, what));
+    return static_cast<std::int32_t>(value);
+  }
   bool at_end() const { return rest_.empty(); }
 
  private:
@@ -84,6 +91,7 @@ std::vector<std::byte> Artifact::serialize() const {
   writer.text(target.arch);
   writer.text(target.features);
   writer.byte(takes_dynamic_shared ? 1 : 0);
+  writer.number(static_cast<std::uint64_t>(dynamic_shared_bytes));
   writer.text(entry);
   writer.text(name);
   writer.block(code);
@@ -102,6 +110,7 @@ Artifact Artifact::deserialize(const std::vector<std::byte>& bytes) {
   artifact.target.arch = reader.text();
   artifact.target.features = reader.text();
   artifact.takes_dynamic_shared = reader.boolean("answer to whether it takes dynamic shared memory");
+  artifact.dynamic_shared_bytes = reader.bytes("dynamic shared memory");
   artifact.entry = reader.text();
   artifact.name = reader.text();
   const std::span<const std::byte> code = reader.block();

@@ -23,7 +23,8 @@ struct Artifact {
   std::string name;   ///< for people: "elementwise_kernel<Add, float, ...>"
   std::vector<std::byte> code;
   std::int64_t compile_time_us = 0;
-  bool takes_dynamic_shared = false;  ///< uses shared memory of a size that its launch states; never on the CPU
+  bool takes_dynamic_shared = false;      ///< uses shared memory of a size that its launch states; never on the CPU
+  std::int32_t dynamic_shared_bytes = 0;  ///< the least of it that a launch must give; 0: none, or not known
 
   std::vector<std::byte> serialize() const;
   /// InternalError when the bytes are malformed (the disk store's checksum makes that our fault).

@@ -22,7 +22,9 @@ inline constexpr int kMaxTensors = kMaxArguments - kMaxWorkspaces;
 struct LaunchGeometry {
   std::array<std::int64_t, 3> grid{1, 1, 1};  ///< programs along each axis; axis 0 runs fastest
   std::int32_t num_warps = 4;                 ///< ignored on the CPU
-  std::int32_t shared_bytes = 0;              ///< dynamic shared memory; ignored on the CPU
+  /// Dynamic shared memory; ignored on the CPU. An op's launch may leave it 0 for what Artifact::dynamic_shared_bytes
+  /// says, which its plan then has.
+  std::int32_t shared_bytes = 0;
   /// The kernel may start while the one before it on the stream still runs (programmatic dependent launch, sm_90 or
   /// newer): it runs griddepcontrol.wait before it touches any memory of the call. Ignored on the CPU.
   bool overlaps_previous = false;

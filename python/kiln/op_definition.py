@@ -28,7 +28,9 @@ class Launch:
     arguments: Sequence[Any] | Mapping[str, Any] = ()
     #: Warps of a program on a GPU; unset: the tunable of that name, else 4.
     num_warps: int | None = None
-    #: Dynamic shared memory on a GPU.
+    #: Bytes of dynamic shared memory on a GPU, for kernels with an ``extern __shared__`` of their own. Left out, a
+    #: kernel gets what its ``tl::pipeline`` needs; a call with less than that, or more than the device has, is a
+    #: ValueError.
     shared_bytes: int = 0
 
 

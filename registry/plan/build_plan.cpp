@@ -15,6 +15,7 @@
 #include "registry/plan/kernel_cache.hpp"
 #include "registry/plan/numbered_tensors.hpp"
 #include "registry/plan/registry.hpp"
+#include "runtime/device_info.hpp"
 
 namespace kiln {
 namespace {
@@ -76,7 +77,8 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
     report.artifact_us = found.elapsed_us;
     phase.reset();
     const auto start = std::chrono::steady_clock::now();
-    LoadedKernel kernel{load_kernel(*found.artifact, device), found.key.hex(), found.artifact->takes_dynamic_shared};
+    LoadedKernel kernel{load_kernel(*found.artifact, device), found.key.hex(), found.artifact->takes_dynamic_shared,
+                        found.artifact->dynamic_shared_bytes};
     report.load_us =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
     return kernel;
@@ -85,10 +87,13 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
                     ? std::make_shared<const LoadedKernel>(load())
                     : KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), load);
   loading_phase.reset();
-  check_shared_memory(request, loaded->takes_dynamic_shared, launch.geometry);
   report.artifact_key = loaded->artifact_key;
   report.overlaps_previous = request.overlaps_previous;
   LaunchGeometry geometry = launch.geometry;
+  if (device.is_cuda())
+    geometry.shared_bytes = launch_shared_bytes(
+        request, *loaded, geometry.shared_bytes,
+        device_info(device).shared_bytes_per_block - loaded->kernel->resources().static_shared_bytes);
   geometry.overlaps_previous = request.overlaps_previous;
   return {std::move(loaded), geometry, launch.arguments,
           TensorMapSet(launch.arguments.tensor_maps(), data.data(), device)};
@@ -127,13 +132,30 @@ bool is_brief(const Plan& plan) {
 
 }  // namespace
 
-void check_shared_memory(const CompileRequest& request, bool takes_dynamic_shared, const LaunchGeometry& geometry) {
-  if (!takes_dynamic_shared || geometry.shared_bytes > 0) return;
-  throw_value_error(fmt::format(
-      "op '{}': kernel {} keeps data in dynamic shared memory (tl::pipeline does, and `extern __shared__`), and its "
-      "launch gives it none: state how much in the op's launch function (kiln.Launch(..., shared_bytes=...) of "
-      "kiln.register_op, LaunchValues::shared_bytes in C++); pipeline_shared_bytes computes it for tl::pipeline",
-      request.op, instance_name(request)));
+std::int32_t launch_shared_bytes(const CompileRequest& request, const LoadedKernel& kernel, std::int32_t stated_bytes,
+                                 std::int32_t available_bytes) {
+  const auto refuse = [&](const std::string& problem) {
+    throw_value_error(
+        fmt::format("op '{}': kernel {} ({}) {}", request.op, instance_name(request), request.configuration, problem));
+  };
+  const std::int32_t needed_bytes = kernel.dynamic_shared_bytes;
+  if (stated_bytes == 0 && kernel.takes_dynamic_shared && needed_bytes == 0)
+    refuse(
+        "keeps data in dynamic shared memory of a size that it does not say (`extern __shared__`), and its launch "
+        "gives it none: state how much in the op's launch function (kiln.Launch(..., shared_bytes=...) of "
+        "kiln.register_op, LaunchValues::shared_bytes in C++)");
+  if (stated_bytes != 0 && stated_bytes < needed_bytes)
+    refuse(
+        fmt::format("needs {} bytes of dynamic shared memory, and its launch states shared_bytes={}: leave "
+                    "shared_bytes out, which gives it what it needs, or state as much",
+                    needed_bytes, stated_bytes));
+  const std::int32_t given_bytes = stated_bytes != 0 ? stated_bytes : needed_bytes;
+  if (given_bytes > available_bytes)
+    refuse(
+        fmt::format("{} {} bytes of dynamic shared memory, and its device has {} for a program of it: choose smaller "
+                    "blocks or fewer stages",
+                    stated_bytes > needed_bytes ? "is launched with" : "needs", given_bytes, available_bytes));
+  return given_bytes;
 }
 
 std::shared_ptr<const Plan> build_plan(const Call& call, const Target& target, const Config* given,

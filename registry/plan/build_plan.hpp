@@ -1,17 +1,22 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "compiler/compile_request.hpp"
 #include "registry/plan/call.hpp"
+#include "registry/plan/kernel_cache.hpp"
 #include "registry/plan/plan.hpp"
 #include "registry/plan/tuned_config.hpp"
 
 namespace kiln {
 
-/// UsageError(value) for a launch that gives a kernel none of the dynamic shared memory that it uses: on the GPU its
-/// first access would be an illegal address, which costs the process its context.
-void check_shared_memory(const CompileRequest& request, bool takes_dynamic_shared, const LaunchGeometry& geometry);
+/// Dynamic shared memory that a launch gives a kernel: what it states, or where that is 0 what the kernel needs.
+/// UsageError(value) for less than the kernel needs, since on the GPU its first access beyond would be an illegal
+/// address, which costs the process its context, and for more than `available_bytes`, all that a program of this kernel
+/// may have on its device.
+std::int32_t launch_shared_bytes(const CompileRequest& request, const LoadedKernel& kernel, std::int32_t stated_bytes,
+                                 std::int32_t available_bytes);
 
 /// Whether a plan may be made of kernels that are not loaded yet.
 enum class Loading {

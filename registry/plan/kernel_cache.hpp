@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,8 +16,9 @@ namespace kiln {
 
 struct LoadedKernel {
   std::shared_ptr<const Kernel> kernel;
-  std::string artifact_key;           ///< of the artifact it was loaded from, in hex
-  bool takes_dynamic_shared = false;  ///< see Artifact
+  std::string artifact_key;               ///< of the artifact it was loaded from, in hex
+  bool takes_dynamic_shared = false;      ///< see Artifact
+  std::int32_t dynamic_shared_bytes = 0;  ///< see Artifact
 };
 
 /// Loaded kernels that some plan still uses, so that plans for other shapes share one load. The key is what tells

@@ -196,7 +196,14 @@ class OpTuning {
     const TuningScope scope;
     DispatchOptions options;
     options.config = &candidates_[candidate].config;
-    ops_[candidate] = std::make_unique<ResolvedOp>(resolve(call_, options));
+    try {
+      ops_[candidate] = std::make_unique<ResolvedOp>(resolve(call_, options));
+    } catch (const UsageError& error) {
+      // Such as more shared memory than the device has, where only the compiled kernel says how much it needs. The
+      // default's error is the call's.
+      if (candidate == default_index_) throw;
+      throw CandidateFailure(Outcome::unlaunched, error.what());
+    }
   }
 
   std::string check(std::size_t candidate) {

@@ -51,6 +51,9 @@ struct LaunchValues {
   std::vector<std::pair<std::string, std::string>> tensors =
       {};                      ///< kernel parameter -> the op's tensor of another name
   std::int32_t num_warps = 0;  ///< 0: the tunable's, else 4
+  /// Dynamic shared memory on a GPU; 0: what the kernel's pipelines need (tl::pipeline), which the compiler finds out.
+  /// For kernels with an `extern __shared__` of their own. A call with less than the kernel's pipelines need, or more
+  /// than the device has, is a UsageError(value).
   std::int32_t shared_bytes = 0;
 };
 using LaunchFunction = std::function<LaunchValues(const OpCall&, const Config&, const Target&)>;

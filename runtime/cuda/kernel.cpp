@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -52,7 +53,7 @@ class CudaKernel final : public Kernel {
     const RelaxedCapture relaxed;
     loaded_ =
         load_kernel(artifact.code, artifact.kind == ArtifactKind::ptx, artifact.entry.c_str(), device.index, name_);
-    least_dynamic_shared_bytes_ = artifact.takes_dynamic_shared ? 1 : 0;
+    least_dynamic_shared_bytes_ = std::max(artifact.dynamic_shared_bytes, artifact.takes_dynamic_shared ? 1 : 0);
     max_dynamic_shared_bytes_ = CudaBackend::info(device.index).shared_bytes_per_block - loaded_.static_shared_bytes;
     allowed_shared_bytes_ = kUnaskedSharedBytes - loaded_.static_shared_bytes;
     has_clusters_ = loaded_.cluster != std::array<std::int32_t, 3>{1, 1, 1};
@@ -93,10 +94,9 @@ class CudaKernel final : public Kernel {
       throw_value_error(fmt::format("kernel {} was launched with num_warps={}; with its {} registers it takes 1 to {}",
                                     name_, geometry.num_warps, loaded_.registers, max_warps()));
     if (geometry.shared_bytes < least_dynamic_shared_bytes_ || geometry.shared_bytes > max_dynamic_shared_bytes_)
-      throw_value_error(
-          fmt::format("kernel {} was launched with {} bytes of dynamic shared memory; {}{} offers it {} to {}", name_,
-                      geometry.shared_bytes, least_dynamic_shared_bytes_ > 0 ? "it uses some, and " : "",
-                      to_string(device_), least_dynamic_shared_bytes_, max_dynamic_shared_bytes_));
+      throw_value_error(fmt::format(
+          "kernel {} was launched with {} bytes of dynamic shared memory; it takes {} or more, and {} has {}", name_,
+          geometry.shared_bytes, least_dynamic_shared_bytes_, to_string(device_), max_dynamic_shared_bytes_));
     throw_value_error(
         fmt::format("kernel {} was launched on a grid of {} x {} x {} programs; CUDA takes 0 to {} along axis 0 and 0 "
                     "to {} along axes 1 and 2",

@@ -18,6 +18,7 @@ Artifact sample() {
   artifact.code = {std::byte{0x7f}, std::byte{0}, std::byte{0xff}};
   artifact.compile_time_us = 12'345;
   artifact.takes_dynamic_shared = true;
+  artifact.dynamic_shared_bytes = 98'304;
   return artifact;
 }
 
@@ -29,6 +30,7 @@ void expect_equal(const Artifact& a, const Artifact& b) {
   EXPECT_EQ(a.code, b.code);
   EXPECT_EQ(a.compile_time_us, b.compile_time_us);
   EXPECT_EQ(a.takes_dynamic_shared, b.takes_dynamic_shared);
+  EXPECT_EQ(a.dynamic_shared_bytes, b.dynamic_shared_bytes);
 }
 
 TEST(Artifact, RoundTrips) {

@@ -399,6 +399,38 @@ def test_describes_itself() -> None:
     assert scale.op.spec.inputs[1].mutated
 
 
+PRODUCT = """
+#include <kiln/tl.hpp>
+KILN_DEVICE auto tile() { return tl::expand_dims<1>(tl::arange<32>()) * 32 + tl::expand_dims<0>(tl::arange<32>()); }
+template <int NUM_STAGES>
+KILN_KERNEL void squares(const float* x, float* out, tl::int64_t n) {
+  auto acc = tl::dot_accumulator<float, 32, 32>();
+  const auto load = [&](tl::int64_t step) { return tl::deferred_load(x + step * 1024 + tile()); };
+  tl::pipeline<NUM_STAGES>(
+      n, [&](tl::int64_t step) { return tl::Tuple{load(step), load(step)}; },
+      [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); });
+  tl::store(out + tile(), acc);
+}
+"""
+
+
+def test_a_pipeline_gets_its_shared_memory(gpu: str) -> None:
+    import torch
+
+    squares = kiln.Kernel(PRODUCT, grid=1, tunables={"NUM_STAGES": [2, 8, 40]})
+    x = torch.ones(4, 32, 32, device=gpu)
+    out = torch.zeros(32, 32, device=gpu)
+    for stages in (2, 8):
+        squares(x, out.zero_(), 4, NUM_STAGES=stages)
+        assert torch.equal(out, torch.full_like(out, 128.0))
+    with pytest.raises(ValueError, match=r"needs 327680 bytes.*fewer stages"):
+        squares(x, out, 4, NUM_STAGES=40)
+    tuned = kiln.autotune(squares, x, out, 4, record=False, progress=False)
+    too_large = next(row for row in tuned if row["config"]["NUM_STAGES"] == 40)
+    assert too_large["outcome"] == "unlaunched"
+    assert "needs 327680 bytes" in too_large["reason"]
+
+
 def test_runs_on_a_gpu(gpu: str) -> None:
     import torch
 

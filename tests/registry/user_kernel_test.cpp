@@ -338,6 +338,56 @@ TEST_F(UserKernelTest, IsTuned) {
   }
 }
 
+TEST_F(UserKernelTest, PipelinesGetTheirSharedMemoryAndTuningPassesOverWhatDoesNotFit) {
+  UserKernel kernel;
+  kernel.name = "user_pipelined";
+  kernel.source = {"pipelined.hpp",
+                   R"(#include <kiln/tl.hpp>
+KILN_DEVICE auto tile() { return tl::expand_dims<1>(tl::arange<32>()) * 32 + tl::expand_dims<0>(tl::arange<32>()); }
+template <int NUM_STAGES>
+KILN_KERNEL void squares(const float* x, float* out, tl::int64_t n) {
+  auto acc = tl::dot_accumulator<float, 32, 32>();
+  const auto load = [&](tl::int64_t step) { return tl::deferred_load(x + step * 1024 + tile()); };
+  tl::pipeline<NUM_STAGES>(
+      n, [&](tl::int64_t step) { return tl::Tuple{load(step), load(step)}; },
+      [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); });
+  tl::store(out + tile(), acc);
+}
+)",
+                   {}};
+  kernel.tunables = {{"NUM_STAGES", {2, 8, 40}}};  // of 8 KiB
+  kernel.grid = [](const OpCall&, const Config&) { return std::array<std::int64_t, 3>{1, 1, 1}; };
+  Registry::process().register_op(kernel_op(kernel));
+  for (const Device device : devices_) {
+    SCOPED_TRACE(to_string(device));
+    const Tensor x = make_f32(std::vector<float>(7 * 1024, 1.0f), device);
+    const Tensor out = make_f32(std::vector<float>(1024, -1.0f), device);
+    for (const std::int64_t stages : {2, 8}) {  // 8 stages take more than kernels get unasked
+      const Config config{{"NUM_STAGES", stages}};
+      dispatch_gpu_op("user_pipelined", {x, out}, {{"n", stages - 1}}, {.config = &config});
+      EXPECT_EQ(read_f32(out), std::vector<float>(1024, 32.0f * static_cast<float>(stages - 1)));
+    }
+    const Config too_large{{"NUM_STAGES", 40}};
+    if (device.is_cuda()) {
+      EXPECT_THAT(value_error([&] { dispatch_gpu_op("user_pipelined", {x, out}, {{"n", 4}}, {.config = &too_large}); }),
+                  Says("op 'user_pipelined'", "squares<40>", "needs 327680 bytes", "smaller blocks or fewer stages"));
+    }
+    TuneOptions options;
+    options.budget_s = 60;
+    options.record = false;
+    const std::array<TensorView, 2> tensors{x, out};
+    const TuneReport report = tune_op("user_pipelined", tensors, {{"n", 4}}, options);
+    ASSERT_EQ(report.result.candidates.size(), 3u);
+    for (const CandidateEvidence& candidate : report.result.candidates) {
+      const bool fits = !device.is_cuda() || candidate.config.at("NUM_STAGES") < 40;
+      EXPECT_EQ(is_failure(candidate.outcome), !fits) << to_string(candidate.config) << ": " << candidate.reason;
+      if (!fits) {
+        EXPECT_THAT(candidate.reason, HasSubstr("needs 327680 bytes"));
+      }
+    }
+  }
+}
+
 TEST_F(UserKernelTest, ServesAnOpWithOutputsByName) {
   UserKernel kernel = scale("user_outer");
   kernel.grid = [](const OpCall& call, const Config& config) {

@@ -199,7 +199,7 @@ namespace test { template <typename T, int BLOCK_SIZE> __global__ void scale_ker
   EXPECT_EQ(compiler_->compile(request).kind, ArtifactKind::cubin);
 }
 
-TEST_F(NvrtcCompiler, KnowsWhichKernelsTakeDynamicSharedMemory) {
+TEST_F(NvrtcCompiler, KnowsWhichKernelsTakeDynamicSharedMemoryAndHowMuchPipelinesNeed) {
   constexpr const char* kTile = R"(
 #include <kiln/tl.hpp>
 namespace test {
@@ -220,7 +220,19 @@ KILN_KERNEL void scale_kernel(const T* x, T* out) {
     const char* name;
     std::string text;
     bool takes;
+    std::int32_t bytes = 0;
   };
+  const auto pipeline = [](int stages) {
+    return "tl::pipeline<" + std::to_string(stages) +
+           ">(tl::int64_t{4}, [&](tl::int64_t step) { const auto tile = x + step * 1024 + (rows() * 32 + columns()); "
+           "return tl::Tuple{tl::deferred_load(tile), tl::deferred_load(tile)}; }, [&](const auto& a, const auto& b) { "
+           "acc = tl::dot(a, b, acc); });\n";
+  };
+  constexpr std::int32_t kStageBytes = 2 * 32 * 32 * 4;
+  const std::string other_kernel =
+      "KILN_KERNEL void other(const float* x, float* out) {\n"
+      "  auto acc = tl::dot_accumulator<float, 32, 32>();\n" +
+      pipeline(5) + kTileEnd;
   const Case cases[] = {
       {"none", plain("", "*out = 1;"), false},
       {"static", plain("", "__shared__ int fixed[32]; fixed[threadIdx.x] = 1; __syncthreads(); *out = fixed[0];"),
@@ -235,14 +247,11 @@ KILN_KERNEL void scale_kernel(const T* x, T* out) {
            "acc = tl::dot(tl::load(x + (rows() * 32 + columns())), tl::load(x + (rows() * 32 + columns())), acc);\n" +
            kTileEnd,
        false},
-      {"tl::pipeline",
-       std::string(kTile) +
-           "tl::pipeline<2>(tl::int64_t{4}, [&](tl::int64_t step) { const auto tile = x + step * 1024 + "
-           "(rows() * 32 + columns()); return tl::Tuple{tl::deferred_load(tile), "
-           "tl::deferred_load(tile)}; }, [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); "
-           "});\n" +
-           kTileEnd,
-       true},
+      {"tl::pipeline", kTile + pipeline(2) + kTileEnd, true, 2 * kStageBytes},
+      {"two pipelines", kTile + pipeline(3) + pipeline(2) + kTileEnd, true, 3 * kStageBytes},
+      {"two pipelines, the larger one last", kTile + pipeline(1) + pipeline(2) + kTileEnd, true, 2 * kStageBytes},
+      {"a kernel of the file with a larger pipeline",
+       kTile + pipeline(2) + kTileEnd + "namespace test {\n" + other_kernel, true, 2 * kStageBytes},
   };
   for (const Case& c : cases)
     for (const char* arch : {"sm_80", "sm_90a"})
@@ -251,7 +260,9 @@ KILN_KERNEL void scale_kernel(const T* x, T* out) {
         CompileRequest request = scale_request(arch);
         request.target.features = features;
         request.source = {"test/scale_kernel.hpp", c.text, {}};
-        EXPECT_EQ(compiler_->compile(request).takes_dynamic_shared, c.takes);
+        const Artifact artifact = compiler_->compile(request);
+        EXPECT_EQ(artifact.takes_dynamic_shared, c.takes);
+        EXPECT_EQ(artifact.dynamic_shared_bytes, c.bytes);
       }
 }
 

@@ -221,6 +221,21 @@ TEST_F(CudaKernel, MapsTheWholeGridAndOptInSharedMemory) {
   }
 }
 
+TEST_F(CudaKernel, RefusesLessSharedMemoryThanItsArtifactSays) {
+  Artifact artifact = compile("grid_probe", kGridProbe, target());
+  artifact.dynamic_shared_bytes = 64;
+  const auto kernel = load_kernel(artifact, device_);
+  const Tensor out = empty({1}, DType::i32, device_);
+  void* pointer = out.data();
+  std::int32_t elements = 1;
+  void* parameters[] = {&pointer, &elements};
+  const Stream stream = Stream::default_of(device_);
+  EXPECT_THAT(usage_message([&] { kernel->launch({.num_warps = 1, .shared_bytes = 60}, parameters, stream); }),
+              Says("60 bytes", "64 or more"));
+  kernel->launch({.num_warps = 1, .shared_bytes = 64}, parameters, stream);
+  synchronize(stream);
+}
+
 TEST_F(CudaKernel, RefusesGeometryThatTheDeviceDoesNotTake) {
   const auto kernel = load_kernel(compile("vector_add", kVectorAdd, target()), device_);
   const VectorAdd add(device_);
