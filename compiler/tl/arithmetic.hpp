@@ -311,10 +311,29 @@ KILN_DEVICE auto operator-(const A& a) {
       a);
 }
 
+/// Of a symbolic mask the values at the places that a layout has: no tile of them is made elsewhere and moved.
+template <typename LayoutT, SymbolicMask M>
+KILN_DEVICE auto mask_values_in(const M& mask) {
+  Tile<bool, typename M::shape, LayoutT> result;
+  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] =
+      mask.at(LayoutT::row(r), LayoutT::column(r), r);
+  return result;
+}
+/// Whether A is a tile of Shape in a layout that others take where they meet it.
+template <typename A, typename Shape>
+inline constexpr bool kIsMetBy = false;
+template <ValueTile A, typename Shape>
+  requires(is_same<typename A::shape, Shape>)
+inline constexpr bool kIsMetBy<A, Shape> = kIsMeetingLayout<typename values_t<A>::layout>;
+
 /// x where condition holds, else y; types promote, shapes broadcast. Both sides are evaluated.
 template <AnyTile Condition, Operand A, Operand B>
 KILN_DEVICE auto where(const Condition& condition, const A& a, const B& b) {
-  if constexpr (Number<A> && Number<B>) {
+  if constexpr (SymbolicMask<Condition> && kIsMetBy<A, typename Condition::shape>) {
+    return where(mask_values_in<typename values_t<A>::layout>(condition), a, b);
+  } else if constexpr (SymbolicMask<Condition> && kIsMetBy<B, typename Condition::shape>) {
+    return where(mask_values_in<typename values_t<B>::layout>(condition), a, b);
+  } else if constexpr (Number<A> && Number<B>) {
     using Type = promote_t<A, B>;
     return map_registers([a, b](auto c) { return c ? cast<Type>(a) : cast<Type>(b); }, to_values(condition));
   } else {

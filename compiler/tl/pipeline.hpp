@@ -24,8 +24,8 @@ namespace kiln::tl {
 ///         [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); });
 ///
 /// `loads` may be called for a step once, ahead of time, and never for a step outside the range. The tiles are operands
-/// of tl::dot, good until body returns. On the GPU they lie in kNumStages places of dynamic shared memory each: a
-/// launch asks for pipeline_shared_bytes (cuda/pipeline_places.hpp), the most that one pipeline of the kernel needs.
+/// of tl::dot, good until body returns. On the GPU they lie in kNumStages places of dynamic shared memory each, which
+/// a launch gives the kernel by itself (Artifact::dynamic_shared_bytes).
 template <int kNumStages, typename Loads, typename Body>
 KILN_DEVICE void pipeline(int64_t num_steps, Loads loads, Body body) {
   static_assert(kNumStages >= 1, "pipeline: one stage or more");

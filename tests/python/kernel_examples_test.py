@@ -8,6 +8,7 @@ import runpy
 
 import kiln
 import numpy as np
+import pytest
 from script_process import ROOT, run_example
 
 
@@ -17,6 +18,15 @@ def test_the_fused_kernel_is_right_and_gets_tuned() -> None:
     assert re.search(r"against NumPy: largest error \S+, (9|10)\.\d% dropped: right", ran.stdout)
     assert "BLOCK_SIZE=256" in ran.stdout
     assert "times as fast" in ran.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--length", "130"], ["--length", "77", "--causal", "--head-size", "32"]])
+def test_attention_is_right_and_gets_tuned(arguments: list[str]) -> None:
+    ran = run_example("attention.py", "--cpu", "--budget", "1", *arguments)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"against NumPy: largest error \S+: right", ran.stdout)
+    assert "NUM_STAGES=" in ran.stdout
+    assert "TFLOP/s" in ran.stdout
 
 
 def test_the_manual_runs_as_printed(tmp_path: pathlib.Path) -> None:

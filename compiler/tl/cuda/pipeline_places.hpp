@@ -61,7 +61,8 @@ constexpr int padded_tile_bytes(int lines, int line_elements) {
   return lines * (line_elements * 4 + SharedPlaces::kChunkBytes);
 }
 
-/// Dynamic shared memory that a launch gives to a kernel with tl::pipeline<num_stages> of tiles of these sizes:
+/// Dynamic shared memory that a kernel needs for tl::pipeline<num_stages> of tiles of these sizes, for constraints
+/// before anything is compiled:
 ///
 ///     pipeline_shared_bytes(num_stages, shared_tile_bytes(block_m, block_k, 2), shared_tile_bytes(block_k, block_n,
 ///     2))

@@ -1,0 +1,44 @@
+#include <kiln/tl.hpp>
+
+/// softmax(scale * q @ k^T) @ v of one head for each second program id: q, k, v and out [heads, length, D], contiguous.
+/// A program has BLOCK_M queries and goes through the keys by BLOCK_N; CAUSAL: a query sees keys up to its own place.
+/// scale > 0.
+/// The running maximum and total are those of Milakov and Gimelshein, "Online normalizer calculation for softmax"
+/// (2018), put to this use by Dao et al., "FlashAttention" (2022).
+template <typename T, int D, int BLOCK_M, int BLOCK_N, int NUM_STAGES, bool CAUSAL>
+KILN_KERNEL void attention(const T* q, const T* k, const T* v, T* out, int64_t length, float scale) {
+  const int64_t head = tl::program_id(1) * length * D, first = tl::program_id(0) * BLOCK_M;
+  const auto rows = first + tl::expand_dims<1>(tl::arange<BLOCK_M>());
+  const auto dims = tl::expand_dims<0>(tl::arange<D>());
+  const auto keys = tl::expand_dims<0>(tl::arange<BLOCK_N>());
+  const auto queries = tl::dot_operand([&] { return tl::deferred_load(q + head + (rows * D + dims), rows < length); });
+  auto acc = tl::dot_accumulator<T, BLOCK_M, D>();
+  auto largest = tl::max<1>(acc) - INFINITY;  // -inf and 0, in the layout of a product's rows
+  auto total = tl::sum<1>(acc);
+  const float log2_scale = scale * 1.44269504f;
+
+  const int64_t visible = CAUSAL && first + BLOCK_M < length ? first + BLOCK_M : length;
+  int64_t begin = 0;
+  tl::pipeline<NUM_STAGES>((visible + BLOCK_N - 1) / BLOCK_N,
+                           [&](int64_t step) {
+                             const auto here = step * BLOCK_N + tl::expand_dims<1>(tl::arange<BLOCK_N>());
+                             const auto offsets = here * D + dims;
+                             return tl::Tuple{
+                                 tl::deferred_load(tl::trans(k + head + offsets), tl::trans(here < length)),
+                                 tl::deferred_load(v + head + offsets, here < length)};
+                           },
+                           [&](const auto& k_tile, const auto& v_tile) {
+                             auto x = tl::cast<float>(tl::dot(queries, k_tile));
+                             if (begin + BLOCK_N > length) x = tl::where(keys + begin < length, x, -INFINITY);
+                             if (CAUSAL && begin + BLOCK_N > first)
+                               x = tl::where(keys + begin - rows <= 0, x, -INFINITY);
+                             const auto now_largest = tl::maximum(largest, tl::max<1>(x) * log2_scale);
+                             const auto p = tl::exp2(x * log2_scale - tl::expand_dims<1>(now_largest));
+                             const auto fade = tl::exp2(largest - now_largest);
+                             total = total * fade + tl::sum<1>(p);
+                             acc = tl::dot(tl::cast<T>(p), v_tile, acc * tl::expand_dims<1>(fade));
+                             largest = now_largest;
+                             begin += BLOCK_N;
+                           });
+  tl::store(out + head + (rows * D + dims), tl::cast<T>(acc / tl::expand_dims<1>(total)), rows < length);
+}

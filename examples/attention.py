@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Makes an op of attention, whose kernel is a page in the tile language, checks it against NumPy, tunes it, and times it.
+
+Runs on NumPy arrays; on a GPU where torch has one. The kernel is examples/attention.hpp.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import pathlib
+import sys
+from typing import Any
+
+import kiln
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+kernel = kiln.Kernel(pathlib.Path(__file__).with_name("attention.hpp"), grid=lambda meta: 1)
+
+
+def launch(call: Any, config: Any) -> kiln.Launch:
+    heads, length, head_size = call["q"].shape
+    template = {name: config[name] for name in ("BLOCK_M", "BLOCK_N", "NUM_STAGES")}
+    return kiln.Launch(
+        (kiln.cdiv(length, config["BLOCK_M"]), heads),
+        template={**template, "D": head_size, "CAUSAL": call["causal"]},
+        arguments={"length": length, "scale": head_size**-0.5},
+        num_warps=config["num_warps"],
+    )
+
+
+attention = kiln.register_op(
+    "attention",
+    kernel=kernel,
+    inputs=["q", "k", "v"],
+    outputs=["out"],
+    attributes={"causal": False},
+    infer="like q",
+    launch=launch,
+    dtypes=["bf16", "f16", "f32"],
+    tunables={"BLOCK_M": [128, 64], "BLOCK_N": [128, 64, 32], "NUM_STAGES": [2, 3], "num_warps": [8, 4]},
+    constraints=["BLOCK_M == 16 * num_warps"],
+)
+
+
+def reference(q: Array, k: Array, v: Array, causal: bool) -> Array:
+    """The same in NumPy, in double precision."""
+    scores = np.einsum("hid,hjd->hij", q.astype(np.float64), k.astype(np.float64)) * q.shape[2] ** -0.5
+    if causal:
+        scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
+    p = np.exp(scores - scores.max(axis=2, keepdims=True))
+    out: Array = np.einsum("hij,hjd->hid", p / p.sum(axis=2, keepdims=True), v.astype(np.float64))
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--heads", type=int, default=2)
+    parser.add_argument("--length", type=int, default=0, help="257, or 4096 on a GPU")
+    parser.add_argument("--head-size", type=int, default=64, choices=[32, 64, 128])
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--budget", type=float, default=5.0, help="seconds of tuning")
+    parser.add_argument("--cpu", action="store_true", help="stay on the CPU")
+    arguments = parser.parse_args()
+    gpu = not arguments.cpu and importlib.util.find_spec("torch") is not None and len(kiln.devices()) > 1
+    heads, length = arguments.heads, arguments.length or (4096 if gpu else 257)
+
+    random = np.random.default_rng(0)
+    host = [random.standard_normal((heads, length, arguments.head_size), dtype=np.float32) for _ in range(3)]
+    tensors: list[Any] = list(host)
+    if gpu:
+        import torch
+
+        tensors = [torch.from_numpy(x).cuda().to(torch.bfloat16) for x in host]
+        host = [x.float().cpu().numpy() for x in tensors]
+    q, k, v = tensors
+    print(f"{heads} heads, {length} queries and keys of {arguments.head_size}, causal: {arguments.causal}")
+
+    result = attention(q, k, v, causal=arguments.causal)
+    got = result.float().cpu().numpy() if gpu else result
+    error = float(np.max(np.abs(got - reference(host[0], host[1], host[2], arguments.causal))))
+    ok = error < (0.02 if gpu else 1e-4)
+    print(f"against NumPy: largest error {error:.2g}: {'right' if ok else 'WRONG'}")
+
+    table = kiln.autotune(attention, q, k, v, causal=arguments.causal, budget_s=arguments.budget, progress=True)
+    print(table)
+    timed = kiln.benchmark(attention, q, k, v, causal=arguments.causal)
+    flops = 4 * heads * length * length * arguments.head_size / (2 if arguments.causal else 1)
+    print(f"{timed.median_us:.1f} us, {flops / timed.median_us * 1e-6:.2f} TFLOP/s")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
