@@ -139,7 +139,7 @@ TEST_P(ChainedDot, SumsAreReducedAndBecomeOperands) {
                         {128, 32, 128, 3, 2, 1, 8},
                         {64, 64, 32, 3, 0, 0, 4},
                         {128, 64, 64, 4, 3, 1, 8},
-                        {64, 128, 128, 3, 1, 2, 8},
+                        {64, 128, 64, 3, 1, 2, 8},
                         {64, 64, 64, 1, 1, 1, 4},
                         {256, 64, 64, 3, 1, 0, 8},
                         {128, 128, 128, 3, 2, 0, 8},
@@ -186,22 +186,25 @@ TEST_P(ChainedDot, SumsAreReducedAndBecomeOperands) {
 
 TEST_P(ChainedDot, SumsThatAreUsedTwiceAndStepsWithoutProducts) {
   for (const auto& [stages, num_warps] : {std::pair<std::int64_t, int>{3, 4}, {2, 8}, {4, 8}, {1, 4}, {3, 2}}) {
-    constexpr std::int64_t kM = 128, kN = 64, kK = 32;
+    constexpr std::int64_t kN = 64, kK = 32;
+    const std::int64_t m = 16 * num_warps;
     for (const std::int64_t steps : {0, 1, 2, 9}) {
       SCOPED_TRACE(::testing::Message() << stages << " stages, " << num_warps << " warps, " << steps << " steps");
-      const auto a = draw(kM * kK * steps + 1), b = draw(kK * steps * kN + 1);
-      std::vector<double> sums(kM * kN);
+      const auto a = draw(m * kK * steps + 1), b = draw(kK * steps * kN + 1);
+      std::vector<double> sums(static_cast<std::size_t>(m * kN));
       for (std::int64_t step = 1; step < steps; step += 2)
-        for (std::int64_t row = 0; row < kM; ++row)
+        for (std::int64_t row = 0; row < m; ++row)
           for (std::int64_t column = 0; column < kN; ++column)
             for (std::int64_t i = step * kK; i < (step + 1) * kK; ++i)
               sums[static_cast<std::size_t>(row * kN + column)] +=
                   a[static_cast<std::size_t>(row * kK * steps + i)] * b[static_cast<std::size_t>(i * kN + column)];
       std::vector<Tensor> tensors{tensor_of_numbers(DType::bf16, a), tensor_of_numbers(DType::bf16, b)};
-      for (int i = 0; i < 3; ++i) tensors.push_back(tensor_of_numbers(DType::f32, std::vector<double>(kM * kN, 77)));
-      TextKernel made = kernel("branches", {DType::bf16, kM, kN, kK, stages}, num_warps);
-      made.shared_bytes = tl::pipeline_shared_bytes(static_cast<int>(stages), tl::shared_tile_bytes(kM, kK, 2),
-                                                    tl::shared_tile_bytes(kK, kN, 2));
+      for (int i = 0; i < 3; ++i)
+        tensors.push_back(tensor_of_numbers(DType::f32, std::vector<double>(static_cast<std::size_t>(m * kN), 77)));
+      TextKernel made = kernel("branches", {DType::bf16, m, kN, kK, stages}, num_warps);
+      made.shared_bytes =
+          tl::pipeline_shared_bytes(static_cast<int>(stages), tl::shared_tile_bytes(static_cast<int>(m), kK, 2),
+                                    tl::shared_tile_bytes(kK, kN, 2));
       made.run(GetParam(), {1, 1, 1}, tensors, {steps});
       for (int i = 2; i < 5; ++i) ASSERT_EQ(numbers_of(tensors[static_cast<std::size_t>(i)]), sums) << "tensor " << i;
     }

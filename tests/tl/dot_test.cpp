@@ -218,11 +218,9 @@ TEST_P(Dot, ProductsOfF16) {
   expect_products({DType::f16, DType::f16}, {{0, 1}, {1, 1}, {2, 2}}, 4);
 }
 TEST_P(Dot, ProductsOfWarpgroups) {
-  for (std::size_t turn = 0; turn < std::size(kWgmmaBlocks); ++turn) {
-    if (!GetParam().is_cuda() && turn > 0) break;  // the CPU has no such thing
-    expect_products({DType::bf16, DType::bf16}, kAllOrders, turn, kWgmmaBlocks);
-    expect_products({DType::f16, DType::f16}, {{2, 2}}, turn, kWgmmaBlocks);
-  }
+  expect_products({DType::bf16, DType::bf16}, kAllOrders, 0, kWgmmaBlocks);
+  expect_products({DType::bf16, DType::bf16}, kAllOrders, 3, kWgmmaBlocks);
+  expect_products({DType::f16, DType::f16}, {{0, 0}, {2, 2}}, 5, kWgmmaBlocks);
 }
 TEST_P(Dot, ProductsOfF32) {
   expect_products({DType::f32, DType::f32}, kAllOrders, 1);
