@@ -11,7 +11,7 @@ namespace kiln::tl {
 
 inline constexpr int64_t kLargestBound = 0x7fffffffffffffff;
 
-/// values < bound, asked as values - base < room. With strides known to the template the whole comparison fits in 32
+/// values < bound, kept as values - base < room. With strides known to the template the whole comparison fits in 32
 /// bits: half the instructions on a GPU, twice the lanes on a CPU.
 template <AffineTile A>
 struct LessMask {
@@ -22,28 +22,24 @@ struct LessMask {
   /// Further than any element is from the base.
   static constexpr int64_t kReach = kNarrow ? int64_t{1} << 30 : kLargestBound / 2;
 
-  A values;
-  int64_t bound;
+  A values;  ///< with base 0
+  Room room;
+
+  KILN_DEVICE LessMask(const A& compared, int64_t bound)
+      : values{0, compared.row_stride, compared.column_stride}, room(room_between(compared.base, bound)) {}
 
   /// bound - base, clamped to kReach either way. Unsigned: a bound like INT64_MAX over a negative base overflows.
-  KILN_DEVICE Room room() const {
-    const uint64_t distance = static_cast<uint64_t>(bound) - static_cast<uint64_t>(values.base);
+  KILN_DEVICE static Room room_between(int64_t base, int64_t bound) {
+    const uint64_t distance = static_cast<uint64_t>(bound) - static_cast<uint64_t>(base);
     const bool near = distance + kReach <= 2 * static_cast<uint64_t>(kReach);
-    return static_cast<Room>(near ? static_cast<int64_t>(distance) : bound > values.base ? kReach : -kReach);
+    return static_cast<Room>(near ? static_cast<int64_t>(distance) : bound > base ? kReach : -kReach);
   }
   KILN_DEVICE Room value(int row, int column) const {
     return row * static_cast<Room>(static_cast<int64_t>(values.row_stride)) +
            column * static_cast<Room>(static_cast<int64_t>(values.column_stride));
   }
-  KILN_DEVICE bool all() const { return largest_distance() < room(); }
-  KILN_DEVICE bool at(int row, int column, int) const { return value(row, column) < room(); }
-  /// all() where nothing else is asked: without the room, which costs a dozen instructions on a GPU.
-  KILN_DEVICE bool holds_everywhere() const {
-    return (bound > values.base) & (static_cast<uint64_t>(bound) - static_cast<uint64_t>(values.base) >
-                                    static_cast<uint64_t>(largest_distance()));
-  }
-  /// From the base to the tile's largest value.
-  KILN_DEVICE int64_t largest_distance() const { return A{0, values.row_stride, values.column_stride}.largest(); }
+  KILN_DEVICE bool all() const { return values.largest() < room; }
+  KILN_DEVICE bool at(int row, int column, int) const { return value(row, column) < room; }
 };
 
 /// Both of two masks.
@@ -57,7 +53,6 @@ struct AndMask {
   KILN_DEVICE bool at(int row, int column, int r) const {
     return first.at(row, column, r) && second.at(row, column, r);
   }
-  KILN_DEVICE bool holds_everywhere() const { return first.holds_everywhere() & second.holds_everywhere(); }
 };
 
 /// A mask that is not asked for a whole tile, so that no access has a second form for full tiles.
@@ -68,7 +63,6 @@ struct PartialMask {
 
   KILN_DEVICE bool all() const { return false; }
   KILN_DEVICE bool at(int row, int column, int r) const { return mask.at(row, column, r); }
-  KILN_DEVICE bool holds_everywhere() const { return false; }
 };
 
 /// One bool for every element of the tile.
@@ -77,7 +71,6 @@ struct UniformMask {
   using shape = ShapeT;
   bool value;
   KILN_DEVICE bool all() const { return value; }
-  KILN_DEVICE bool holds_everywhere() const { return value; }
   KILN_DEVICE bool at(int, int, int) const { return value; }
 };
 
@@ -131,12 +124,12 @@ KILN_DEVICE int64_t bound_of(I bound) {
 // The outermost bounds, which have no successor or no negative, stay outermost.
 template <AffineTile A, Integer I>
 KILN_DEVICE LessMask<A> operator<(const A& values, I bound) {
-  return {values, bound_of(bound)};
+  return LessMask<A>(values, bound_of(bound));
 }
 template <AffineTile A, Integer I>
 KILN_DEVICE LessMask<A> operator<=(const A& values, I bound) {
   const int64_t last = bound_of(bound);
-  return {values, last == kLargestBound ? last : last + 1};
+  return LessMask<A>(values, last == kLargestBound ? last : last + 1);
 }
 template <AffineTile A, Integer I>
 KILN_DEVICE auto operator>(const A& values, I bound) {

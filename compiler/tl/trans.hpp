@@ -37,7 +37,7 @@ KILN_DEVICE constexpr auto trans(const PointerTile<T, A>& x) {
 }
 template <AffineTile A>
 KILN_DEVICE auto trans(const LessMask<A>& x) {
-  return trans(x.values) < x.bound;
+  return trans(x.values) < static_cast<int64_t>(x.room);
 }
 template <typename A, typename B>
 KILN_DEVICE auto trans(const AndMask<A, B>& x) {

@@ -165,6 +165,7 @@ void Dot::expect_products(const Types& types, const std::vector<std::pair<int, i
                               std::int64_t{order_a}, std::int64_t{order_b}, types.names_lines},
                              blocks.num_warps);
     made.shared_bytes = shared_bytes(types, blocks);
+    const auto loaded = made.load(GetParam());
     const Problem problems[] = {{blocks.m, blocks.n, 5 * blocks.k, 16},
                                 {2 * blocks.m - 3, blocks.n + 5, 77, 16},
                                 {blocks.m + 1, blocks.n, 50, 8},
@@ -194,8 +195,8 @@ void Dot::expect_products(const Types& types, const std::vector<std::pair<int, i
       std::vector<double> expected(static_cast<std::size_t>(out_offset + problem.m * out_stride + 16), 77);
       std::vector<Tensor> tensors{tensor_of_numbers(types.a, a), tensor_of_numbers(types.b, b),
                                   tensor_of_numbers(sum_type(types.a), expected)};
-      made.run(GetParam(), {(problem.n + blocks.n - 1) / blocks.n, (problem.m + blocks.m - 1) / blocks.m, 1}, tensors,
-               {problem.m, problem.n, problem.k, odd, a_stride, odd, b_stride, out_offset, out_stride});
+      made.run(*loaded, GetParam(), {(problem.n + blocks.n - 1) / blocks.n, (problem.m + blocks.m - 1) / blocks.m, 1},
+               tensors, {problem.m, problem.n, problem.k, odd, a_stride, odd, b_stride, out_offset, out_stride});
       for (std::int64_t row = 0; row < problem.m; ++row)
         for (std::int64_t column = 0; column < problem.n; ++column) {
           double sum = 0;

@@ -17,7 +17,8 @@ constexpr std::int64_t kLineBytes = 128, kThreads = 128;
 
 constexpr const char* kText = R"(
 #include "compiler/tl/cuda/sm90/tensor_map.hpp"
-#include "compiler/tl/cuda/sm90/wgmma.hpp"
+#include "compiler/tl/cuda/sm90/wgmma_half.hpp"
+#include "compiler/tl/cuda/sm90/wgmma_k_major.hpp"
 namespace products {
 using namespace kiln::tl;
 using namespace kiln::tl::sm90;

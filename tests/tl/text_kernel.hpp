@@ -43,11 +43,19 @@ struct TextKernel {
     return made;
   }
 
+  /// Compiled and loaded, for several runs.
+  auto load(Device device) const {
+    const Target target = device.is_cuda() ? device_info(device).target : host_cpu_target();
+    return load_kernel(compiler_for(device.type).compile(request(target)), device);
+  }
+
   /// Compiles, and runs over copies of `tensors`, which are read back.
   void run(Device device, std::array<std::int64_t, 3> grid, std::vector<Tensor>& tensors,
            const std::vector<std::int64_t>& numbers = {}) const {
-    const Target target = device.is_cuda() ? device_info(device).target : host_cpu_target();
-    const auto kernel = load_kernel(compiler_for(device.type).compile(request(target)), device);
+    run(*load(device), device, grid, tensors, numbers);
+  }
+  void run(const Kernel& kernel, Device device, std::array<std::int64_t, 3> grid, std::vector<Tensor>& tensors,
+           const std::vector<std::int64_t>& numbers = {}) const {
     std::vector<Tensor> copies;
     ArgumentTemplate parameters;
     for (const TensorMap& map : tensor_maps) parameters.add_tensor_map(map);
@@ -63,7 +71,7 @@ struct TextKernel {
     const TensorMapSet maps(parameters.tensor_maps(), data, device);
     TensorMapSet::Storage storage;
     maps.bind(data, storage, bound);
-    kernel->launch({grid, num_warps, shared_bytes}, bound, Stream::default_of(device));
+    kernel.launch({grid, num_warps, shared_bytes}, bound, Stream::default_of(device));
     synchronize(Stream::default_of(device));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Tensor back = to_device(copies[i], Device::cpu());

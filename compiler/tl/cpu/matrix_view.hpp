@@ -49,7 +49,7 @@ KILN_DEVICE Extents extents_of(const UniformMask<S>& mask, Extents whole) {
 }
 template <AffineTile A>
 KILN_DEVICE Extents extents_of(const LessMask<A>& mask, Extents whole) {
-  const int room = mask.room() < 0 ? 0 : mask.room();
+  const int room = mask.room < 0 ? 0 : mask.room;
   if constexpr (is_same<typename A::row_stride_type, Constant<1>>)
     return {room < whole.rows ? room : whole.rows, whole.columns};
   else if constexpr (is_same<typename A::column_stride_type, Constant<1>>)

@@ -176,22 +176,14 @@ KILN_DEVICE auto operand_tile(Make& make) {
     const Made deferred = make();
     TileCopy<Made>(deferred).copy(shared_window_address(place));
     end_copy_group();
-    return typename TileCopy<Made>::template SharedIn<NotYetThere>{shared_window_address(place)};
-  }
-}
-
-/// Operands that are on their way have come, where no pipeline sees to that.
-template <typename A, typename B>
-KILN_DEVICE void await_operands(const A&, const B&) {
-  if constexpr ((kIsNotYetThere<A> || kIsNotYetThere<B>) && !kIsOfPipeline<A> && !kIsOfPipeline<B>) {
     wait_for_copies<0>();
     __syncthreads();
+    return typename TileCopy<Made>::Shared{shared_window_address(place)};
   }
 }
 
 template <bool kIsFresh, typename A, typename B, typename Sums>
 KILN_DEVICE void dot_by_wgmma(const A& a, const B& b, Sums& sums, bool accumulate) {
-  await_operands(a, b);
   using L = typename SettledLayout<typename Sums::layout>::type;
   constexpr bool kMovesA = !is_shared_tile<A> && !kIsFragment<A, L>;
   if constexpr (!kMovesA && is_shared_tile<B>) {
@@ -215,7 +207,6 @@ KILN_DEVICE auto dot_tile(const A& a, const B& b, const Acc& acc) {
     dot_by_wgmma<kIsFresh>(a, b, sums, true);
     return sums;
   } else if constexpr (is_shared_tile<A> && is_shared_tile<B>) {
-    await_operands(a, b);
     if constexpr (kUsesFma<T, kPrecision>)
       return dot_by_fma(a, b, acc);
     else

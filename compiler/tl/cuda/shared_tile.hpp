@@ -13,8 +13,6 @@ struct ProductCounter {
 };
 /// Who is told of products that read a tile: nobody.
 struct NoStep {};
-/// The same of a tile that is still on its way. A pipeline's first step waits for it; a dot outside of one does itself.
-struct NotYetThere {};
 
 /// A tile in shared memory: lines are rows (kAlongColumns) or columns, which lie as SharedPlaces says, as PaddedPlaces,
 /// or, of elements that wgmma reads in either order, as PanelPlaces. `address` is one of shared memory's own 32 bits,
@@ -55,14 +53,9 @@ template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Ste
 inline constexpr bool is_shared_tile<SharedTile<T, S, kAlongColumns, kPadded, Step>> = true;
 
 template <typename T>
-inline constexpr bool kIsNotYetThere = false;
-template <typename T, typename S, bool kAlongColumns, bool kPadded>
-inline constexpr bool kIsNotYetThere<SharedTile<T, S, kAlongColumns, kPadded, NotYetThere>> = true;
-template <typename T>
 inline constexpr bool kIsOfPipeline = false;
 template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
-inline constexpr bool kIsOfPipeline<SharedTile<T, S, kAlongColumns, kPadded, Step>> =
-    !is_same<Step, NoStep> && !is_same<Step, NotYetThere>;
+inline constexpr bool kIsOfPipeline<SharedTile<T, S, kAlongColumns, kPadded, Step>> = !is_same<Step, NoStep>;
 
 KILN_DEVICE uint32_t shared_window_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));

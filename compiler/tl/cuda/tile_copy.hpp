@@ -88,7 +88,7 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
         kColumnsAreLines ? static_cast<int64_t>(offsets.row_stride) : static_cast<int64_t>(offsets.column_stride);
     thread_first = first + (static_cast<int64_t>(threadIdx.x / kChunksPerLine) * line_stride +
                             threadIdx.x % kChunksPerLine * kPerChunk);
-    is_whole = (misalignment() == 0) & load.mask.holds_everywhere();
+    is_whole = (misalignment() == 0) & load.mask.all();
   }
 
   KILN_DEVICE static bool any() { return kChunks >= kNumThreads || static_cast<int>(threadIdx.x) < kChunks; }

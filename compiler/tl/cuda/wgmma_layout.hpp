@@ -24,7 +24,7 @@ struct WarpgroupGrid {
   static constexpr int kRowGroups = row_groups(), kColumnGroups = larger(1, kCount / kRowGroups);
   static constexpr int kRows = ShapeT::kRows / kRowGroups, kColumns = ShapeT::kColumns / kColumnGroups;
   /// Parts of columns are whole panels of an operand in shared memory (PanelPlaces).
-  static constexpr bool kFits = kHasWgmma && kCount > 0 && kNumWarps % 4 == 0 && ShapeT::kRows % 64 == 0 &&
+  static constexpr bool kFits = kHasWgmma && kCount > 0 && is_power_of_two(kNumWarps) && ShapeT::kRows % 64 == 0 &&
                                 ShapeT::kColumns % (kColumnGroups == 1 ? 16 : 64 * kColumnGroups) == 0;
 
   KILN_DEVICE static int warpgroup() { return static_cast<int>(threadIdx.x) / 128; }
