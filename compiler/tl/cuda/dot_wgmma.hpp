@@ -1,8 +1,8 @@
 #pragma once
 
 #include "compiler/tl/cuda/in_flight.hpp"
-#include "compiler/tl/cuda/sm90/wgmma_half.hpp"
 #include "compiler/tl/cuda/shared_tile.hpp"
+#include "compiler/tl/cuda/sm90/wgmma_half.hpp"
 
 namespace kiln::tl {
 
