@@ -443,6 +443,8 @@ PtxasReport ptxas_report(const CompileRequest& request) {
   report.stack_bytes = number_before(log, " bytes stack frame");
   report.spill_store_bytes = number_before(log, " bytes spill stores");
   report.spill_load_bytes = number_before(log, " bytes spill loads");
+  report.dynamic_shared_bytes = compiled.dynamic_shared_bytes;
+  report.serializes_products = log.find("wgmma.mma_async instructions are serialized") != std::string::npos;
   return report;
 }
 

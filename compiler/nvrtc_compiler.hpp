@@ -30,10 +30,12 @@ constexpr bool needs_ptx(int driver_version, int nvrtc_version) noexcept {
 struct PtxasReport {
   std::int32_t registers = 0;
   std::int32_t static_shared_bytes = 0;
-  std::int32_t stack_bytes = 0;  ///< per thread: local arrays and spills
+  std::int32_t dynamic_shared_bytes = 0;  ///< as Artifact has it
+  std::int32_t stack_bytes = 0;           ///< per thread: local arrays and spills
   std::int32_t spill_store_bytes = 0;
   std::int32_t spill_load_bytes = 0;
-  std::string ptx;  ///< of the code that it speaks of
+  bool serializes_products = false;  ///< each of wgmma's products is waited for before the next (ptxas: C7510 and on)
+  std::string ptx;                   ///< of the code that it speaks of
 };
 /// Compiles `request` for its sm_XX and reads ptxas's statistics. CompileError as Compiler::compile; DeviceError as
 /// make_nvrtc_compiler.

@@ -48,9 +48,11 @@ py::dict to_python(const KernelUsage& usage) {
   py::dict dict;
   dict["registers"] = usage.registers;
   dict["static_shared_bytes"] = usage.static_shared_bytes;
+  dict["dynamic_shared_bytes"] = usage.dynamic_shared_bytes;
   dict["stack_bytes"] = usage.stack_bytes;
   dict["spill_store_bytes"] = usage.spill_store_bytes;
   dict["spill_load_bytes"] = usage.spill_load_bytes;
+  dict["serializes_products"] = usage.serializes_products;
   dict["threads_per_block"] = usage.threads_per_block;
   if (usage.loaded) {
     py::dict loaded;

@@ -29,7 +29,8 @@ def inspect(
     emit
         ``"source"``: what is given to the compiler. For the CPU ``"llvm-ir"`` and ``"asm"``. For GPUs ``"ptx"``,
         ``"sass"`` (needs cuobjdump or nvdisasm) and ``"resources"``: registers, shared memory and spills of each
-        kernel. ``"plan"``: variant, config and where it came from, kernels and their grids, bytes and flops.
+        kernel, and whether its products on wgmma wait for each other (``serializes_products``). ``"plan"``: variant,
+        config and where it came from, kernels and their grids, bytes and flops.
     device
         ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; None: where the tensors are.
     target

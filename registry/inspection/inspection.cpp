@@ -67,8 +67,15 @@ KernelUsage kernel_usage([[maybe_unused]] const CompileRequest& request,
                          [[maybe_unused]] std::optional<Device> device) {
   check_kernel_form("resources", request.target);
   const PtxasReport report = ptxas_report(request);
-  KernelUsage usage{report.registers,        report.static_shared_bytes, report.stack_bytes, report.spill_store_bytes,
-                    report.spill_load_bytes, 32 * request.num_warps,     std::nullopt};
+  KernelUsage usage{.registers = report.registers,
+                    .static_shared_bytes = report.static_shared_bytes,
+                    .dynamic_shared_bytes = report.dynamic_shared_bytes,
+                    .stack_bytes = report.stack_bytes,
+                    .spill_store_bytes = report.spill_store_bytes,
+                    .spill_load_bytes = report.spill_load_bytes,
+                    .serializes_products = report.serializes_products,
+                    .threads_per_block = 32 * request.num_warps,
+                    .loaded = std::nullopt};
   if (device) {
     const auto found = ArtifactCache::process().get(request, compiler_for(DeviceType::cuda));
     usage.loaded = load_kernel(*found.artifact, *device)->resources();

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "compiler/tl/cuda/pipeline_places.hpp"
 #include "tests/support/devices.hpp"
+#include "tests/support/kernel_code.hpp"
 #include "tests/support/tensor_values.hpp"
 #include "tests/tl/tile_test.hpp"
 
@@ -105,13 +107,14 @@ KILN_KERNEL void branches(const T* a, const T* b, float* sums, float* starts_aga
 }  // namespace chained_dot_kernels
 )";
 
+TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, int num_warps) {
+  TextKernel made{"tests/tl/chained_dot_kernels.hpp", kKernels, "chained_dot_kernels::" + name, std::move(arguments)};
+  made.num_warps = num_warps;
+  return made;
+}
+
 class ChainedDot : public TileTest {
  protected:
-  TextKernel kernel(const std::string& name, std::vector<TemplateArgument> arguments, int num_warps) {
-    TextKernel made{"tests/tl/chained_dot_kernels.hpp", kKernels, "chained_dot_kernels::" + name, std::move(arguments)};
-    made.num_warps = num_warps;
-    return made;
-  }
   /// Sums of what is made of these are exact in all types here.
   std::vector<double> draw(std::int64_t count) {
     std::vector<double> values(static_cast<std::size_t>(count));
@@ -208,6 +211,25 @@ TEST_P(ChainedDot, SumsThatAreUsedTwiceAndStepsWithoutProducts) {
       made.run(GetParam(), {1, 1, 1}, tensors, {steps});
       for (int i = 2; i < 5; ++i) ASSERT_EQ(numbers_of(tensors[static_cast<std::size_t>(i)]), sums) << "tensor " << i;
     }
+  }
+}
+
+TEST(ChainedDotOnGpus, RunOnInTheBackground) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  struct Case {
+    std::int64_t m, d, n, stages, q, p;
+    int num_warps;
+  };
+  for (const Case& c : {Case{128, 128, 128, 2, 1, 0, 8}, {128, 64, 64, 3, 1, 0, 8}, {64, 64, 128, 3, 1, 1, 4}}) {
+    SCOPED_TRACE(::testing::Message() << c.m << "x" << c.d << "x" << c.n << ", " << c.num_warps << " warps");
+    const PtxasReport report =
+        expect_no_spills(kernel("chain", {DType::bf16, c.m, c.d, c.n, c.stages, c.q, c.p}, c.num_warps)
+                             .request(parse_cuda_target("sm_90a")));
+    EXPECT_THAT(report.ptx, testing::HasSubstr("wgmma.mma_async"));
+    EXPECT_THAT(report.ptx, testing::Not(testing::HasSubstr("mma.sync")));
+    EXPECT_FALSE(report.serializes_products);
+    const int tile = tl::shared_tile_bytes(static_cast<int>(c.n), static_cast<int>(c.d), 2);
+    EXPECT_EQ(report.dynamic_shared_bytes, tl::pipeline_shared_bytes(static_cast<int>(c.stages), tile, tile));
   }
 }
 

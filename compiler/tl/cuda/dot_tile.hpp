@@ -158,12 +158,21 @@ KILN_DEVICE void with_shared_operands(const A& a, const B& b, Body body) {
   }
 }
 
+/// How a value or a deferred load lies in shared memory.
+template <typename Made>
+struct SharedForm {
+  using type = typename TileCopy<Made>::Shared;
+};
+template <ValueTile Made>
+struct SharedForm<Made> {
+  using type = SharedTile<typename Made::value_type, typename Made::shape, true>;
+};
+
 /// What `make` returns, in shared memory of its own.
 template <typename Make>
 KILN_DEVICE auto operand_tile(Make& make) {
   using Made = decltype(make());
-  using S = typename Made::shape;
-  constexpr int kBytes = shared_tile_bytes(S::kRows, S::kColumns, sizeof(typename Made::value_type));
+  constexpr int kBytes = SharedForm<Made>::type::kBytes;
   static_assert(kBytes <= 48 * 1024, "dot_operand: the tile must fit in 48 KiB of shared memory");
   __shared__ alignas(1024) unsigned char place[kBytes];
   if constexpr (kHasWgmma) sm90::products_wait<0>();
@@ -178,7 +187,7 @@ KILN_DEVICE auto operand_tile(Make& make) {
     end_copy_group();
     wait_for_copies<0>();
     __syncthreads();
-    return typename TileCopy<Made>::Shared{shared_window_address(place)};
+    return typename SharedForm<Made>::type{shared_window_address(place)};
   }
 }
 
