@@ -51,7 +51,7 @@ Json resources_of(const CompileRequest& request, const std::optional<Device>& de
   const KernelUsage usage = kernel_usage(request, device);
   Json json = {{"registers", usage.registers},
                {"static_shared_bytes", usage.static_shared_bytes},
-               {"dynamic_shared_bytes", usage.dynamic_shared_bytes},
+               {"pipeline_shared_bytes", usage.pipeline_shared_bytes},
                {"stack_bytes", usage.stack_bytes},
                {"spill_store_bytes", usage.spill_store_bytes},
                {"spill_load_bytes", usage.spill_load_bytes},

@@ -48,7 +48,7 @@ py::dict to_python(const KernelUsage& usage) {
   py::dict dict;
   dict["registers"] = usage.registers;
   dict["static_shared_bytes"] = usage.static_shared_bytes;
-  dict["dynamic_shared_bytes"] = usage.dynamic_shared_bytes;
+  dict["pipeline_shared_bytes"] = usage.pipeline_shared_bytes;
   dict["stack_bytes"] = usage.stack_bytes;
   dict["spill_store_bytes"] = usage.spill_store_bytes;
   dict["spill_load_bytes"] = usage.spill_load_bytes;

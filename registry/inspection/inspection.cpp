@@ -69,7 +69,7 @@ KernelUsage kernel_usage([[maybe_unused]] const CompileRequest& request,
   const PtxasReport report = ptxas_report(request);
   KernelUsage usage{.registers = report.registers,
                     .static_shared_bytes = report.static_shared_bytes,
-                    .dynamic_shared_bytes = report.dynamic_shared_bytes,
+                    .pipeline_shared_bytes = report.dynamic_shared_bytes,
                     .stack_bytes = report.stack_bytes,
                     .spill_store_bytes = report.spill_store_bytes,
                     .spill_load_bytes = report.spill_load_bytes,

@@ -47,8 +47,8 @@ std::string kernel_text(const CompileRequest& request, std::string_view form);
 struct KernelUsage {
   std::int32_t registers = 0;
   std::int32_t static_shared_bytes = 0;
-  std::int32_t dynamic_shared_bytes = 0;  ///< of its pipelines
-  std::int32_t stack_bytes = 0;           ///< per thread: local arrays and spills
+  std::int32_t pipeline_shared_bytes = 0;  ///< dynamic, of tl::pipeline
+  std::int32_t stack_bytes = 0;            ///< per thread: local arrays and spills
   std::int32_t spill_store_bytes = 0;
   std::int32_t spill_load_bytes = 0;
   bool serializes_products = false;  ///< each of wgmma's products is waited for before the next

@@ -238,7 +238,7 @@ TEST_F(KilnProcessTest, InspectCompilesForAGpuThatIsNotHere) {
   const json resources = json_of(with("resources"))["kernels"][0]["resources"];
   EXPECT_GT(resources["registers"], 0);
   EXPECT_EQ(resources["spill_store_bytes"], 0);
-  EXPECT_EQ(resources["dynamic_shared_bytes"], 0);
+  EXPECT_EQ(resources["pipeline_shared_bytes"], 0);
   EXPECT_EQ(resources["serializes_products"], false);
 
   // A disassembler of our own, found first on PATH, stands for the toolkit's.

@@ -35,7 +35,7 @@ def test_texts_of_a_gpu_that_is_not_here(x: numpy.ndarray) -> None:
     (usage,) = resources.values()
     assert usage["registers"] > 0
     assert usage["spill_store_bytes"] == 0
-    assert usage["dynamic_shared_bytes"] == 0
+    assert usage["pipeline_shared_bytes"] == 0
     assert not usage["serializes_products"]
     assert "loaded" not in usage
 
