@@ -75,15 +75,15 @@ KILN_DEVICE auto dot(A&& a, const B& b, const Acc& acc) {
   static_assert(is_same<typename Acc::value_type, typename Sums::value_type>,
                 "dot: the accumulator is of dot_sum_t of the operands' type");
   if constexpr (is_same<values_t<Acc>, values_t<Sums>>)
-    return dot_tile<kPrecision, !is_reference<A>>(a, b, acc);
+    return dot_tile<kPrecision, !is_lvalue_reference<A>>(a, b, acc);
   else
-    return dot_tile<kPrecision, !is_reference<A>>(
+    return dot_tile<kPrecision, !is_lvalue_reference<A>>(
         a, b, broadcast_to_shape<typename Acc::shape, typename values_t<Sums>::layout>(to_values(acc)));
 }
 /// a @ b alone, which saves setting sums to zero.
 template <DotPrecision kPrecision = DotPrecision::ieee, typename A, typename B>
 KILN_DEVICE auto dot(A&& a, const B& b) {
-  return dot_tile_alone<kPrecision, !is_reference<A>, dot_sums_t<remove_cvref_t<A>, B, kPrecision>>(a, b);
+  return dot_tile_alone<kPrecision, !is_lvalue_reference<A>, dot_sums_t<remove_cvref_t<A>, B, kPrecision>>(a, b);
 }
 
 /// An operand of dots to come, which then find it in the GPU's shared memory instead of putting it there each time: the

@@ -47,9 +47,9 @@ template <typename T>
 using remove_const_t = typename RemoveConst<T>::type;
 
 template <typename T>
-inline constexpr bool is_reference = false;
+inline constexpr bool is_lvalue_reference = false;
 template <typename T>
-inline constexpr bool is_reference<T&> = true;
+inline constexpr bool is_lvalue_reference<T&> = true;
 
 /// 0, 1, ..., n - 1 as template arguments, for expanding packs by position.
 template <int... kIndex>

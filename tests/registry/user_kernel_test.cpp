@@ -6,6 +6,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
+#include "tests/support/pipelined_kernel.hpp"
 #include "tests/support/tensor_values.hpp"
 #include "tests/support/tensor_views.hpp"
 
@@ -341,20 +342,7 @@ TEST_F(UserKernelTest, IsTuned) {
 TEST_F(UserKernelTest, PipelinesGetTheirSharedMemoryAndTuningPassesOverWhatDoesNotFit) {
   UserKernel kernel;
   kernel.name = "user_pipelined";
-  kernel.source = {"pipelined.hpp",
-                   R"(#include <kiln/tl.hpp>
-KILN_DEVICE auto tile() { return tl::expand_dims<1>(tl::arange<32>()) * 32 + tl::expand_dims<0>(tl::arange<32>()); }
-template <int NUM_STAGES>
-KILN_KERNEL void squares(const float* x, float* out, tl::int64_t n) {
-  auto acc = tl::dot_accumulator<float, 32, 32>();
-  const auto load = [&](tl::int64_t step) { return tl::deferred_load(x + step * 1024 + tile()); };
-  tl::pipeline<NUM_STAGES>(
-      n, [&](tl::int64_t step) { return tl::Tuple{load(step), load(step)}; },
-      [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); });
-  tl::store(out + tile(), acc);
-}
-)",
-                   {}};
+  kernel.source = {"pipelined.hpp", kProducts, {}};
   kernel.tunables = {{"NUM_STAGES", {2, 8, 40}}};  // of 8 KiB
   kernel.grid = [](const OpCall&, const Config&) { return std::array<std::int64_t, 3>{1, 1, 1}; };
   Registry::process().register_op(kernel_op(kernel));
@@ -369,8 +357,9 @@ KILN_KERNEL void squares(const float* x, float* out, tl::int64_t n) {
     }
     const Config too_large{{"NUM_STAGES", 40}};
     if (device.is_cuda()) {
-      EXPECT_THAT(value_error([&] { dispatch_gpu_op("user_pipelined", {x, out}, {{"n", 4}}, {.config = &too_large}); }),
-                  Says("op 'user_pipelined'", "squares<40>", "needs 327680 bytes", "smaller blocks or fewer stages"));
+      EXPECT_THAT(
+          value_error([&] { dispatch_gpu_op("user_pipelined", {x, out}, {{"n", 4}}, {.config = &too_large}); }),
+          Says("op 'user_pipelined'", "products<float, 40>", "needs 327680 bytes", "smaller blocks or fewer stages"));
     }
     TuneOptions options;
     options.budget_s = 60;

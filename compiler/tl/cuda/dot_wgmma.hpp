@@ -122,14 +122,7 @@ KILN_DEVICE void begin_products(const A& a, const B& b, Tile<Sum, S, InFlight<L>
   }
   sm90::products_commit();
   sums.is_pending = sums.is_begun = true;
-  if constexpr (kIsOfPipeline<B>) {
-    b.step->products_begun();
-    // Sums that go on from step to step do not know of the counter: what leads to two places is no constant.
-    if (!accumulate) {
-      sums.counter = &b.step->counter;
-      sums.group = b.step->counter.begun;
-    }
-  }
+  if constexpr (kIsOfPipeline<B>) b.step->products_begun();
 }
 
 }  // namespace kiln::tl

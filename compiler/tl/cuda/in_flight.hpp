@@ -1,7 +1,6 @@
 #pragma once
 
 #include "compiler/tl/cast.hpp"
-#include "compiler/tl/cuda/shared_tile.hpp"
 #include "compiler/tl/cuda/sm90/wgmma.hpp"
 #include "compiler/tl/cuda/wgmma_layout.hpp"
 
@@ -28,10 +27,6 @@ struct Tile<T, S, InFlight<L>> {
   /// without a dot and goes on with one need not ask.
   mutable bool is_pending = true;
   bool is_begun = false;
-  /// Who counts the groups of products that were begun, and the number of this tile's; null where nobody does. Then the
-  /// tile waits for its own products and leaves those that were begun later alone.
-  const ProductCounter* counter = nullptr;
-  int group = 0;
 
   Tile() = default;
   KILN_DEVICE Tile(const Tile<T, S, L>& settled) { take(settled.registers); }
@@ -41,7 +36,6 @@ struct Tile<T, S, InFlight<L>> {
     take(other.settled().registers);
     is_pending = true;
     is_begun = false;
-    counter = nullptr;
     return *this;
   }
   KILN_DEVICE Tile& operator=(Tile&& other) {
@@ -52,10 +46,7 @@ struct Tile<T, S, InFlight<L>> {
   /// The sums, which are complete from here on.
   KILN_DEVICE Tile<T, S, L> settled() const {
     if (is_pending) {
-      if (counter != nullptr && counter->begun - group == 1)
-        sm90::products_wait<1>();
-      else
-        sm90::products_wait<0>();
+      sm90::products_wait<0>();
       sm90::keep_registers(registers);
       is_pending = !is_begun;
     }
@@ -72,8 +63,6 @@ struct Tile<T, S, InFlight<L>> {
     take(other.registers);
     is_pending = other.is_pending;
     is_begun = other.is_begun;
-    counter = other.counter;
-    group = other.group;
   }
 };
 

@@ -78,17 +78,15 @@ struct StageRing {
   }
 };
 
-/// One step's products: they are counted, and the first of them set off the loads of a later step, which are copied
-/// while the products go on. Before the products the copies would delay them: 96 copies of a warp's 512 bytes, which a
-/// step of 128 x 256 x 64 has, take 400 clocks to issue.
+/// One step's products, of which the first set off the loads of a later step, which are copied while the products go
+/// on. Before the products the copies would delay them: 96 copies of a warp's 512 bytes, which a step of 128 x 256 x 64
+/// has, take 400 clocks to issue.
 template <typename LoadAhead>
 struct PipelineStep {
-  ProductCounter& counter;
   const LoadAhead& load_ahead;
   bool has_loaded = false;
 
   KILN_DEVICE void products_begun() {
-    ++counter.begun;
     if (!has_loaded) load_ahead();
     has_loaded = true;
   }
@@ -119,7 +117,6 @@ KILN_DEVICE void run_background_pipeline(uint32_t begin, int64_t num_steps, Load
   Unset<decltype(Tiles::prepare(loads(int64_t{0})))> unset;
   auto& copies = unset.value;
   if (num_steps > 0) copies = Tiles::prepare(loads(0));
-  ProductCounter counter;
   KILN_NO_UNROLL for (int64_t step = -kAhead; step < num_steps; ++step) {
     wait_for_copies<kAhead - 1>();
     if constexpr (kNumStages == 2) sm90::products_wait<0>();
@@ -136,7 +133,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t begin, int64_t num_steps, Load
       load_ahead();
       prepare_next();
     } else {
-      PipelineStep<decltype(load_ahead)> products{counter, load_ahead};
+      PipelineStep<decltype(load_ahead)> products{load_ahead};
       Tiles::call(used.place, &products, body, kAll);
       used.advance();
       if (!products.has_loaded) {
@@ -149,7 +146,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t begin, int64_t num_steps, Load
       if (products.has_loaded) sm90::products_wait<1>();
     }
   }
-  sm90::products_wait<0>();  // the counter ends here
+  sm90::products_wait<0>();  // whatever comes next may use the places
 }
 
 template <int kNumStages, typename Loads, typename Body>

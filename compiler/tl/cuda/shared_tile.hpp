@@ -7,10 +7,6 @@
 
 namespace kiln::tl {
 
-/// How many groups of products a pipeline's bodies have begun.
-struct ProductCounter {
-  int begun = 0;
-};
 /// Who is told of products that read a tile: nobody.
 struct NoStep {};
 
