@@ -20,6 +20,19 @@ Array = np.ndarray[Any, Any]
 kernel = kiln.Kernel(pathlib.Path(__file__).with_name("attention.hpp"), grid=lambda meta: 1)
 
 
+def infer(inputs: Any, **_: Any) -> list[Any]:
+    """One result like q. The kernel trusts what is said here: a shape that is let through is read to its end."""
+    shape = tuple(inputs[0].shape)
+    if len(shape) != 3 or shape[2] not in (16, 32, 64, 128):
+        raise ValueError(f"q has shape {shape}; expected (heads, length, head size), a head size of 16, 32, 64 or 128")
+    for name, meta in zip("kv", inputs[1:], strict=True):
+        if (tuple(meta.shape), meta.dtype) != (shape, inputs[0].dtype):
+            raise ValueError(
+                f"{name} is {meta.dtype} {tuple(meta.shape)}; expected what q is, {inputs[0].dtype} {shape}"
+            )
+    return [(inputs[0].dtype, shape)]
+
+
 def launch(call: Any, config: Any) -> kiln.Launch:
     heads, length, head_size = call["q"].shape
     template = {name: config[name] for name in ("BLOCK_M", "BLOCK_N", "NUM_STAGES")}
@@ -37,7 +50,7 @@ attention = kiln.register_op(
     inputs=["q", "k", "v"],
     outputs=["out"],
     attributes={"causal": False},
-    infer="like q",
+    infer=infer,
     launch=launch,
     dtypes=["bf16", "f16", "f32"],
     tunables={"BLOCK_M": [128, 64], "BLOCK_N": [128, 64, 32], "NUM_STAGES": [2, 3], "num_warps": [8, 4]},
@@ -55,11 +68,18 @@ def reference(q: Array, k: Array, v: Array, causal: bool) -> Array:
     return out
 
 
+def positive(text: str) -> int:
+    """An argument of the command line that counts something."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not 1 or more")
+    return number
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--heads", type=int, default=2)
-    parser.add_argument("--length", type=int, default=0, help="257, or 4096 on a GPU")
-    parser.add_argument("--head-size", type=int, default=64, choices=[32, 64, 128])
+    parser.add_argument("--heads", type=positive, default=2)
+    parser.add_argument("--length", type=positive, help="257, or 4096 on a GPU")
+    parser.add_argument("--head-size", type=int, default=64, choices=[16, 32, 64, 128])
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--budget", type=float, default=5.0, help="seconds of tuning")
     parser.add_argument("--cpu", action="store_true", help="stay on the CPU")

@@ -29,6 +29,19 @@ def test_attention_is_right_and_gets_tuned(arguments: list[str]) -> None:
     assert "TFLOP/s" in ran.stdout
 
 
+def test_attention_reads_nothing_that_is_not_there() -> None:
+    attention = runpy.run_path(str(ROOT / "examples/attention.py"))["attention"]
+    q = np.zeros((2, 16, 32), np.float32)
+    for wrong, what in [
+        ((q, q[:1], q), r"k is f32 \(1, 16, 32\); expected what q is"),
+        ((q, q, q[:, :8]), r"v is f32 \(2, 8, 32\)"),
+        ((q[0], q[0], q[0]), r"q has shape \(16, 32\)"),
+        ((q[:, :, :24].copy(),) * 3, "a head size of 16, 32, 64 or 128"),
+    ]:
+        with pytest.raises(ValueError, match=what):
+            attention(*wrong)
+
+
 def test_the_manual_runs_as_printed(tmp_path: pathlib.Path) -> None:
     text = (ROOT / "docs/python-kernels.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
