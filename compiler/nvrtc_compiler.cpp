@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/box_loads.hpp"
 #include "compiler/compile_thread.hpp"
 #include "compiler/library_build_id.hpp"
 #include "compiler/statement_length.hpp"
@@ -339,6 +340,7 @@ struct Compiled {
   std::vector<std::byte> code;  ///< PTX ends with a zero, which the driver wants
   bool takes_dynamic_shared = false;
   std::int32_t dynamic_shared_bytes = 0;
+  std::vector<BoxLoad> box_loads;
   std::string log;
 };
 
@@ -360,6 +362,7 @@ Compiled compile_program(const Nvrtc& nvrtc, const CompileRequest& request, Form
                                  const std::string_view text(reinterpret_cast<const char*>(ptx.data()), ptx.size());
                                  compiled.takes_dynamic_shared = declares_dynamic_shared(text);
                                  compiled.dynamic_shared_bytes = dynamic_shared_bytes(text, compiled.entry);
+                                 compiled.box_loads = box_loads(text, compiled.entry);
                                  compiled.code = is_ptx ? std::move(ptx) : program.cubin();
                                  return compiled;
                                });
@@ -387,6 +390,7 @@ class NvrtcCompiler final : public Compiler {
     artifact.name = instance_name(request);
     artifact.takes_dynamic_shared = compiled.takes_dynamic_shared;
     artifact.dynamic_shared_bytes = compiled.dynamic_shared_bytes;
+    artifact.box_loads = std::move(compiled.box_loads);
     artifact.code = std::move(compiled.code);
     artifact.compile_time_us =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();

@@ -13,7 +13,7 @@ namespace kiln {
 namespace {
 
 // Changes with the layout below. Readers refuse other versions; a cache treats the refusal as a miss and builds again.
-constexpr std::uint8_t kFormatVersion = 3;
+constexpr std::uint8_t kFormatVersion = 4;
 
 class Writer {
  public:
@@ -60,10 +60,10 @@ class Reader {
     if (value > 1) throw InternalError(fmt::format("artifact has {} as its {}", value, what));
     return value == 1;
   }
-  std::int32_t bytes(const char* what) {
+  std::int32_t small_number(const char* what) {
     const std::uint64_t value = number();
     if (value > std::numeric_limits<std::int32_t>::max())
-      throw InternalError(fmt::format("artifact has {} bytes as its {}", value, what));
+      throw InternalError(fmt::format("artifact has {} as its {}", value, what));
     return static_cast<std::int32_t>(value);
   }
   bool at_end() const { return rest_.empty(); }
@@ -92,6 +92,13 @@ std::vector<std::byte> Artifact::serialize() const {
   writer.text(target.features);
   writer.byte(takes_dynamic_shared ? 1 : 0);
   writer.number(static_cast<std::uint64_t>(dynamic_shared_bytes));
+  writer.number(box_loads.size());
+  for (const auto& [form, line_bytes] : box_loads) {
+    writer.text(form.table);
+    for (const std::int32_t number : {form.lines, form.elements, form.element_bytes})
+      writer.number(static_cast<std::uint64_t>(number));
+    writer.text(line_bytes.text());
+  }
   writer.text(entry);
   writer.text(name);
   writer.block(code);
@@ -110,7 +117,15 @@ Artifact Artifact::deserialize(const std::vector<std::byte>& bytes) {
   artifact.target.arch = reader.text();
   artifact.target.features = reader.text();
   artifact.takes_dynamic_shared = reader.boolean("answer to whether it takes dynamic shared memory");
-  artifact.dynamic_shared_bytes = reader.bytes("dynamic shared memory");
+  artifact.dynamic_shared_bytes = reader.small_number("bytes of dynamic shared memory");
+  for (std::uint64_t left = reader.number(); left > 0; --left) {
+    BoxLoad& load = artifact.box_loads.emplace_back();
+    load.form.table = reader.text();
+    load.form.lines = reader.small_number("lines of a box");
+    load.form.elements = reader.small_number("elements of a box's line");
+    load.form.element_bytes = reader.small_number("bytes of a box's element");
+    load.line_bytes = ParameterExpression(reader.text());
+  }
   artifact.entry = reader.text();
   artifact.name = reader.text();
   const std::span<const std::byte> code = reader.block();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/box_map.hpp"
 #include "core/target.hpp"
 
 namespace kiln {
@@ -25,6 +26,7 @@ struct Artifact {
   std::int64_t compile_time_us = 0;
   bool takes_dynamic_shared = false;      ///< uses shared memory of a size that its launch states; never on the CPU
   std::int32_t dynamic_shared_bytes = 0;  ///< the least of it that a launch must give; 0: none, or not known
+  std::vector<BoxLoad> box_loads;         ///< what Kernel::take_box_maps may be given maps for
 
   std::vector<std::byte> serialize() const;
   /// InternalError when the bytes are malformed (the disk store's checksum makes that our fault).

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "core/errors.hpp"
@@ -35,6 +36,15 @@ void ArgumentTemplate::add_tensor(int tensor_index) {
 
 void ArgumentTemplate::add_workspace(int workspace_index) {
   add_slot({pointer_index_of_workspace(workspace_index), 0});
+}
+
+std::span<const std::byte> ArgumentTemplate::value(int parameter_index) const noexcept {
+  if (parameter_index < 0 || parameter_index >= size()) return {};
+  const Slot& slot = slots_[static_cast<std::size_t>(parameter_index)];
+  const bool is_map = std::any_of(tensor_maps_.begin(), tensor_maps_.end(),
+                                  [&](const TensorMapSlot& map) { return map.parameter_index == parameter_index; });
+  if (slot.pointer_index >= 0 || is_map) return {};
+  return std::span(values_).subspan(static_cast<std::size_t>(slot.value_offset));
 }
 
 void ArgumentTemplate::add_tensor_map(const TensorMap& map) {

@@ -56,6 +56,9 @@ class ArgumentTemplate {
   };
   std::span<const TensorMapSlot> tensor_maps() const noexcept { return tensor_maps_; }
   int size() const noexcept { return static_cast<int>(slots_.size()); }
+  /// The bytes of a parameter that is passed by value, and whatever lies behind it; none for other parameters and for
+  /// numbers that no parameter has.
+  std::span<const std::byte> value(int parameter_index) const noexcept;
   /// Whether both pass the same; values are compared by their bytes, padding included.
   friend bool operator==(const ArgumentTemplate&, const ArgumentTemplate&) = default;
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/artifact.hpp"
@@ -28,6 +29,10 @@ class Kernel {
   /// asynchronous on `stream`. CPU: returns when done, programs spread over threads. A grid with a zero axis launches
   /// nothing. DeviceError.
   virtual void launch(const LaunchGeometry& geometry, void* const* parameters, Stream stream) const = 0;
+  /// Gives the kernel tensor maps for what its pipelines load (Artifact::box_loads); without one it copies by threads.
+  /// What a kernel was given it keeps. False, with nothing done, where a map's slot holds another: a further load of
+  /// the same artifact has room. Distances that no tensor map has are passed over. DeviceError.
+  virtual bool take_box_maps([[maybe_unused]] std::span<const BoxMap> maps) const { return true; }
   virtual KernelResources resources() const = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "compiler/compilers.hpp"
 #include "core/errors.hpp"
@@ -22,9 +23,10 @@ namespace {
 
 constexpr std::int64_t kWorkspaceAlignmentBytes = 256;
 
-/// Which loaded kernel a request needs. A registered variant never changes, so its address stands for its source.
+/// Which loaded kernel a request needs, by how many loads of it are full of other launches' tensor maps. A registered
+/// variant never changes, so its address stands for its source.
 ContentHash kernel_key(const Variant& variant, const CompileRequest& request, const std::string& instance,
-                       Device device) {
+                       Device device, std::int64_t full_loads) {
   return ContentHasher()
       .field(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&variant)))
       .field(instance)
@@ -32,6 +34,7 @@ ContentHash kernel_key(const Variant& variant, const CompileRequest& request, co
       .field(request.vector_width)
       .field(std::int64_t{request.overlaps_previous})
       .field(to_string(device))
+      .field(full_loads)
       .digest();
 }
 
@@ -78,14 +81,19 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
     phase.reset();
     const auto start = std::chrono::steady_clock::now();
     LoadedKernel kernel{load_kernel(*found.artifact, device), found.key.hex(), found.artifact->takes_dynamic_shared,
-                        found.artifact->dynamic_shared_bytes};
+                        found.artifact->dynamic_shared_bytes, found.artifact->box_loads};
     report.load_us =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
     return kernel;
   };
-  auto loaded = loading == Loading::anew
-                    ? std::make_shared<const LoadedKernel>(load())
-                    : KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device), load);
+  std::shared_ptr<const LoadedKernel> loaded;
+  for (std::int64_t full_loads = 0;; ++full_loads) {
+    loaded =
+        loading == Loading::anew
+            ? std::make_shared<const LoadedKernel>(load())
+            : KernelCache::process().get(kernel_key(*choice.variant, request, report.name, device, full_loads), load);
+    if (loaded->kernel->take_box_maps(box_maps(loaded->box_loads, launch.arguments))) break;
+  }
   loading_phase.reset();
   report.artifact_key = loaded->artifact_key;
   report.overlaps_previous = request.overlaps_previous;

@@ -8,7 +8,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "core/box_map.hpp"
 #include "core/content_hash.hpp"
 #include "runtime/kernel.hpp"
 
@@ -19,6 +21,7 @@ struct LoadedKernel {
   std::string artifact_key;               ///< of the artifact it was loaded from, in hex
   bool takes_dynamic_shared = false;      ///< see Artifact
   std::int32_t dynamic_shared_bytes = 0;  ///< see Artifact
+  std::vector<BoxLoad> box_loads;         ///< see Artifact
 };
 
 /// Loaded kernels that some plan still uses, so that plans for other shapes share one load. The key is what tells

@@ -102,6 +102,7 @@ void fill_bytes(void* destination, std::uint8_t value, std::size_t size_bytes, v
 // Kernels, independent of contexts: the driver finds the copy for the stream's context.
 struct LoadedKernel {
   void* kernel = nullptr;
+  void* library = nullptr;  ///< the code it is part of
   std::int32_t registers = 0;
   std::int32_t static_shared_bytes = 0;
   std::int32_t local_bytes = 0;
@@ -113,6 +114,10 @@ struct LoadedKernel {
 /// when the last one is gone.
 LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const char* entry, int ordinal,
                          const std::string& name);
+/// Where the current context has a variable of the code, which is `size_bytes` large. `name` is for messages.
+void* find_global(void* library, const char* symbol, std::size_t size_bytes, const std::string& name);
+/// Writes memory of the current context, in no stream's order, also while streams are captured; returns when done.
+void write_global(void* destination, const void* source, std::size_t size_bytes);
 /// Lets launches of `kernel` on `ordinal` ask for up to `size_bytes` of dynamic shared memory.
 void allow_shared_bytes(void* kernel, int ordinal, std::int32_t size_bytes);
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <span>
 
 #include "core/errors.hpp"
@@ -23,6 +24,7 @@ namespace {
 #define KILN_KERNEL_FUNCTIONS(FUNCTION) \
   FUNCTION(cuDeviceGet)                 \
   FUNCTION(cuLibraryLoadData)           \
+  FUNCTION(cuLibraryGetGlobal)          \
   FUNCTION(cuLibraryGetKernel)          \
   FUNCTION(cuKernelGetFunction)         \
   FUNCTION(cuKernelGetAttribute)        \
@@ -136,6 +138,7 @@ LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const 
 
   LoadedKernel loaded;
   loaded.kernel = kernel;
+  loaded.library = library;
   loaded.registers = kernel_attribute(kernel, device, CU_FUNC_ATTRIBUTE_NUM_REGS);
   loaded.static_shared_bytes = kernel_attribute(kernel, device, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   loaded.local_bytes = kernel_attribute(kernel, device, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
@@ -144,6 +147,27 @@ LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const 
                     cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
                     cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
   return loaded;
+}
+
+void* find_global(void* library, const char* symbol, std::size_t size_bytes, const std::string& name) {
+  require_driver();
+  CUdeviceptr address = 0;
+  std::size_t found_bytes = 0;
+  const CUresult result = functions.cuLibraryGetGlobal(&address, &found_bytes, static_cast<CUlibrary>(library), symbol);
+  if (result != CUDA_SUCCESS)
+    fail_call(static_cast<int>(result), fmt::format("cuLibraryGetGlobal (kernel {}, symbol {})", name, symbol));
+  if (found_bytes != size_bytes)
+    throw InternalError(
+        fmt::format("variable {} of kernel {} has {} bytes, not {}", symbol, name, found_bytes, size_bytes));
+  return reinterpret_cast<void*>(address);
+}
+
+void write_global(void* destination, const void* source, std::size_t size_bytes) {
+  const RelaxedCapture relaxed;
+  // A stream of its own, which waits for none: the default stream may not be used while another is captured.
+  const std::unique_ptr<void, void (*)(void*) noexcept> stream(create_stream(0), destroy_stream);
+  copy_host_to_device(destination, source, size_bytes, stream.get());
+  synchronize_stream(stream.get());
 }
 
 void allow_shared_bytes(void* kernel, int ordinal, std::int32_t size_bytes) {

@@ -7,13 +7,16 @@
 #include <atomic>
 #include <charconv>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/errors.hpp"
 #include "runtime/backend.hpp"
+#include "runtime/cuda/box_map_tables.hpp"
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/device_info.hpp"
@@ -53,6 +56,7 @@ class CudaKernel final : public Kernel {
     const RelaxedCapture relaxed;
     loaded_ =
         load_kernel(artifact.code, artifact.kind == ArtifactKind::ptx, artifact.entry.c_str(), device.index, name_);
+    box_maps_ = std::make_unique<BoxMapTables>(loaded_.library, name_);
     least_dynamic_shared_bytes_ = std::max(artifact.dynamic_shared_bytes, artifact.takes_dynamic_shared ? 1 : 0);
     max_dynamic_shared_bytes_ = CudaBackend::info(device.index).shared_bytes_per_block - loaded_.static_shared_bytes;
     allowed_shared_bytes_ = kUnaskedSharedBytes - loaded_.static_shared_bytes;
@@ -78,6 +82,11 @@ class CudaKernel final : public Kernel {
                   static_cast<unsigned>(geometry.num_warps * kThreadsPerWarp),
                   static_cast<unsigned>(geometry.shared_bytes), geometry.overlaps_previous},
                  parameters, stream.handle, name_);
+  }
+
+  bool take_box_maps(std::span<const BoxMap> maps) const override {
+    const CurrentDevice current(device_, context_);
+    return box_maps_->take(maps);
   }
 
   KernelResources resources() const override {
@@ -126,6 +135,7 @@ class CudaKernel final : public Kernel {
   Device device_;
   void* context_;
   LoadedKernel loaded_;
+  std::unique_ptr<BoxMapTables> box_maps_;
   bool has_clusters_ = false;
   std::int32_t least_dynamic_shared_bytes_ = 0, max_dynamic_shared_bytes_ = 0;
   mutable std::atomic<std::int32_t> allowed_shared_bytes_ = 0;

@@ -19,6 +19,7 @@ Artifact sample() {
   artifact.compile_time_us = 12'345;
   artifact.takes_dynamic_shared = true;
   artifact.dynamic_shared_bytes = 98'304;
+  artifact.box_loads = {{{"maps", 128, 64, 2}, ParameterExpression("p4.s64 2 *")}, {{"others", 1, 8, 16}, {}}};
   return artifact;
 }
 
@@ -31,6 +32,7 @@ void expect_equal(const Artifact& a, const Artifact& b) {
   EXPECT_EQ(a.compile_time_us, b.compile_time_us);
   EXPECT_EQ(a.takes_dynamic_shared, b.takes_dynamic_shared);
   EXPECT_EQ(a.dynamic_shared_bytes, b.dynamic_shared_bytes);
+  EXPECT_EQ(a.box_loads, b.box_loads);
 }
 
 TEST(Artifact, RoundTrips) {

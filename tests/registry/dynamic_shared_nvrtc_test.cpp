@@ -72,7 +72,7 @@ std::vector<CompiledLaunch> compiled_launches(const OpSpec& spec, const std::vec
   for (std::size_t i = 0; i < choice.requests.size(); ++i) {
     const Artifact artifact = compiler_for(target.type).compile(choice.requests[i]);
     launches.push_back({choice.requests[i],
-                        {nullptr, "", artifact.takes_dynamic_shared, artifact.dynamic_shared_bytes},
+                        {nullptr, "", artifact.takes_dynamic_shared, artifact.dynamic_shared_bytes, {}},
                         choice.plan.launches[i].geometry.shared_bytes});
   }
   return launches;

@@ -140,7 +140,8 @@ std::size_t place(int order, std::int64_t stride, std::int64_t row, std::int64_t
 
 struct Problem {
   std::int64_t m, n, k;
-  int alignment_bytes;  ///< of the operands' lines
+  int alignment_bytes;      ///< of the operands' lines
+  std::int64_t offset = 0;  ///< of the operands' first elements, beside what that makes it
 };
 
 int shared_bytes(const Types& types, const Blocks& blocks) {
@@ -171,6 +172,7 @@ void Dot::expect_products(const Types& types, const std::vector<std::pair<int, i
                                 {blocks.m + 1, blocks.n, 50, 8},
                                 {blocks.m, blocks.n + 7, 64, 4},
                                 {blocks.m - 1, blocks.n - 1, 45, 1},
+                                {33, 40, 35 * blocks.k + 8, 16, 3},
                                 {1, 1, 1, 1},
                                 {3, blocks.n, 0, 16}};
     for (const Problem& problem : problems) {
@@ -182,6 +184,7 @@ void Dot::expect_products(const Types& types, const std::vector<std::pair<int, i
                                         << " at " << problem.alignment_bytes << " bytes");
       const std::int64_t whole = 16 / size;
       const std::int64_t odd = std::max<std::int64_t>(problem.alignment_bytes / size, 1) % whole;
+      const std::int64_t offset = odd + problem.offset;
       const auto stride_of = [&](int order, std::int64_t rows, std::int64_t columns) {
         const std::int64_t line = order == 0 ? columns : order == 1 ? rows : 2 * columns;
         return (line + whole - 1) / whole * whole + odd;
@@ -190,19 +193,19 @@ void Dot::expect_products(const Types& types, const std::vector<std::pair<int, i
       const std::int64_t b_stride = stride_of(order_b, problem.k, problem.n);
       const std::int64_t out_stride = problem.n + (problem.alignment_bytes >= 8 ? (4 - problem.n % 4) % 4 : 1);
       const std::int64_t out_offset = problem.alignment_bytes == 16 ? 4 : 3;
-      const auto a = draw(types.a, odd + a_stride * ((order_a == 1 ? problem.k : problem.m) + 1));
-      const auto b = draw(types.b, odd + b_stride * ((order_b == 1 ? problem.n : problem.k) + 1));
+      const auto a = draw(types.a, offset + a_stride * ((order_a == 1 ? problem.k : problem.m) + 1));
+      const auto b = draw(types.b, offset + b_stride * ((order_b == 1 ? problem.n : problem.k) + 1));
       std::vector<double> expected(static_cast<std::size_t>(out_offset + problem.m * out_stride + 16), 77);
       std::vector<Tensor> tensors{tensor_of_numbers(types.a, a), tensor_of_numbers(types.b, b),
                                   tensor_of_numbers(sum_type(types.a), expected)};
-      made.run(*loaded, GetParam(), {(problem.n + blocks.n - 1) / blocks.n, (problem.m + blocks.m - 1) / blocks.m, 1},
-               tensors, {problem.m, problem.n, problem.k, odd, a_stride, odd, b_stride, out_offset, out_stride});
+      made.run(loaded, GetParam(), {(problem.n + blocks.n - 1) / blocks.n, (problem.m + blocks.m - 1) / blocks.m, 1},
+               tensors, {problem.m, problem.n, problem.k, offset, a_stride, offset, b_stride, out_offset, out_stride});
       for (std::int64_t row = 0; row < problem.m; ++row)
         for (std::int64_t column = 0; column < problem.n; ++column) {
           double sum = 0;
           for (std::int64_t k = 0; k < problem.k; ++k)
-            sum += a[static_cast<std::size_t>(odd) + place(order_a, a_stride, row, k)] *
-                   b[static_cast<std::size_t>(odd) + place(order_b, b_stride, k, column)];
+            sum += a[static_cast<std::size_t>(offset) + place(order_a, a_stride, row, k)] *
+                   b[static_cast<std::size_t>(offset) + place(order_b, b_stride, k, column)];
           expected[static_cast<std::size_t>(out_offset + row * out_stride + column)] = sum;
         }
       ASSERT_EQ(numbers_of(tensors[2]), expected);

@@ -43,18 +43,23 @@ struct TextKernel {
     return made;
   }
 
+  struct Loaded {
+    std::shared_ptr<const Kernel> kernel;
+    std::vector<BoxLoad> box_loads;
+  };
   /// Compiled and loaded, for several runs.
-  auto load(Device device) const {
+  Loaded load(Device device) const {
     const Target target = device.is_cuda() ? device_info(device).target : host_cpu_target();
-    return load_kernel(compiler_for(device.type).compile(request(target)), device);
+    const Artifact artifact = compiler_for(device.type).compile(request(target));
+    return {load_kernel(artifact, device), artifact.box_loads};
   }
 
   /// Compiles, and runs over copies of `tensors`, which are read back.
   void run(Device device, std::array<std::int64_t, 3> grid, std::vector<Tensor>& tensors,
            const std::vector<std::int64_t>& numbers = {}) const {
-    run(*load(device), device, grid, tensors, numbers);
+    run(load(device), device, grid, tensors, numbers);
   }
-  void run(const Kernel& kernel, Device device, std::array<std::int64_t, 3> grid, std::vector<Tensor>& tensors,
+  void run(const Loaded& loaded, Device device, std::array<std::int64_t, 3> grid, std::vector<Tensor>& tensors,
            const std::vector<std::int64_t>& numbers = {}) const {
     std::vector<Tensor> copies;
     ArgumentTemplate parameters;
@@ -71,7 +76,8 @@ struct TextKernel {
     const TensorMapSet maps(parameters.tensor_maps(), data, device);
     TensorMapSet::Storage storage;
     maps.bind(data, storage, bound);
-    kernel.launch({grid, num_warps, shared_bytes}, bound, Stream::default_of(device));
+    loaded.kernel->take_box_maps(box_maps(loaded.box_loads, parameters));
+    loaded.kernel->launch({grid, num_warps, shared_bytes}, bound, Stream::default_of(device));
     synchronize(Stream::default_of(device));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Tensor back = to_device(copies[i], Device::cpu());

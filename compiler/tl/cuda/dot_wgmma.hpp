@@ -2,6 +2,7 @@
 
 #include "compiler/tl/cuda/in_flight.hpp"
 #include "compiler/tl/cuda/shared_tile.hpp"
+#include "compiler/tl/cuda/sm90/warpgroup.hpp"
 #include "compiler/tl/cuda/sm90/wgmma_half.hpp"
 
 namespace kiln::tl {
@@ -15,12 +16,13 @@ struct WgmmaOperand {
   static constexpr sm90::Major kMajor = Shared::kRowsAreLines != kOfB ? sm90::Major::k : sm90::Major::mn;
   static constexpr int kPanelElements = Places::kPanelLineBytes / kSize;
 
-  uint64_t descriptor;
+  /// The descriptor's half that holds the address; the other one is the same for all.
+  uint32_t low;
 
   /// Of the part that starts with row `first` (column, of b).
   KILN_DEVICE WgmmaOperand(const Shared& tile, int first)
-      : descriptor(sm90::operand_descriptor<Places::kPanelLineBytes>(
-            tile.address + static_cast<uint32_t>(outer_bytes(first)), Places::kPanelBytes)) {}
+      : low(static_cast<uint32_t>(sm90::operand_descriptor<Places::kPanelLineBytes>(
+            tile.address + static_cast<uint32_t>(outer_bytes(first)), Places::kPanelBytes))) {}
 
   static constexpr int outer_bytes(int outer) {
     return kMajor == sm90::Major::k ? outer * Places::kPanelLineBytes
@@ -32,7 +34,8 @@ struct WgmmaOperand {
   }
   /// Of the instruction that takes K from k on, and rows or columns from `outer` on.
   KILN_DEVICE uint64_t at(int outer, int k) const {
-    return descriptor + static_cast<uint64_t>((outer_bytes(outer) + inner_bytes(k)) / 16);
+    constexpr uint64_t kRest = sm90::operand_descriptor<Places::kPanelLineBytes>(0, 0);
+    return kRest | (low + static_cast<uint32_t>((outer_bytes(outer) + inner_bytes(k)) / 16));
   }
 };
 
@@ -94,7 +97,7 @@ KILN_DEVICE void begin_products(const A& a, const B& b, Tile<Sum, S, InFlight<L>
   const WgmmaColumns<B, L> columns(b);
   if constexpr (is_shared_tile<A>) {
     using Rows = WgmmaOperand<A, false>;
-    const Rows rows(a, L::Grid::row());
+    const Rows rows(a, sm90::warp_uniform(L::Grid::row()));
     sm90::products_begin();
     KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
       KILN_UNROLL for (int block = 0; block < L::kRowBlocks; ++block)

@@ -2,6 +2,7 @@
 
 #include "compiler/tl/cuda/access.hpp"
 #include "compiler/tl/cuda/mma_layout.hpp"
+#include "compiler/tl/cuda/warp_rows.hpp"
 
 // Accumulators between registers and memory.
 
@@ -53,6 +54,12 @@ struct UnitPackets {
   }
 };
 
+/// Whether a tile goes to memory by way of shared memory.
+template <Number T, typename S, typename L>
+inline constexpr bool kStoresWarpRows = false;
+template <Number T, typename S>
+inline constexpr bool kStoresWarpRows<T, S, WgmmaLayout<S>> = WarpRows<T, S>::kPossible;
+
 template <Number T, typename S, AffineTile A, typename L, typename M>
   requires(kIsAccumulatorLayout<L>)
 KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& values, const M& mask) {
@@ -61,7 +68,10 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
   const auto store_one = [&](int row, int column, T value) {
     store_if(L::owns(0) && mask.at(row, column, 0), first + offset_of(offsets, row, column), value);
   };
-  if constexpr (P::kPossible && is_same<typename A::column_stride_type, Constant<1>>) {
+  constexpr bool kContiguous = is_same<typename A::column_stride_type, Constant<1>>;
+  if constexpr (kContiguous && kStoresWarpRows<T, S, L>) {
+    store_warp_rows<T, S>(data, offsets, values, mask);
+  } else if constexpr (kContiguous && P::kPossible) {
     const uint64_t row_bytes = static_cast<uint64_t>(static_cast<int64_t>(offsets.row_stride)) * sizeof(T);
     const bool aligned = ((reinterpret_cast<uint64_t>(first) | row_bytes) & (P::kBytes - 1)) == 0;
     const bool whole = aligned && mask.all() && L::owns(0);

@@ -266,6 +266,61 @@ KILN_KERNEL void scale_kernel(const T* x, T* out) {
       }
 }
 
+/// What a pipeline's loads are apart by, and what is found of it in the PTX.
+TEST_F(NvrtcCompiler, FindsWhatTheCopyEngineCanLoad) {
+  const auto text = [](const std::string& prelude, const std::string& stride) {
+    return "#include <kiln/tl.hpp>\nnamespace tl = kiln::tl;\n"
+           "template <typename T>\nKILN_KERNEL void sums(const T* x, float* out, tl::int64_t n, int m) {\n"
+           "  const auto rows = tl::expand_dims<1>(tl::arange<64>());\n"
+           "  const auto columns = tl::expand_dims<0>(tl::arange<64>());\n" +
+           prelude +
+           "  auto acc = tl::dot_accumulator<T, 64, 64>();\n"
+           "  tl::pipeline<3>(n, [&](tl::int64_t step) {\n"
+           "    const auto tile = tl::deferred_load(x + step * 64 + (rows * (" +
+           stride +
+           ") + columns), rows < m);\n    return tl::Tuple{tile, tile};\n  },\n"
+           "  [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); });\n"
+           "  tl::store(out + (rows * 64 + columns), acc);\n}\n";
+  };
+  struct Case {
+    const char* stride;
+    std::string expression;  ///< empty: not one of parameters
+    std::string prelude = {};
+    const char* arch = "sm_90a";
+  };
+  for (const Case& c : {Case{"80", "160"},
+                        {"n", "p2.s64 1 <<"},
+                        {"m", "p3.s32 1 <<"},
+                        {"3 * n + 8", "p2.s64 6 * 16 +"},
+                        {"tl::program_id(0) * n", ""},
+                        {"tl::load(out + 4) > 0 ? n : 64", ""},
+                        {"n", "", {}, "sm_80"}}) {
+    SCOPED_TRACE(std::string(c.stride) + " for " + c.arch);
+    CompileRequest request = scale_request(c.arch);
+    request.source = {"test/sums.hpp", text(c.prelude, c.stride), {}};
+    request.kernel = "sums";
+    request.template_arguments = {DType::bf16};
+    request.num_parameters = 4;
+    const std::vector<BoxLoad> loads = compiler_->compile(request).box_loads;
+    if (c.expression.empty()) {
+      EXPECT_TRUE(loads.empty()) << loads.front().line_bytes.text();
+    } else {
+      ASSERT_EQ(loads.size(), 1u);
+      EXPECT_EQ(loads[0].form, (BoxForm{loads[0].form.table, 64, 64, 2}));
+      EXPECT_NE(loads[0].form.table.find("box_maps"), std::string::npos) << loads[0].form.table;
+      const std::int64_t n = 24;
+      const std::int32_t m = 40;
+      const auto parameter = [&](int index) {
+        return index == 2   ? std::as_bytes(std::span(&n, 1))
+               : index == 3 ? std::as_bytes(std::span(&m, 1))
+                            : std::span<const std::byte>();
+      };
+      EXPECT_EQ(loads[0].line_bytes.evaluate(parameter), ParameterExpression(c.expression).evaluate(parameter))
+          << loads[0].line_bytes.text();
+    }
+  }
+}
+
 TEST_F(NvrtcCompiler, KeepsSourceLinesWhenAsked) {
   CompileRequest request = scale_request("sm_90a");
   EXPECT_EQ(text_of(compiler_->compile(request)).find(".debug_line"), std::string::npos);

@@ -14,6 +14,10 @@ struct Barrier {
   KILN_DEVICE void init(uint32_t arrivals) const {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals) : "memory");
   }
+  /// By one thread, when nobody waits or arrives any more: the memory may become something else.
+  KILN_DEVICE void invalidate() const {
+    asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(address) : "memory");
+  }
   KILN_DEVICE void arrive() const {
     asm volatile("{\n .reg .b64 token;\n mbarrier.arrive.shared::cta.b64 token, [%0];\n}" ::"r"(address) : "memory");
   }

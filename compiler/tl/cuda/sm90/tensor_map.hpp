@@ -25,6 +25,15 @@ KILN_DEVICE void copy_box(uint32_t shared, const TensorMap& map, Barrier barrier
       : "memory");
 }
 
+/// As copy_box, of four dimensions.
+KILN_DEVICE void copy_box(uint32_t shared, const TensorMap& map, Barrier barrier, int x, int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(shared),
+      "l"(reinterpret_cast<uint64_t>(&map)), "r"(barrier.address), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+
 /// As copy_box, into the same place in every block of the cluster whose bit in `blocks` is set, completing on each
 /// one's own barrier.
 KILN_DEVICE void copy_box_to_blocks(uint32_t shared, const TensorMap& map, Barrier barrier, int x, int y, int z,

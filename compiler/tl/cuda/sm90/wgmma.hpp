@@ -21,7 +21,7 @@ inline constexpr int kSwizzleGroupBytes = 8 * kSwizzleBytes;
 /// (PTX ISA, "Matrix descriptor": start, leading and stride offsets in units of 16 bytes, swizzle mode in the top
 /// bits.)
 template <int kRowBytes = kSwizzleBytes>
-KILN_DEVICE uint64_t operand_descriptor(uint32_t address, int panel_bytes) {
+KILN_DEVICE constexpr uint64_t operand_descriptor(uint32_t address, int panel_bytes) {
   constexpr uint64_t kMode = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
   return (kMode << 62) | (uint64_t{8 * kRowBytes / 16} << 32) | (static_cast<uint64_t>(panel_bytes / 16) << 16) |
          ((address & 0x3ffff) >> 4);

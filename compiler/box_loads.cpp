@@ -1,0 +1,171 @@
+#include "compiler/box_loads.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace kiln {
+namespace {
+
+constexpr std::string_view kStatement = "// kiln.box_map ";
+/// More would be no stride that a person wrote.
+constexpr std::size_t kMostText = 500;
+
+std::vector<std::string_view> words(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> found;
+  for (std::size_t at = text.find_first_not_of(separators); at != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(separators, at), text.size());
+    found.push_back(text.substr(at, end - at));
+    at = text.find_first_not_of(separators, end);
+  }
+  return found;
+}
+
+/// What writes a register: an opcode's parts and its operands, the register itself first.
+struct Instruction {
+  std::vector<std::string_view> opcode, operands;
+};
+
+/// The instructions of one kernel by the registers that they write. Registers of PTX as NVRTC makes it are written once
+/// but where paths meet; those are left out by whoever looks one up.
+class Definitions {
+ public:
+  Definitions(std::string_view body, std::string_view entry) : entry_(entry) {
+    for (std::string_view line : words(body, "\n")) {
+      const std::vector<std::string_view> parts = words(line, " \t,;");
+      // Of a predicated instruction the second word is the opcode, which makes it none that is known here.
+      const bool is_predicated = !parts.empty() && parts[0].starts_with('@');
+      const std::size_t target = is_predicated ? 2 : 1;
+      if (parts.size() <= target || !parts[target].starts_with('%') || parts[0].starts_with("//")) continue;
+      by_register_[parts[target]].push_back({words(parts[0], "."), {parts.begin() + 1, parts.end()}});
+    }
+  }
+
+  /// The symbol whose address `reg` holds.
+  std::optional<std::string> symbol(std::string_view reg) const {
+    const Instruction* const instruction = find(reg);
+    if (instruction == nullptr || instruction->operands.size() != 2) return std::nullopt;
+    const std::string_view from = instruction->operands[1];
+    if (from.starts_with('%')) return symbol(from);
+    if (instruction->opcode[0] != "mov" || from.empty() || std::isdigit(static_cast<unsigned char>(from[0])) != 0)
+      return std::nullopt;
+    return std::string(from);
+  }
+
+  /// `operand`, a register or a number, as ParameterExpression spells it.
+  std::optional<std::string> expression(std::string_view operand) const {
+    if (!operand.starts_with('%')) {
+      std::int64_t number = 0;
+      const auto [end, error] = std::from_chars(operand.data(), operand.data() + operand.size(), number);
+      if (error != std::errc() || end != operand.data() + operand.size()) return std::nullopt;
+      return std::string(operand);
+    }
+    const Instruction* const instruction = find(operand);
+    if (instruction == nullptr) return std::nullopt;
+    std::optional<std::string> text = expression(*instruction);
+    if (text.has_value() && text->size() > kMostText) return std::nullopt;
+    return text;
+  }
+
+ private:
+  const Instruction* find(std::string_view reg) const {
+    const auto found = by_register_.find(reg);
+    return found != by_register_.end() && found->second.size() == 1 ? &found->second.front() : nullptr;
+  }
+
+  /// How a number is cut to a type of PTX; nullopt for types that are no whole numbers.
+  static std::optional<std::string> cut(std::string_view type) {
+    if (type == "s32" || type == "b32") return " s32";
+    if (type == "u32") return " u32";
+    if (type == "s64" || type == "b64" || type == "u64") return "";
+    return std::nullopt;
+  }
+  std::optional<std::string> operand_as(std::string_view operand, std::string_view type) const {
+    const std::optional<std::string> text = expression(operand), suffix = cut(type);
+    if (!text.has_value() || !suffix.has_value()) return std::nullopt;
+    return *text + *suffix;
+  }
+
+  std::optional<std::string> parameter(const Instruction& load) const {
+    const std::string prefix = "[" + std::string(entry_) + "_param_";
+    std::string_view place = load.operands.at(1);
+    if (!place.starts_with(prefix) || !place.ends_with(']')) return std::nullopt;
+    place = place.substr(prefix.size(), place.size() - prefix.size() - 1);
+    if (place.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;  // within a struct
+    const std::optional<std::string> suffix = cut(load.opcode.back());
+    if (!suffix.has_value()) return std::nullopt;
+    return "p" + std::string(place) + "." + (suffix->empty() ? "s64" : suffix->substr(1));
+  }
+
+  std::optional<std::string> expression(const Instruction& instruction) const {
+    const std::string_view name = instruction.opcode[0], type = instruction.opcode.back();
+    const std::vector<std::string_view>& operands = instruction.operands;
+    if (name == "ld" && operands.size() == 2 && instruction.opcode.size() == 3 && instruction.opcode[1] == "param")
+      return parameter(instruction);
+    if (name == "mov" && operands.size() == 2) return operand_as(operands[1], type);
+    if (name == "cvt" && operands.size() == 2 && instruction.opcode.size() == 3) {
+      const std::optional<std::string> from = operand_as(operands[1], type), suffix = cut(instruction.opcode[1]);
+      if (!from.has_value() || !suffix.has_value()) return std::nullopt;
+      return *from + *suffix;
+    }
+    if (name == "neg" && operands.size() == 2) return combined("-", "0", operand_as(operands[1], type), type);
+    static const std::map<std::string_view, std::string> kOperators = {
+        {"add", "+"},  {"sub", "-"}, {"mul", "*"}, {"mad", "*"}, {"div", "/"},   {"rem", "%"},  {"shl", "<<"},
+        {"shr", ">>"}, {"and", "&"}, {"or", "|"},  {"xor", "^"}, {"min", "min"}, {"max", "max"}};
+    const auto operation = kOperators.find(name);
+    if (operation == kOperators.end() || operands.size() != (name == "mad" ? 4 : 3)) return std::nullopt;
+    const bool is_shift = name == "shl" || name == "shr", is_unsigned_long = type == "u64";
+    if (is_unsigned_long && (name == "shr" || name == "div" || name == "rem" || name == "min" || name == "max"))
+      return std::nullopt;
+    if ((name == "mul" || name == "mad") && (instruction.opcode.size() != 3 || instruction.opcode[1] == "hi"))
+      return std::nullopt;
+    const bool is_wide = instruction.opcode[1] == "wide";
+    std::optional<std::string> result =
+        combined(operation->second, operand_as(operands[1], type), operand_as(operands[2], is_shift ? "u32" : type),
+                 is_wide ? "s64" : type);
+    return name == "mad"
+               ? combined("+", result, operand_as(operands[3], is_wide ? "s64" : type), is_wide ? "s64" : type)
+               : result;
+  }
+  static std::optional<std::string> combined(const std::string& operation, const std::optional<std::string>& a,
+                                             const std::optional<std::string>& b, std::string_view type) {
+    if (!a.has_value() || !b.has_value()) return std::nullopt;
+    return *a + " " + *b + " " + operation + cut(type).value_or("");
+  }
+
+  std::string_view entry_;
+  std::map<std::string_view, std::vector<Instruction>> by_register_;
+};
+
+}  // namespace
+
+std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
+  const std::size_t begin = ptx.find(".entry " + std::string(entry) + "(");
+  if (begin == std::string_view::npos) return {};
+  const std::string_view body = ptx.substr(begin, std::min(ptx.find("\n}", begin), ptx.size()) - begin);
+  if (body.find(kStatement) == std::string_view::npos) return {};
+
+  const Definitions definitions(body, entry);
+  std::vector<BoxLoad> loads;
+  for (std::size_t at = body.find(kStatement); at != std::string_view::npos; at = body.find(kStatement, at + 1)) {
+    const std::string_view line = body.substr(at, std::min(body.find('\n', at), body.size()) - at);
+    std::istringstream text{std::string(line.substr(kStatement.size()))};
+    std::string table, stride, word;
+    BoxLoad load;
+    text >> table >> word >> load.form.lines >> word >> word >> load.form.elements >> word >> word >>
+        load.form.element_bytes >> word >> stride;
+    const std::optional<std::string> symbol = definitions.symbol(table), line_bytes = definitions.expression(stride);
+    if (text.fail() || !symbol.has_value() || !line_bytes.has_value()) continue;
+    load.form.table = *symbol;
+    load.line_bytes = ParameterExpression(*line_bytes);
+    if (std::find(loads.begin(), loads.end(), load) == loads.end()) loads.push_back(std::move(load));
+  }
+  return loads;
+}
+
+}  // namespace kiln

@@ -1,0 +1,218 @@
+#pragma once
+
+#include "compiler/tl/cuda/sm90/warpgroup.hpp"
+#include "compiler/tl/cuda/stage_tiles.hpp"
+
+namespace kiln::tl {
+
+/// One step's products, of which the first set off the loads of a later step: before them these would delay them.
+template <typename Begun>
+struct PipelineStep {
+  Begun& begun;
+  bool has_products = false;
+
+  KILN_DEVICE void products_begun() {
+    if (!has_products) begun();
+    has_products = true;
+  }
+};
+
+/// How the copy engine fetches a pipeline's tiles: their boxes are dealt out to warps, each of which asks for its own.
+/// A warp that has its scheduler alone takes 5 to 10 clocks for an instruction, and a step's addresses take 150, so
+/// that a lane computes them for one of 32 steps to come.
+template <typename Tiles, typename Parts>
+struct BoxLoads;
+template <typename Tiles, int... kPart>
+struct BoxLoads<Tiles, Sequence<kPart...>> {
+  using Loads = typename Tiles::Loads;
+  template <int kIndex>
+  using Box = BoxCopy<typename Tiles::template Load<kIndex>>;
+  static constexpr bool kPossible = (Box<kPart>::kPossible && ...);
+  static constexpr int kBoxes = (Box<kPart>::kBoxes + ...);
+  static constexpr int kOwn = (kBoxes + kNumWarps - 1) / kNumWarps;
+  template <int kIndex>
+  static constexpr int first_box() {
+    if constexpr (kIndex == 0)
+      return 0;
+    else
+      return first_box<kIndex - 1>() + Box<kIndex - 1>::kBoxes;
+  }
+
+  bool are_given = false;  ///< maps for all tiles
+  int maps[Tiles::kCount];
+  uint32_t fitting = 0;  ///< a bit for each lane's step: boxes bring all tiles
+  struct Own {
+    const BoxMapTable* table;
+    uint32_t offset;  ///< in a stage
+    BoxPlace place;   ///< at the lane's step
+  } own[kOwn];
+  uint32_t own_bytes = 0;
+
+  /// From the last warp on, so that where there are several warpgroups the first is free for its products.
+  int first_own = kNumWarps - 1 - sm90::warp_uniform(static_cast<int>(threadIdx.x) / 32);
+
+  KILN_DEVICE int own_box(int i) const { return first_own + i * kNumWarps; }
+  /// body(tile's number, box's number in it) for the tile that box `box` is part of.
+  template <int kIndex, typename F>
+  KILN_DEVICE static void if_in_tile(int box, F body) {
+    if (box >= first_box<kIndex>() && box < first_box<kIndex>() + Box<kIndex>::kBoxes) body(box - first_box<kIndex>());
+  }
+
+  KILN_DEVICE void find_maps(const Loads& loads) {
+    are_given = true;
+    ((maps[kPart] = Box<kPart>::find_map(part_of<kPart>(loads)), are_given &= maps[kPart] >= 0), ...);
+    KILN_UNROLL for (int i = 0; i < kOwn; ++i) {
+      (if_in_tile<kPart>(own_box(i),
+                         [&](int box) {
+                           own[i].table = &Box<kPart>::table();
+                           own[i].offset = Tiles::template offset<kPart>() + Box<kPart>::offset(box);
+                           own_bytes += Box<kPart>::kBoxBytes;
+                         }),
+       ...);
+    }
+  }
+  /// Of step `first` and those behind it, one in each lane.
+  template <typename MakeLoads>
+  KILN_DEVICE void set_places(MakeLoads& make_loads, int first, int num_steps) {
+    if (!are_given) return;
+    const int step = first + static_cast<int>(threadIdx.x % 32);
+    bool all_fit = false;
+    if (step < num_steps) {
+      const auto tiles = map_parts([](const auto& load) { return BoxCopy<remove_cvref_t<decltype(load)>>(load); },
+                                   make_loads(int64_t{step}));
+      KILN_UNROLL for (int i = 0; i < kOwn; ++i)(
+          if_in_tile<kPart>(own_box(i), [&](int box) { own[i].place = part_of<kPart>(tiles).place(box, maps[kPart]); }),
+          ...);
+      all_fit = (part_of<kPart>(tiles).fits && ...);
+    }
+    fitting = __ballot_sync(0xffffffffu, all_fit);
+  }
+  KILN_DEVICE bool fits(uint32_t lane) const { return (fitting >> lane & 1) != 0; }
+  /// Asks for the warp's boxes of lane `lane`'s step.
+  KILN_DEVICE void copy(uint32_t lane, uint32_t stage, sm90::Barrier filled, bool is_first) const {
+    if (is_first) filled.arrive_and_expect(own_bytes);
+    if (own_bytes == 0) return;
+    KILN_UNROLL for (int i = 0; i < kOwn; ++i) {
+      const BoxPlace place = own[i].place.of_lane(static_cast<int>(lane));
+      if (is_first && own_box(i) < kBoxes) place.copy(stage + own[i].offset, *own[i].table, filled);
+    }
+  }
+};
+
+/// A step's tiles by all threads.
+template <typename Tiles, int... kPart>
+KILN_DEVICE void copy_chunks(uint32_t stage, const typename Tiles::Loads& loads, Sequence<kPart...>) {
+  (TileCopy<typename Tiles::template Load<kPart>>(part_of<kPart>(loads))
+       .copy_chunks(stage + Tiles::template offset<kPart>()),
+   ...);
+}
+
+/// A pipeline whose bodies multiply by wgmma. A step's products may go on while the next one's begin; when they are
+/// over, its place is filled anew. Where the host gave maps for all loads (BoxMapTable) the copy engine fetches boxes;
+/// elsewhere, and for tiles that are no boxes, all threads copy.
+///
+/// What cp.async wrote is seen by wgmma once it has been waited for and a barrier passed (CUTLASS and Triton rely on
+/// that too); a proxy fence here would wait for the copies that are still on their way: 20% of a bf16 product.
+template <int kNumStages, typename Tiles, typename Loads, typename Body>
+KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, Loads& loads, Body& body) {
+  // The place that is filled while a step's products go on: with two places that of the step before, whose products
+  // are waited for first; with four or more that of two steps before, whose are over. Three are too few to spare one:
+  // there it is that of the step before, once its products are over, behind the step's body.
+  constexpr bool kLoadsBehindProducts = kNumStages != 3;
+  constexpr int kAhead = kNumStages > 3 ? kNumStages - 2 : kNumStages - 1;
+  using Boxes = BoxLoads<Tiles, remove_cvref_t<decltype(Tiles::kAll)>>;
+  using Ring = sm90::RingPosition<kNumStages>;
+  __shared__ alignas(8) uint64_t barriers[2 * kNumStages];
+  // Shuffled, since ptxas computes a thread's number and what follows from it anew in each step where it sees how.
+  const uint32_t barriers_begin =
+      static_cast<uint32_t>(sm90::warp_uniform(static_cast<int>(shared_window_address(barriers))));
+  const uint32_t begin = static_cast<uint32_t>(sm90::warp_uniform(static_cast<int>(places_begin)));
+  const int own_lane = static_cast<int>(threadIdx.x % 32);
+  const bool is_first = __shfl_sync(0xffffffffu, own_lane, own_lane) == 0;
+  const auto filled = [&](uint32_t slot) { return sm90::Barrier{barriers_begin + slot * sm90::Barrier::kBytes}; };
+  const auto emptied = [&](uint32_t slot) { return filled(slot + kNumStages); };
+  const int num_steps = steps < 0 ? 0 : static_cast<int>(steps);
+
+  Boxes boxes;
+  if constexpr (Boxes::kPossible) {
+    if (num_steps > 0) boxes.find_maps(loads(0));
+  }
+  sm90::products_wait<0>();
+  if (threadIdx.x == 0) {
+    KILN_UNROLL for (int barrier = 0; barrier < 2 * kNumStages; ++barrier) filled(barrier).init(kNumWarps);
+    sm90::barriers_ready();
+  }
+  sm90::writes_ready();  // what was written to the places may be overwritten by the copy engine
+  __syncthreads();
+
+  // Parity 1 is that of a phase before the first, which has ended.
+  Ring used, left, filling{0, 1};
+  uint32_t chunked = 0;  // a bit for each place that threads fill and not the copy engine
+  // Of the first steps, whose products are not there yet, only the loads. A loop of their own would compile those a
+  // second time.
+  KILN_NO_UNROLL for (int step = -kAhead; step < num_steps; ++step) {
+    const int next = step + kAhead;
+    const uint32_t lane = static_cast<uint32_t>(next) % 32, stage = begin + filling.slot * Tiles::kBytes;
+    if (lane == 0) boxes.set_places(loads, next, num_steps);
+    const bool loads_boxes = boxes.fits(lane);  // of no step behind the last
+    const auto load_boxes = [&] {
+      if (!loads_boxes) return;
+      if (boxes.own_bytes != 0) emptied(filling.slot).wait(filling.parity);
+      boxes.copy(lane, stage, filled(filling.slot), is_first);
+    };
+    const auto leave = [&] {
+      if (step > 0) {
+        if (is_first) emptied(left.slot).arrive();
+        left.advance();
+      }
+    };
+    bool is_loaded = false;
+    if (step >= 0) {
+      if (chunked != 0) {
+        if ((chunked >> used.slot & 1) != 0) {
+          wait_for_copies<kAhead - 1>();
+          __syncwarp();
+          if (is_first) filled(used.slot).arrive();
+        }
+        chunked &= ~(1u << used.slot);
+      }
+      filled(used.slot).wait(used.parity);
+      if constexpr (kNumStages == 2) {
+        sm90::products_wait<0>();
+        leave();
+      }
+      auto begun = [&] {
+        if constexpr (kLoadsBehindProducts) load_boxes();
+      };
+      PipelineStep<decltype(begun)> products{begun};
+      Tiles::call(begin + used.slot * Tiles::kBytes, &products, body, Tiles::kAll);
+      used.advance();
+      is_loaded = kLoadsBehindProducts && products.has_products;
+      if constexpr (kNumStages > 2) {
+        // The products begun last may go on through the next step, those of the step before may not. Not at the loop's
+        // head, where ptxas 13.0 makes products half as fast, and not behind the first products, where it makes those
+        // of some kernels wait for each other.
+        if (products.has_products)
+          sm90::products_wait<1>();
+        else
+          sm90::products_wait<0>();
+        leave();
+      }
+    }
+    if (!is_loaded) load_boxes();
+    if (!loads_boxes && next < num_steps) {
+      chunked |= 1u << filling.slot;
+      emptied(filling.slot).wait(filling.parity);
+      copy_chunks<Tiles>(stage, loads(next), Tiles::kAll);
+    }
+    end_copy_group();
+    filling.advance();
+  }
+  sm90::products_wait<0>();
+  __syncthreads();  // whatever comes next may use places and barriers
+  if (threadIdx.x == 0) {
+    KILN_UNROLL for (int barrier = 0; barrier < 2 * kNumStages; ++barrier) filled(barrier).invalidate();
+  }
+}
+
+}  // namespace kiln::tl

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "compiler/tl/cuda/box_copy.hpp"
+#include "compiler/tl/cuda/tile_copy.hpp"
+
+namespace kiln::tl {
+
+/// What one step of a pipeline loads: a DeferredLoad or a Tuple of them, one behind the other in shared memory.
+template <typename LoadsT>
+struct StageTiles {
+  using Loads = LoadsT;
+  static constexpr int kCount = larger(1, kParts<Loads>);
+  template <int kPart>
+  using Load = remove_cvref_t<decltype(part_of<kPart>(*static_cast<const Loads*>(nullptr)))>;
+  template <int kPart>
+  using Copy = TileCopy<Load<kPart>>;
+  template <int kPart>
+  static constexpr int offset() {
+    if constexpr (kPart == 0)
+      return 0;
+    else
+      return offset<kPart - 1>() + Copy<kPart - 1>::Shared::kBytes;
+  }
+  static constexpr int kBytes = offset<kCount>();
+  static constexpr bool kNamesLines = Copy<0>::Shared::kHasPadding;
+  static constexpr auto kAll = typename MakeSequence<kCount>::type{};
+
+  /// Whether dots of these tiles may be wgmma's. A guess at types alone: the first two, where they are a's and b's, say
+  /// how many rows a product has.
+  static constexpr bool may_use_wgmma() {
+    if constexpr (!kHasWgmma || kNumWarps % 4 != 0 || sizeof(typename Copy<0>::T) != 2) {
+      return false;
+    } else if constexpr (kCount > 1) {
+      using A = typename Copy<0>::S;
+      return A::kColumns != Copy<1>::S::kRows || A::kRows % 64 == 0;
+    } else {
+      return true;
+    }
+  }
+
+  template <int... kPart>
+  KILN_DEVICE static void copy(uint32_t stage, const Loads& loads, Sequence<kPart...>) {
+    const auto copies =
+        map_parts([](const auto& load) { return TileCopy<remove_cvref_t<decltype(load)>>(load); }, loads);
+    if constexpr ((Copy<kPart>::kHasFastPath && ...)) {
+      // One question for all tiles.
+      if (__builtin_expect((part_of<kPart>(copies).is_whole & ...), 1))
+        (part_of<kPart>(copies).template copy_whole<16>(stage + offset<kPart>()), ...);
+      else
+        (part_of<kPart>(copies).template copy<false>(stage + offset<kPart>()), ...);
+    } else {
+      (part_of<kPart>(copies).copy(stage + offset<kPart>()), ...);
+    }
+  }
+  template <typename Step, typename Body, int... kPart>
+  KILN_DEVICE static void call(uint32_t stage, Step* step, Body& body, Sequence<kPart...>) {
+    body(typename Copy<kPart>::template SharedIn<Step>{stage + offset<kPart>(), step}...);
+  }
+};
+
+/// The ring of places that a pipeline's tiles take turns in.
+template <uint32_t kStageBytes, int kNumStages>
+struct StageRing {
+  uint32_t begin, place;
+
+  KILN_DEVICE explicit StageRing(uint32_t first) : begin(first), place(first) {}
+  KILN_DEVICE void advance() {
+    place = place + kStageBytes == begin + kNumStages * kStageBytes ? begin : place + kStageBytes;
+  }
+};
+
+}  // namespace kiln::tl

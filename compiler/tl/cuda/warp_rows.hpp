@@ -1,0 +1,109 @@
+#pragma once
+
+#include "compiler/tl/cuda/access.hpp"
+#include "compiler/tl/cuda/pipeline_places.hpp"
+#include "compiler/tl/cuda/sm90/shared_memory.hpp"
+#include "compiler/tl/cuda/wgmma_layout.hpp"
+
+namespace kiln::tl {
+
+/// The 16 rows that a warp holds of a block of wgmma's sums, on their way to memory in runs of up to 128 bytes, by way
+/// of shared memory of the warp's own. Lanes that swap what they hold were the alternative: 1700 instructions for a
+/// tile of 128 x 256, a tenth of the time of a product with K of 4096.
+template <Number T, typename S>
+struct WarpRows {
+  using L = WgmmaLayout<S>;
+  static constexpr int kRows = 16, kSize = static_cast<int>(sizeof(T));
+  static constexpr int kColumns = smaller(128 / kSize, L::Grid::kColumns);
+  static constexpr int kPanels = L::Grid::kColumns / kColumns;
+  static constexpr int kPerChunk = 16 / kSize, kChunksPerRow = kColumns / kPerChunk;
+  static constexpr int kChunksPerLane = kRows * kChunksPerRow / 32;
+  static constexpr int kBytes = kRows * kColumns * kSize;
+  using Places = PanelPlaces<kRows, kChunksPerRow>;
+  static constexpr bool kPossible = (kSize == 2 || kSize == 4) && kRows * kChunksPerRow % 32 == 0;
+
+  KILN_DEVICE static uint32_t address() {
+    __shared__ alignas(128) unsigned char rows[kNumWarps][kBytes];
+    return static_cast<uint32_t>(__cvta_generic_to_shared(rows[threadIdx.x / 32]));
+  }
+  KILN_DEVICE static uint32_t chunk_address(uint32_t base, int row, int chunk) {
+    return base + Places::offset(static_cast<unsigned int>(row * kChunksPerRow + chunk));
+  }
+
+  /// Panel `panel` of block `block` of the tile.
+  KILN_DEVICE static void put(uint32_t base, const T* registers, int block, int panel) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const T* const here = registers + block * L::kBlockRegisters + panel * (kColumns / 2);
+    if constexpr (kSize == 2) {
+      // Two units of 8 columns, of 8 rows and the next 8.
+      KILN_UNROLL for (int unit = 0; unit < kColumns / 8; unit += 2) {
+        uint32_t matrices[4];
+        memcpy(matrices, here + 4 * unit, sizeof matrices);
+        sm90::put_matrices(chunk_address(base, lane % 16, unit + lane / 16), matrices);
+      }
+    } else {
+      KILN_UNROLL for (int unit = 0; unit < kColumns / 8; ++unit) {
+        KILN_UNROLL for (int half = 0; half < 2; ++half) {
+          uint2 pair;
+          memcpy(&pair, here + 4 * unit + 2 * half, sizeof pair);
+          sm90::put_shared(
+              chunk_address(base, lane / 4 + 8 * half, 2 * unit + lane % 4 / 2) + static_cast<uint32_t>(lane % 2 * 8),
+              pair);
+        }
+      }
+    }
+  }
+  KILN_DEVICE static uint4 get(uint32_t base, int chunk) {
+    return sm90::get_shared_quad(chunk_address(base, chunk / kChunksPerRow, chunk % kChunksPerRow));
+  }
+};
+
+/// Elements of a chunk of a row from `column` on, one by one. Not inlined: few chunks are not whole.
+template <Number T, AffineTile A, typename M>
+__device__ __noinline__ void store_elements(T* first, A offsets, M mask, int row, int column, uint4 chunk) {
+  constexpr int kCount = 16 / static_cast<int>(sizeof(T));
+  T elements[kCount];
+  memcpy(elements, &chunk, sizeof chunk);
+  KILN_UNROLL for (int i = 0; i < kCount; ++i)
+      store_if(mask.at(row, column + i, 0), first + offset_of(offsets, row, column + i), elements[i]);
+}
+
+/// store_affine of wgmma's sums, whose columns lie next to one another in memory.
+template <Number T, typename S, AffineTile A, typename M>
+KILN_DEVICE void store_warp_rows(T* data, const A& offsets, const Tile<T, S, WgmmaLayout<S>>& values, const M& mask) {
+  using Rows = WarpRows<T, S>;
+  using L = WgmmaLayout<S>;
+  T* const first = data + offsets.base;
+  const uint64_t row_bytes = static_cast<uint64_t>(static_cast<int64_t>(offsets.row_stride)) * sizeof(T);
+  const bool aligned = ((reinterpret_cast<uint64_t>(first) | row_bytes) & 15) == 0;
+  const bool whole = aligned && mask.all();
+  const uint32_t base = Rows::address();
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int warp_row = L::Grid::row() + static_cast<int>(threadIdx.x) % 128 / 32 * Rows::kRows;
+  KILN_UNROLL for (int block = 0; block < L::kRowBlocks; ++block) {
+    KILN_UNROLL for (int panel = 0; panel < Rows::kPanels; ++panel) {
+      const int top = warp_row + 64 * block, left = L::Grid::column() + panel * Rows::kColumns;
+      __syncwarp();  // the panel before may still be read
+      Rows::put(base, values.registers, block, panel);
+      __syncwarp();
+      const auto store_chunk_at = [&](int i, bool is_whole) {
+        const int chunk = i * 32 + lane;
+        const int row = top + chunk / Rows::kChunksPerRow;
+        const int column = left + chunk % Rows::kChunksPerRow * Rows::kPerChunk;
+        const uint4 bits = Rows::get(base, chunk);
+        // What lies between two elements that a symbolic mask holds for, it holds for too.
+        if (is_whole || (aligned && mask.at(row, column, 0) && mask.at(row, column + Rows::kPerChunk - 1, 0)))
+          *reinterpret_cast<uint4*>(first + offset_of(offsets, row, column)) = bits;
+        else
+          store_elements(first, offsets, mask, row, column, bits);
+      };
+      if (__builtin_expect(whole, 1)) {
+        KILN_UNROLL for (int i = 0; i < Rows::kChunksPerLane; ++i) store_chunk_at(i, true);
+      } else {
+        KILN_NO_UNROLL for (int i = 0; i < Rows::kChunksPerLane; ++i) store_chunk_at(i, false);
+      }
+    }
+  }
+}
+
+}  // namespace kiln::tl

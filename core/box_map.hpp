@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/parameter_expression.hpp"
+
+namespace kiln {
+
+class ArgumentTemplate;
+
+/// Boxes that a kernel's pipeline fetches by the copy engine (core/box_map_table.hpp).
+struct BoxForm {
+  std::string table;  ///< symbol of the BoxMapTable in the kernel's code
+  std::int32_t lines = 0, elements = 0, element_bytes = 0;
+  friend bool operator==(const BoxForm&, const BoxForm&) = default;
+};
+/// One pipeline's load of such boxes. The distance of lines depends on the launch.
+struct BoxLoad {
+  BoxForm form;
+  ParameterExpression line_bytes;
+  friend bool operator==(const BoxLoad&, const BoxLoad&) = default;
+};
+/// What the kernel is to be given a map for.
+struct BoxMap {
+  BoxForm form;
+  std::int64_t line_bytes = 0;
+};
+
+/// The maps for `loads` with these arguments, as far as they follow from them.
+std::vector<BoxMap> box_maps(std::span<const BoxLoad> loads, const ArgumentTemplate& arguments);
+
+}  // namespace kiln

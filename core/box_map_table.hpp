@@ -1,0 +1,49 @@
+// The table through which the host gives a kernel tensor maps for the boxes of its pipelines. Host code includes it,
+// and so do kernels: hence no #include and only constexpr code.
+#pragma once
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define KILN_BOX_MAP_INLINE __host__ __device__ __forceinline__ constexpr
+#else
+#define KILN_BOX_MAP_INLINE inline constexpr
+#endif
+
+namespace kiln {
+
+/// Tensor maps (TMA descriptors) of boxes of one form: so many lines of so many elements of so many bytes, swizzled as
+/// wide as a line is. They are found by the bytes from one line to the next, and each has one slot, so that a kernel
+/// looks in one place.
+///
+/// A map knows no address, so that one serves every tensor with that distance: its dimensions are the elements of a
+/// line, lines, places in memory kPlaceBytes apart, and places 2^kFarBits bytes apart, from kOrigin on. The first
+/// two end where a box that lies at their start would end, or a place behind it. A box with elements missing is moved
+/// towards that end, so that what is missing lies outside and reads as zeros, and its place is moved back by as much.
+/// A map per tensor, made at each launch, was the alternative: a call of a few microseconds has no time for it, and it
+/// would have to know how a kernel's addresses follow from its parameters.
+struct BoxMapTable {
+  static constexpr int kSlots = 32;
+  static constexpr int kMapBytes = 128;
+  static constexpr int kPlaceBytes = 16, kNearPlaces = 0x7fffffff, kFarBits = 35, kFarPlaces = 1 << 12;
+  static constexpr long long kOrigin = 1 << 20;  ///< below all memory; the driver makes no map of address 0
+  /// Of the map for boxes of which all is missing. It is over memory that is there: the copy engine looks at a map's
+  /// own address when a box is all outside, and faults on the others'.
+  static constexpr int kNothing = kSlots;
+
+  struct alignas(64) Map {
+    unsigned char bytes[kMapBytes];
+  };
+  Map maps[kSlots + 1];
+  long long line_bytes[kSlots];  ///< 0: no map
+
+  KILN_BOX_MAP_INLINE static int slot(long long line_bytes) {
+    return static_cast<int>(static_cast<unsigned int>(line_bytes / kPlaceBytes) * 0x9e3779b1u >> 27);
+  }
+  /// Elements of a line in the map: a whole box has room that starts anywhere in a place.
+  KILN_BOX_MAP_INLINE static int line_elements(int box_elements, int element_bytes) {
+    return box_elements + kPlaceBytes / element_bytes;
+  }
+};
+
+}  // namespace kiln
+
+#undef KILN_BOX_MAP_INLINE
