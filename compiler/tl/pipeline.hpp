@@ -13,7 +13,7 @@ namespace kiln::tl {
 
 /// body(tile, ...) for step = 0 ... num_steps - 1 in order, with the tiles that loads(step) defers: one DeferredLoad or
 /// a Tuple of up to four. While a step's body runs, the loads of steps after it are on their way: of the next one with
-/// two stages, of kNumStages - 2 with more; one stage waits for each.
+/// two stages, of two or more with more; one stage waits for each.
 ///
 ///     tl::pipeline<NUM_STAGES>(
 ///         num_steps,
@@ -23,8 +23,9 @@ namespace kiln::tl {
 ///         },
 ///         [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); });
 ///
-/// `loads` may be called for a step once, ahead of time, and never for a step outside the range. The tiles are operands
-/// of tl::dot, good until body returns. On the GPU they lie in kNumStages places of dynamic shared memory each, which
+/// What `loads` returns follows from the step alone. It is called ahead of time, more than once or by a lane for a step
+/// of its own, so that it takes arithmetic, loads of numbers and deferred loads, and no other tiles; never for a step
+/// outside the range. The tiles are operands of tl::dot, good until body returns. On the GPU they lie in kNumStages places of dynamic shared memory each, which
 /// a launch gives the kernel by itself (Artifact::dynamic_shared_bytes).
 template <int kNumStages, typename Loads, typename Body>
 KILN_DEVICE void pipeline(int64_t num_steps, Loads loads, Body body) {
