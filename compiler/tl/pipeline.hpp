@@ -25,8 +25,8 @@ namespace kiln::tl {
 ///
 /// What `loads` returns follows from the step alone. It is called ahead of time, more than once or by a lane for a step
 /// of its own, so that it takes arithmetic, loads of numbers and deferred loads, and no other tiles; never for a step
-/// outside the range. The tiles are operands of tl::dot, good until body returns. On the GPU they lie in kNumStages places of dynamic shared memory each, which
-/// a launch gives the kernel by itself (Artifact::dynamic_shared_bytes).
+/// outside the range. The tiles are operands of tl::dot, good until body returns. On the GPU they lie in kNumStages
+/// places of dynamic shared memory each, which a launch gives the kernel by itself (Artifact::dynamic_shared_bytes).
 template <int kNumStages, typename Loads, typename Body>
 KILN_DEVICE void pipeline(int64_t num_steps, Loads loads, Body body) {
   static_assert(kNumStages >= 1, "pipeline: one stage or more");

@@ -74,6 +74,7 @@ bool BoxMapTables::take(std::span<const BoxMap> maps) {
 void BoxMapTables::write(const BoxMap& map, bool is_first) {
   auto* const table =
       static_cast<std::byte*>(find_global(library_, map.form.table.c_str(), sizeof(BoxMapTable), kernel_name_));
+  if (table == nullptr) return;
   const auto encode_at = [&](int slot, void* address) {
     EncodedTensorMap encoded;
     CudaBackend::encode_tensor_map(&encoded, tensor_map(map), address);

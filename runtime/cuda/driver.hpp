@@ -114,7 +114,8 @@ struct LoadedKernel {
 /// when the last one is gone.
 LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const char* entry, int ordinal,
                          const std::string& name);
-/// Where the current context has a variable of the code, which is `size_bytes` large. `name` is for messages.
+/// Where the current context has a variable of the code, which is `size_bytes` large; null where the driver does not
+/// know it, as it may of PTX, whose inner names it need not keep. `name` is for messages.
 void* find_global(void* library, const char* symbol, std::size_t size_bytes, const std::string& name);
 /// Writes memory of the current context, in no stream's order, also while streams are captured; returns when done.
 void write_global(void* destination, const void* source, std::size_t size_bytes);

@@ -154,6 +154,7 @@ void* find_global(void* library, const char* symbol, std::size_t size_bytes, con
   CUdeviceptr address = 0;
   std::size_t found_bytes = 0;
   const CUresult result = functions.cuLibraryGetGlobal(&address, &found_bytes, static_cast<CUlibrary>(library), symbol);
+  if (result == CUDA_ERROR_NOT_FOUND) return nullptr;
   if (result != CUDA_SUCCESS)
     fail_call(static_cast<int>(result), fmt::format("cuLibraryGetGlobal (kernel {}, symbol {})", name, symbol));
   if (found_bytes != size_bytes)

@@ -1,12 +1,15 @@
 #pragma once
 
 #include "compiler/tl/cpu/program.hpp"
-#include "compiler/tl/mask.hpp"
+#include "compiler/tl/mask_rectangle.hpp"
 
 namespace kiln::tl {
 
 // Rows and columns are nested loops, with the full tile's without a condition: both vectorise, the masked ones into
-// masked accesses.
+// masked accesses. Of a matrix's last tile only the rows and columns that are there are named at all: a masked access
+// to memory that is not there, of lanes that are off, takes a CPU a microsecond.
+template <typename S, typename M>
+inline constexpr bool kIsCutMatrix = S::kRows > 1 && is_rectangle<M>;
 
 template <Number T, typename S, AffineTile A, typename M>
 KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mask, T other) {
@@ -17,6 +20,16 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
       for (int column = 0; column < S::kColumns; ++column)
         result.registers[row * S::kColumns + column] = first[row * static_cast<int64_t>(offsets.row_stride) +
                                                              column * static_cast<int64_t>(offsets.column_stride)];
+  } else if constexpr (kIsCutMatrix<S, M>) {
+    const Extents there = extents_of(mask, {S::kRows, S::kColumns});
+    for (int row = 0; row < S::kRows; ++row) {
+      const int columns = row < there.rows ? there.columns : 0;
+      T* const registers = result.registers + row * S::kColumns;
+      for (int column = 0; column < columns; ++column)
+        registers[column] = first[row * static_cast<int64_t>(offsets.row_stride) +
+                                  column * static_cast<int64_t>(offsets.column_stride)];
+      for (int column = columns; column < S::kColumns; ++column) registers[column] = other;
+    }
   } else {
     for (int row = 0; row < S::kRows; ++row)
       for (int column = 0; column < S::kColumns; ++column) {
@@ -35,6 +48,12 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
   if (mask.all()) {
     for (int row = 0; row < S::kRows; ++row)
       for (int column = 0; column < S::kColumns; ++column)
+        first[row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride)] =
+            values.registers[row * S::kColumns + column];
+  } else if constexpr (kIsCutMatrix<S, M>) {
+    const Extents there = extents_of(mask, {S::kRows, S::kColumns});
+    for (int row = 0; row < there.rows; ++row)
+      for (int column = 0; column < there.columns; ++column)
         first[row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride)] =
             values.registers[row * S::kColumns + column];
   } else {

@@ -142,7 +142,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
     KILN_UNROLL for (int barrier = 0; barrier < 2 * kNumStages; ++barrier) filled(barrier).init(kNumWarps);
     sm90::barriers_ready();
   }
-  sm90::writes_ready();  // what was written to the places may be overwritten by the copy engine
+  sm90::all_writes_ready();
   __syncthreads();
 
   // Parity 1 is that of a phase before the first, which has ended.

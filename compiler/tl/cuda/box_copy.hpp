@@ -2,6 +2,7 @@
 
 #include "compiler/tl/cuda/sm90/tensor_map.hpp"
 #include "compiler/tl/cuda/tile_copy.hpp"
+#include "compiler/tl/mask_rectangle.hpp"
 #include "core/box_map_table.hpp"
 
 namespace kiln::tl {
@@ -9,39 +10,6 @@ namespace kiln::tl {
 /// See BoxMapTable.
 template <int kElementBytes, int kBoxElements, int kBoxLines>
 __constant__ BoxMapTable box_maps;
-
-/// How many rows and columns of a tile, counted from its first, are in a mask that leaves out the others.
-struct MaskRoom {
-  int rows, columns;
-  bool is_box = true;  ///< whether the mask is of that form, as far as its type tells
-};
-template <typename S, typename M>
-KILN_DEVICE MaskRoom mask_room(const M& mask) {
-  const bool all = mask.all();
-  return {S::kRows, S::kColumns, all};
-}
-template <typename S, typename ShapeT>
-KILN_DEVICE MaskRoom mask_room(const UniformMask<ShapeT>& mask) {
-  return {mask.value ? S::kRows : 0, S::kColumns};
-}
-template <typename S, typename A>
-KILN_DEVICE MaskRoom mask_room(const LessMask<A>& mask) {
-  using Rows = typename A::row_stride_type;
-  using Columns = typename A::column_stride_type;
-  if constexpr (is_same<Rows, Constant<1>> && is_same<Columns, Constant<0>>) {
-    return {mask.room, S::kColumns};
-  } else if constexpr (is_same<Rows, Constant<0>> && is_same<Columns, Constant<1>>) {
-    return {S::kRows, mask.room};
-  } else {
-    const bool all = mask.all();
-    return {S::kRows, S::kColumns, all};
-  }
-}
-template <typename S, typename A, typename B>
-KILN_DEVICE MaskRoom mask_room(const AndMask<A, B>& mask) {
-  const MaskRoom a = mask_room<S>(mask.first), b = mask_room<S>(mask.second);
-  return {smaller(a.rows, b.rows), smaller(a.columns, b.columns), a.is_box && b.is_box};
-}
 
 /// One box of a tile at one step: its coordinates, and in the highest bits of `from` the slot of the map that it takes.
 struct BoxPlace {
@@ -100,13 +68,18 @@ struct BoxCopy {
   KILN_DEVICE explicit BoxCopy(const Deferred& load)
       : first(reinterpret_cast<int64_t>(load.pointers.data + load.pointers.offsets.base)),
         line_stride_bytes(line_bytes(load)) {
-    const MaskRoom room = mask_room<S>(load.mask);
-    lines = Copy::kColumnsAreLines ? room.columns : room.rows;
-    elements = Copy::kColumnsAreLines ? room.rows : room.columns;
+    constexpr Extents kWhole{S::kRows, S::kColumns};
+    using Mask = decltype(load.mask);
+    Extents there = kWhole;
+    fits = true;
+    if constexpr (is_rectangle<Mask>)
+      there = extents_of(load.mask, kWhole);
+    else
+      fits = load.mask.all();
+    lines = Copy::kColumnsAreLines ? there.columns : there.rows;
+    elements = Copy::kColumnsAreLines ? there.rows : there.columns;
     // A box that lacks elements ends where the map ends, at a multiple of 16 bytes.
-    const bool ends_well = elements >= kLineElements || elements <= 0 || elements % kBoxElements == 0 ||
-                           (first + int64_t{kSize} * elements) % kPlaceBytes == 0;
-    fits = room.is_box && ends_well;
+    fits &= elements % kBoxElements == 0 || (first + int64_t{kSize} * elements) % kPlaceBytes == 0;
   }
 
   /// Offset of box `box` in the tile's place.

@@ -20,6 +20,11 @@ KILN_DEVICE void writes_ready() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/// The same of all memory: what this thread wrote, or has seen written, the asynchronous units read and overwrite.
+KILN_DEVICE void all_writes_ready() {
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
+
 /// 1, 2, 4, 8 or 16 bytes to an address that is a multiple of as many. Ordered among the accesses of this file and the
 /// barriers alone: loads of other memory may pass it, so that many of them are on their way at once.
 template <typename T>
