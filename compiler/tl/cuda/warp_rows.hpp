@@ -58,9 +58,9 @@ struct WarpRows {
   }
 };
 
-/// Elements of a chunk of a row from `column` on, one by one. Not inlined: few chunks are not whole.
+/// Elements of a chunk of a row from `column` on, one by one.
 template <Number T, AffineTile A, typename M>
-__device__ __noinline__ void store_elements(T* first, A offsets, M mask, int row, int column, uint4 chunk) {
+KILN_DEVICE void store_elements(T* first, const A& offsets, const M& mask, int row, int column, uint4 chunk) {
   constexpr int kCount = 16 / static_cast<int>(sizeof(T));
   T elements[kCount];
   memcpy(elements, &chunk, sizeof chunk);
