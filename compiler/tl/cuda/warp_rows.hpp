@@ -20,7 +20,8 @@ struct WarpRows {
   static constexpr int kChunksPerLane = kRows * kChunksPerRow / 32;
   static constexpr int kBytes = kRows * kColumns * kSize;
   using Places = PanelPlaces<kRows, kChunksPerRow>;
-  static constexpr bool kPossible = (kSize == 2 || kSize == 4) && kRows * kChunksPerRow % 32 == 0;
+  /// Of 32-bit elements the built-in products spill at two programs to a multiprocessor.
+  static constexpr bool kPossible = kSize == 2 && kRows * kChunksPerRow % 32 == 0;
 
   KILN_DEVICE static uint32_t address() {
     __shared__ alignas(128) unsigned char rows[kNumWarps][kBytes];
@@ -34,23 +35,11 @@ struct WarpRows {
   KILN_DEVICE static void put(uint32_t base, const T* registers, int block, int panel) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const T* const here = registers + block * L::kBlockRegisters + panel * (kColumns / 2);
-    if constexpr (kSize == 2) {
-      // Two units of 8 columns, of 8 rows and the next 8.
-      KILN_UNROLL for (int unit = 0; unit < kColumns / 8; unit += 2) {
-        uint32_t matrices[4];
-        memcpy(matrices, here + 4 * unit, sizeof matrices);
-        sm90::put_matrices(chunk_address(base, lane % 16, unit + lane / 16), matrices);
-      }
-    } else {
-      KILN_UNROLL for (int unit = 0; unit < kColumns / 8; ++unit) {
-        KILN_UNROLL for (int half = 0; half < 2; ++half) {
-          uint2 pair;
-          memcpy(&pair, here + 4 * unit + 2 * half, sizeof pair);
-          sm90::put_shared(
-              chunk_address(base, lane / 4 + 8 * half, 2 * unit + lane % 4 / 2) + static_cast<uint32_t>(lane % 2 * 8),
-              pair);
-        }
-      }
+    // Two units of 8 columns, of 8 rows and the next 8.
+    KILN_UNROLL for (int unit = 0; unit < kColumns / 8; unit += 2) {
+      uint32_t matrices[4];
+      memcpy(matrices, here + 4 * unit, sizeof matrices);
+      sm90::put_matrices(chunk_address(base, lane % 16, unit + lane / 16), matrices);
     }
   }
   KILN_DEVICE static uint4 get(uint32_t base, int chunk) {
