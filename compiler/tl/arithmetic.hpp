@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/broadcast.hpp"
+#include "compiler/tl/separable.hpp"
 
 #if defined(KILN_TARGET_CUDA)
 #include "compiler/tl/cuda/packed_arithmetic.hpp"
@@ -8,14 +9,29 @@
 
 namespace kiln::tl {
 
-/// Anything with elements: values, symbolic indices or a symbolic mask.
+/// What a pipeline hands to its body: a tile in the GPU's shared memory; on the CPU one that is still in memory.
 template <typename T>
-concept AnyTile = ValueTile<T> || AffineTile<T> || SymbolicMask<T>;
+inline constexpr bool is_pipeline_tile = false;
+template <typename T>
+concept PipelineTile = is_pipeline_tile<T>;
+
+/// Anything with elements: values, symbolic indices, a symbolic mask, or a pipeline's tile.
+template <typename T>
+concept AnyTile = ValueTile<T> || SymbolicIndex<T> || SymbolicMask<T> || PipelineTile<T>;
 template <typename T>
 concept Operand = AnyTile<T> || Number<T>;
 
 template <typename T>
 using values_t = remove_cvref_t<decltype(to_values(*static_cast<const T*>(nullptr)))>;
+
+template <Number To, PipelineTile X>
+KILN_DEVICE auto cast(const X& x) {
+  return cast<To>(to_values(x));
+}
+template <int... kExtents, PipelineTile X>
+KILN_DEVICE auto broadcast_to(const X& x) {
+  return broadcast_to<kExtents...>(to_values(x));
+}
 
 /// f(elements...) over tiles of one shape and layout.
 template <typename F, ValueTile First, ValueTile... Rest>
@@ -143,7 +159,9 @@ KILN_DEVICE T modulo(T x, T y) {
 template <typename A, typename B>
 concept TileOperands = Operand<A> && Operand<B> && (AnyTile<A> || AnyTile<B>);
 template <typename A, typename B>
-concept ValueOperands = TileOperands<A, B> && (ValueTile<A> || ValueTile<B> || SymbolicMask<A> || SymbolicMask<B>);
+concept ValueOperands = TileOperands<A, B> && !(AffineTile<A> && Integer<B>) && !(Integer<A> && AffineTile<B>);
+template <typename A, typename B>
+concept SummedOperands = ValueOperands<A, B> && !(AffineTile<A> && AffineTile<B>);
 template <typename A, typename B>
 concept ComparedOperands = TileOperands<A, B> && !(AffineTile<A> && Integer<B>);
 
@@ -157,7 +175,7 @@ KILN_DEVICE T wrapping(T x, T y, F f) {
 }
 
 template <typename A, typename B>
-  requires ValueOperands<A, B>
+  requires(SummedOperands<A, B> && !kSumIsSeparable<A, B>)
 KILN_DEVICE auto operator+(const A& a, const B& b) {
   return map_binary<true>(
       [](auto x, auto y) {
@@ -167,7 +185,7 @@ KILN_DEVICE auto operator+(const A& a, const B& b) {
       a, b);
 }
 template <typename A, typename B>
-  requires ValueOperands<A, B>
+  requires(SummedOperands<A, B> && !kDifferenceIsSeparable<A, B>)
 KILN_DEVICE auto operator-(const A& a, const B& b) {
   return map_binary<true>(
       [](auto x, auto y) {
@@ -177,7 +195,7 @@ KILN_DEVICE auto operator-(const A& a, const B& b) {
       a, b);
 }
 template <typename A, typename B>
-  requires ValueOperands<A, B>
+  requires(ValueOperands<A, B> && !kProductIsSeparable<A, B>)
 KILN_DEVICE auto operator*(const A& a, const B& b) {
   return map_binary<true>(
       [](auto x, auto y) {

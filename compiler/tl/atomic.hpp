@@ -85,7 +85,7 @@ KILN_DEVICE auto map_addresses(const P& pointers, const M& mask, F one) {
   if constexpr (AffineTile<decltype(pointers.offsets)>) {
     run([&](int r) { return pointers.offsets.at(L::row(r), L::column(r)); });
   } else {
-    const auto offsets = broadcast_to_shape<S>(pointers.offsets);
+    const auto offsets = broadcast_to_shape<S>(to_values(pointers.offsets));
     run([&](int r) { return offsets.registers[r]; });
   }
   return old;

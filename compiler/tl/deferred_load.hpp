@@ -26,7 +26,10 @@ struct DeferredLoad {
 /// CPU.
 template <TileLines kLines = TileLines::as_in_memory, AddressTile P, typename M>
 KILN_DEVICE auto deferred_load(const P& pointers, const M& mask) {
-  static_assert(AffineTile<decltype(pointers.offsets)>, "deferred_load: symbolic addresses, pointer + symbolic index");
+  static_assert(
+      SymbolicIndex<decltype(pointers.offsets)>,
+      "deferred_load: the addresses are a pointer plus indices that are symbolic, or are computed for whole rows "
+      "or columns; add those to the pointer one after the other");
   static_assert(!ValueTile<M>, "deferred_load: the mask is symbolic or a bool");
   static_assert(P::shape::kRank == 2, "deferred_load: a tile of two dimensions; apply expand_dims first");
   static_assert(kLines == TileLines::as_in_memory || is_same<pointee_t<P>, float>,

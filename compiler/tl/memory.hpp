@@ -2,11 +2,14 @@
 
 #include "compiler/tl/arithmetic.hpp"
 #include "compiler/tl/mask.hpp"
+#include "compiler/tl/separable_arithmetic.hpp"
 
 #if defined(KILN_TARGET_CUDA)
 #include "compiler/tl/cuda/access.hpp"
+#include "compiler/tl/cuda/separable_access.hpp"
 #else
 #include "compiler/tl/cpu/access.hpp"
+#include "compiler/tl/cpu/separable_access.hpp"
 #endif
 
 namespace kiln::tl {
@@ -21,8 +24,28 @@ struct ScatteredPointerTile {
 };
 
 template <typename T, Integer I, typename S, typename L>
-KILN_DEVICE auto operator+(T* data, const Tile<I, S, L>& offsets) {
-  return ScatteredPointerTile<T, Tile<I, S>>{data, broadcast_to_shape<S>(offsets)};
+KILN_DEVICE ScatteredPointerTile<T, Tile<I, S, L>> operator+(T* data, const Tile<I, S, L>& offsets) {
+  return {data, offsets};
+}
+
+/// Offsets added to addresses are added to theirs.
+template <typename T, SeparableTile A, typename B>
+  requires(Integer<B> || SymbolicIndex<B> || ValueTile<B>)
+KILN_DEVICE auto operator+(const PointerTile<T, A>& pointers, const B& offsets) {
+  return pointers.data + (pointers.offsets + offsets);
+}
+template <typename T, AffineTile A, typename B>
+  requires(SeparableTile<B> || ValueTile<B>)
+KILN_DEVICE auto operator+(const PointerTile<T, A>& pointers, const B& offsets) {
+  return pointers.data + (pointers.offsets + offsets);
+}
+template <typename T, ValueTile A, typename B>
+  requires(Integer<B> || SymbolicIndex<B> || ValueTile<B>)
+KILN_DEVICE auto operator+(const ScatteredPointerTile<T, A>& pointers, const B& offsets) {
+  if constexpr (is_axis_tile<A> && is_axis_tile<B>)  // of addresses, numbers of rows and of columns stay apart
+    return pointers.data + (as_separable(pointers.offsets) + as_separable(offsets));
+  else
+    return pointers.data + (pointers.offsets + offsets);
 }
 
 template <typename T>
@@ -68,6 +91,8 @@ KILN_DEVICE auto load(const P& pointers, const M& mask, O other) {
   using S = typename AccessShape<P, M>::type;
   if constexpr (AffineTile<decltype(pointers.offsets)>)
     return load_affine<T, S>(pointers.data, pointers.offsets, mask_for<S>(mask), cast<T>(other));
+  else if constexpr (SeparableTile<decltype(pointers.offsets)>)
+    return load_separable<T, S>(pointers.data, pointers.offsets, mask_for<S>(mask), cast<T>(other));
   else
     return load_scattered<T, S>(pointers.data, broadcast_to_shape<S>(pointers.offsets), mask_for<S>(mask),
                                 cast<T>(other));
@@ -103,6 +128,8 @@ KILN_DEVICE void store(const P& pointers, const V& value, const M& mask) {
         store_affine<T, S>(pointers.data, pointers.offsets, values, mask_for<S>(mask));  // in the layout it has
       else
         store_affine<T, S>(pointers.data, pointers.offsets, broadcast_to_shape<S>(values), mask_for<S>(mask));
+    } else if constexpr (SeparableTile<decltype(pointers.offsets)>) {
+      store_separable<T, S>(pointers.data, pointers.offsets, broadcast_to_shape<S>(values), mask_for<S>(mask));
     } else {
       store_scattered<T, S>(pointers.data, broadcast_to_shape<S>(pointers.offsets), broadcast_to_shape<S>(values),
                             mask_for<S>(mask));

@@ -26,12 +26,27 @@ KILN_DEVICE Tile<typename TileT::value_type, transposed_shape_t<typename TileT::
   return trans_tile(x);
 }
 
+template <PipelineTile TileT>
+KILN_DEVICE auto trans(const TileT& x) {
+  return trans(to_values(x));
+}
+
 /// Symbolic indices, addresses and masks stay symbolic: their strides change places.
 template <typename S, typename R, typename C>
 KILN_DEVICE constexpr Affine<transposed_shape_t<S>, C, R> trans(const Affine<S, R, C>& x) {
   return {x.base, x.column_stride, x.row_stride};
 }
-template <typename T, AffineTile A>
+template <typename Rows, typename Columns, typename A>
+KILN_DEVICE auto trans(const Separable<Rows, Columns, A>& x) {
+  const auto turned = [](const auto& axis) {
+    if constexpr (ValueTile<remove_cvref_t<decltype(axis)>>)
+      return trans_tile(axis);
+    else
+      return axis;
+  };
+  return make_separable(turned(x.columns), turned(x.rows), trans(x.affine));
+}
+template <typename T, SymbolicIndex A>
 KILN_DEVICE constexpr auto trans(const PointerTile<T, A>& x) {
   return x.data + trans(x.offsets);
 }

@@ -83,6 +83,39 @@ KILN_KERNEL void masks(const T* a, const T* line, float* out, int64_t m, int64_t
   tl::store(out + (rows() * kN + columns()), acc);
 }
 
+// A pipeline's tiles as values: weights of 4 bits, two to a byte of 16 rows apart, with a scale for each column and
+// step, and what the values themselves are.
+template <typename T, int M, int N, int K, int NUM_STAGES, bool TURNED>
+KILN_KERNEL void values(const T* x, const uint8_t* weights, const float* scales, float* out, T* copied, int64_t* total,
+                        int64_t num_steps) {
+  const auto i = tl::expand_dims<1>(tl::arange<M>());
+  const auto k = tl::expand_dims<1>(tl::arange<K>());
+  const auto j = tl::expand_dims<0>(tl::arange<N>());
+  const auto x_k = tl::expand_dims<0>(tl::arange<K>());
+  auto acc = tl::dot_accumulator<T, M, N>();
+  int64_t sum = 0, step = 0;
+  tl::pipeline<NUM_STAGES>(
+      num_steps,
+      [&](int64_t load_step) {
+        const auto places = weights + load_step * (K * N);
+        const auto x_tile = tl::deferred_load(x + (i * (num_steps * K) + (load_step * K + x_k)));
+        if constexpr (TURNED)
+          return tl::Tuple{x_tile, tl::deferred_load(places + (k + j * K))};
+        else
+          return tl::Tuple{x_tile, tl::deferred_load(places + (k * N + j))};
+      },
+      [&](const auto& x_tile, const auto& packed) {
+        const auto scale = tl::load(scales + step * N + j);
+        const auto low = tl::cast<float>(packed & 15) - 8.f, high = tl::cast<float>(packed >> 4) - 8.f;
+        acc = tl::dot(x_tile, tl::cast<T>((low + high * 2.f) * scale), acc);
+        sum += tl::sum(tl::cast<int32_t>(packed));
+        tl::store(copied + (i * (num_steps * K) + (step * K + x_k)), x_tile);
+        ++step;
+      });
+  tl::store(out + (i * N + j), acc);
+  tl::store(total, sum);
+}
+
 }  // namespace pipeline_kernels
 )";
 
@@ -181,6 +214,54 @@ TEST_P(Pipeline, MasksOfAllForms) {
               << "num_warps " << num_warps << ", m " << c.m << ", low " << c.low << ", b " << c.use_b << ": " << i
               << ", " << j;
         }
+    }
+}
+
+TEST_P(Pipeline, TilesAsValues) {
+  struct Case {
+    DType dtype;
+    std::int64_t m, n, k, stages;
+    bool is_turned;
+    int num_warps;
+  };
+  for (const Case& c : {Case{DType::bf16, 16, 64, 32, 3, false, 4}, Case{DType::f16, 64, 64, 64, 4, false, 4},
+                        Case{DType::bf16, 64, 128, 32, 2, true, 8}, Case{DType::f16, 128, 64, 64, 3, true, 4},
+                        Case{DType::f32, 32, 32, 32, 1, false, 2}})
+    for (const std::int64_t num_steps : {1, 2, 7}) {
+      SCOPED_TRACE(::testing::Message() << name(c.dtype) << " " << c.m << "x" << c.n << "x" << c.k << ", " << c.stages
+                                        << " stages, " << num_steps << " steps");
+      const std::int64_t depth = num_steps * c.k;
+      const auto whole = [&](std::int64_t count, unsigned int values, double least) {
+        std::vector<double> drawn(static_cast<std::size_t>(count));
+        for (double& number : drawn) number = least + static_cast<double>(random_() % values);
+        return drawn;
+      };
+      const auto x = whole(c.m * depth, 9, -4), packed = whole(depth * c.n, 256, 0),
+                 scales = whole(num_steps * c.n, 4, 1);
+      std::vector<double> expected(static_cast<std::size_t>(c.m * c.n));
+      std::vector<Tensor> tensors{tensor_of_numbers(c.dtype, x),
+                                  tensor_of_numbers(DType::u8, packed),
+                                  tensor_of_numbers(DType::f32, scales),
+                                  tensor_of_numbers(DType::f32, std::vector<double>(expected.size(), 77)),
+                                  tensor_of_numbers(c.dtype, std::vector<double>(x.size(), 77)),
+                                  tensor_of_numbers(DType::i64, std::vector<double>{77})};
+      kernel("values", {c.dtype, c.m, c.n, c.k, c.stages, c.is_turned}, c.num_warps, 0)
+          .run(GetParam(), {1, 1, 1}, tensors, {num_steps});
+      double total = 0;
+      for (const double byte : packed) total += byte;
+      for (std::int64_t i = 0; i < c.m; ++i)
+        for (std::int64_t j = 0; j < c.n; ++j)
+          for (std::int64_t k = 0; k < depth; ++k) {
+            const std::int64_t step = k / c.k, inner = k % c.k;
+            const auto byte = static_cast<int>(
+                packed[static_cast<std::size_t>(step * c.k * c.n + (c.is_turned ? inner + j * c.k : inner * c.n + j))]);
+            const double weight =
+                (byte % 16 - 8 + (byte / 16 - 8) * 2) * scales[static_cast<std::size_t>(step * c.n + j)];
+            expected[static_cast<std::size_t>(i * c.n + j)] += x[static_cast<std::size_t>(i * depth + k)] * weight;
+          }
+      ASSERT_EQ(numbers_of(tensors[3]), expected);
+      ASSERT_EQ(numbers_of(tensors[4]), x);
+      ASSERT_EQ(numbers_of(tensors[5]), std::vector<double>{total});
     }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -46,12 +47,13 @@ struct TextKernel {
   struct Loaded {
     std::shared_ptr<const Kernel> kernel;
     std::vector<BoxLoad> box_loads;
+    std::int32_t shared_bytes;  ///< what the kernel's pipelines take
   };
   /// Compiled and loaded, for several runs.
   Loaded load(Device device) const {
     const Target target = device.is_cuda() ? device_info(device).target : host_cpu_target();
     const Artifact artifact = compiler_for(device.type).compile(request(target));
-    return {load_kernel(artifact, device), artifact.box_loads};
+    return {load_kernel(artifact, device), artifact.box_loads, artifact.dynamic_shared_bytes};
   }
 
   /// Compiles, and runs over copies of `tensors`, which are read back.
@@ -77,7 +79,8 @@ struct TextKernel {
     TensorMapSet::Storage storage;
     maps.bind(data, storage, bound);
     loaded.kernel->take_box_maps(box_maps(loaded.box_loads, parameters));
-    loaded.kernel->launch({grid, num_warps, shared_bytes}, bound, Stream::default_of(device));
+    loaded.kernel->launch({grid, num_warps, std::max(shared_bytes, loaded.shared_bytes)}, bound,
+                          Stream::default_of(device));
     synchronize(Stream::default_of(device));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Tensor back = to_device(copies[i], Device::cpu());

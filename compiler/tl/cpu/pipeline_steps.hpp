@@ -4,11 +4,15 @@
 
 namespace kiln::tl {
 
-/// A deferred load is an operand of dot where it lies in memory; only one whose mask is no rectangle is loaded.
+/// A deferred load is an operand of dot where it lies in memory; only one whose mask is no rectangle, or whose rows or
+/// columns are looked up or wrap, is loaded.
 template <AddressTile P, typename M, TileLines kLines>
 KILN_DEVICE decltype(auto) operand_of(const DeferredLoad<P, M, kLines>& x) {
   using T = pointee_t<P>;
-  if constexpr (is_rectangle<M>)
+  if constexpr (SeparableTile<decltype(x.pointers.offsets)>)
+    return load_separable<T, typename DeferredLoad<P, M, kLines>::shape>(x.pointers.data, x.pointers.offsets, x.mask,
+                                                                         T{});
+  else if constexpr (is_rectangle<M>)
     return (x);
   else
     return load_affine<T, typename DeferredLoad<P, M, kLines>::shape>(x.pointers.data, x.pointers.offsets, x.mask, T{});
@@ -21,6 +25,13 @@ KILN_DEVICE auto view_of(const DeferredLoad<P, M, kLines>& x) {
   return MatrixView<pointee_t<P>, typename A::row_stride_type, typename A::column_stride_type>{
       x.pointers.data + x.pointers.offsets.base, x.pointers.offsets.row_stride, x.pointers.offsets.column_stride, rows,
       columns};
+}
+
+template <typename P, typename M, TileLines kLines>
+inline constexpr bool is_pipeline_tile<DeferredLoad<P, M, kLines>> = true;
+template <typename P, typename M, TileLines kLines>
+KILN_DEVICE auto to_values(const DeferredLoad<P, M, kLines>& x) {
+  return load(x.pointers, x.mask);
 }
 
 /// Nothing is loaded ahead: dot reads the matrix where it lies, and the CPU's own prefetching covers the rest.

@@ -5,12 +5,15 @@
 
 namespace kiln::tl {
 
-/// One step's products, of which the first set off the loads of a later step: before them these would delay them.
+/// One step's uses of its tiles. The first products set off the loads of a later step: before them these would delay
+/// them.
 template <typename Begun>
 struct PipelineStep {
   Begun& begun;
   bool has_products = false;
+  bool has_values = false;  ///< lanes have read tiles
 
+  KILN_DEVICE void values_read() { has_values = true; }
   KILN_DEVICE void products_begun() {
     if (!has_products) begun();
     has_products = true;
@@ -27,18 +30,22 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   using Loads = typename Tiles::Loads;
   template <int kIndex>
   using Box = BoxCopy<typename Tiles::template Load<kIndex>>;
-  static constexpr bool kPossible = (Box<kPart>::kPossible && ...);
-  static constexpr int kBoxes = (Box<kPart>::kBoxes + ...);
-  static constexpr int kOwn = (kBoxes + kNumWarps - 1) / kNumWarps;
+  /// For all tiles, so that threads have nothing to do with them; or for some, beside those that threads copy.
+  static constexpr bool kForAll = (Box<kPart>::kPossible && ...);
+  static constexpr bool kForSome = !kForAll && (Box<kPart>::kPossible || ...);
+  template <int kIndex>
+  static constexpr int kBoxesOf = Box<kIndex>::kPossible ? Box<kIndex>::kBoxes : 0;
+  static constexpr int kBoxes = (kBoxesOf<kPart> + ...);
+  static constexpr int kOwn = larger(1, (kBoxes + kNumWarps - 1) / kNumWarps);
   template <int kIndex>
   static constexpr int first_box() {
     if constexpr (kIndex == 0)
       return 0;
     else
-      return first_box<kIndex - 1>() + Box<kIndex - 1>::kBoxes;
+      return first_box<kIndex - 1>() + kBoxesOf<kIndex - 1>;
   }
 
-  bool are_given = false;  ///< maps for all tiles
+  bool are_given = false;  ///< maps for all tiles that boxes are for
   int maps[Tiles::kCount];
   uint32_t fitting = 0;  ///< a bit for each lane's step: boxes bring all tiles
   struct Own {
@@ -55,42 +62,77 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   /// body(tile's number, box's number in it) for the tile that box `box` is part of.
   template <int kIndex, typename F>
   KILN_DEVICE static void if_in_tile(int box, F body) {
-    if (box >= first_box<kIndex>() && box < first_box<kIndex>() + Box<kIndex>::kBoxes) body(box - first_box<kIndex>());
+    if (box >= first_box<kIndex>() && box < first_box<kIndex>() + kBoxesOf<kIndex>) body(box - first_box<kIndex>());
   }
 
   KILN_DEVICE void find_maps(const Loads& loads) {
     are_given = true;
-    ((maps[kPart] = Box<kPart>::find_map(part_of<kPart>(loads)), are_given &= maps[kPart] >= 0), ...);
-    KILN_UNROLL for (int i = 0; i < kOwn; ++i) {
-      (if_in_tile<kPart>(own_box(i),
-                         [&](int box) {
-                           own[i].table = &Box<kPart>::table();
-                           own[i].offset = Tiles::template offset<kPart>() + Box<kPart>::offset(box);
-                           own_bytes += Box<kPart>::kBoxBytes;
-                         }),
-       ...);
-    }
+    (find_map<kPart>(loads), ...);
   }
   /// Of step `first` and those behind it, one in each lane.
   template <typename MakeLoads>
   KILN_DEVICE void set_places(MakeLoads& make_loads, int first, int num_steps) {
-    if (!are_given) return;
-    const int step = first + static_cast<int>(threadIdx.x % 32);
-    bool all_fit = false;
-    if (step < num_steps) {
-      const auto tiles = map_parts([](const auto& load) { return BoxCopy<remove_cvref_t<decltype(load)>>(load); },
-                                   make_loads(int64_t{step}));
-      KILN_UNROLL for (int i = 0; i < kOwn; ++i)(
-          if_in_tile<kPart>(own_box(i), [&](int box) { own[i].place = part_of<kPart>(tiles).place(box, maps[kPart]); }),
-          ...);
-      all_fit = (part_of<kPart>(tiles).fits && ...);
+    if constexpr (kForAll) {
+      if (!are_given) return;
+      const int step = first + static_cast<int>(threadIdx.x % 32);
+      fitting = __ballot_sync(0xffffffffu, step < num_steps && set_places(make_loads(int64_t{step})));
     }
-    fitting = __ballot_sync(0xffffffffu, all_fit);
   }
   KILN_DEVICE bool fits(uint32_t lane) const { return (fitting >> lane & 1) != 0; }
   /// Asks for the warp's boxes of lane `lane`'s step.
   KILN_DEVICE void copy(uint32_t lane, uint32_t stage, sm90::Barrier filled, bool is_first) const {
     if (is_first) filled.arrive_and_expect(own_bytes);
+    copy_own(lane, stage, filled, is_first);
+  }
+  /// Asks for the warp's boxes of this step, beside which threads copy the other tiles and arrive when those are there.
+  /// Whether there are any.
+  KILN_DEVICE bool copy_some(const Loads& loads, uint32_t stage, sm90::Barrier filled, bool is_first) {
+    if (!are_given || !set_places(loads)) return false;
+    if (is_first && own_bytes != 0) filled.expect(own_bytes);
+    copy_own(0, stage, filled, is_first);
+    return true;
+  }
+  /// The tiles of a step that threads copy.
+  KILN_DEVICE static void copy_chunks(uint32_t stage, const Loads& loads, bool boxes_bring_some) {
+    (copy_chunks<kPart>(stage, loads, boxes_bring_some), ...);
+  }
+
+ private:
+  template <int kIndex>
+  KILN_DEVICE void find_map(const Loads& loads) {
+    if constexpr (Box<kIndex>::kPossible) {
+      maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
+      are_given &= maps[kIndex] >= 0;
+      KILN_UNROLL for (int i = 0; i < kOwn; ++i) if_in_tile<kIndex>(own_box(i), [&](int box) {
+        own[i].table = &Box<kIndex>::table();
+        own[i].offset = Tiles::template offset<kIndex>() + Box<kIndex>::offset(box);
+        own_bytes += Box<kIndex>::kBoxBytes;
+      });
+    }
+  }
+  /// Whether boxes bring their tiles.
+  KILN_DEVICE bool set_places(const Loads& loads) {
+    bool all_fit = true;
+    (set_places<kPart>(loads, all_fit), ...);
+    return all_fit;
+  }
+  template <int kIndex>
+  KILN_DEVICE void set_places(const Loads& loads, bool& all_fit) {
+    if constexpr (Box<kIndex>::kPossible) {
+      const Box<kIndex> tile(part_of<kIndex>(loads));
+      KILN_UNROLL for (int i = 0; i < kOwn; ++i)
+          if_in_tile<kIndex>(own_box(i), [&](int box) { own[i].place = tile.place(box, maps[kIndex]); });
+      all_fit &= tile.fits;
+    }
+  }
+  template <int kIndex>
+  KILN_DEVICE static void copy_chunks(uint32_t stage, const Loads& loads, bool boxes_bring_some) {
+    if constexpr (kForSome && Box<kIndex>::kPossible)
+      if (boxes_bring_some) return;
+    TileCopy<typename Tiles::template Load<kIndex>>(part_of<kIndex>(loads))
+        .copy_chunks(stage + Tiles::template offset<kIndex>());
+  }
+  KILN_DEVICE void copy_own(uint32_t lane, uint32_t stage, sm90::Barrier filled, bool is_first) const {
     if (own_bytes == 0) return;
     KILN_UNROLL for (int i = 0; i < kOwn; ++i) {
       const BoxPlace place = own[i].place.of_lane(static_cast<int>(lane));
@@ -99,17 +141,9 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   }
 };
 
-/// A step's tiles by all threads.
-template <typename Tiles, int... kPart>
-KILN_DEVICE void copy_chunks(uint32_t stage, const typename Tiles::Loads& loads, Sequence<kPart...>) {
-  (TileCopy<typename Tiles::template Load<kPart>>(part_of<kPart>(loads))
-       .copy_chunks(stage + Tiles::template offset<kPart>()),
-   ...);
-}
-
 /// A pipeline whose bodies multiply by wgmma. A step's products may go on while the next one's begin; when they are
-/// over, its place is filled anew. Where the host gave maps for all loads (BoxMapTable) the copy engine fetches boxes;
-/// elsewhere, and for tiles that are no boxes, all threads copy.
+/// over, its place is filled anew. Where the host gave maps for all loads that may be boxes (BoxMapTable) the copy
+/// engine fetches those; elsewhere, and for tiles that are no boxes, all threads copy.
 ///
 /// What cp.async wrote is seen by wgmma once it has been waited for and a barrier passed (CUTLASS and Triton rely on
 /// that too); a proxy fence here would wait for the copies that are still on their way: 20% of a bf16 product.
@@ -118,7 +152,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
   // The place that is filled while a step's products go on: with two places that of the step before, whose products
   // are waited for first; with four or more that of two steps before, whose are over. Three are too few to spare one:
   // there it is that of the step before, once its products are over, behind the step's body.
-  constexpr bool kLoadsBehindProducts = kNumStages != 3;
+  constexpr bool kLoadsBehindProducts = kNumStages != 3, kLoadsBeforeWait = kNumStages > 3;
   constexpr int kAhead = kNumStages > 3 ? kNumStages - 2 : kNumStages - 1;
   using Boxes = BoxLoads<Tiles, remove_cvref_t<decltype(Tiles::kAll)>>;
   using Ring = sm90::RingPosition<kNumStages>;
@@ -134,7 +168,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
   const int num_steps = steps < 0 ? 0 : static_cast<int>(steps);
 
   Boxes boxes;
-  if constexpr (Boxes::kPossible) {
+  if constexpr (Boxes::kForAll || Boxes::kForSome) {
     if (num_steps > 0) boxes.find_maps(loads(0));
   }
   sm90::products_wait<0>();
@@ -147,7 +181,8 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
 
   // Parity 1 is that of a phase before the first, which has ended.
   Ring used, left, filling{0, 1};
-  uint32_t chunked = 0;  // a bit for each place that threads fill and not the copy engine
+  bool values_read = false;  // by lanes, for which the warp's first one says that they are done
+  uint32_t chunked = 0;      // a bit for each place that threads fill and not the copy engine
   // Of the first steps, whose products are not there yet, only the loads. A loop of their own would compile those a
   // second time.
   KILN_NO_UNROLL for (int step = -kAhead; step < num_steps; ++step) {
@@ -161,12 +196,13 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
       boxes.copy(lane, stage, filled(filling.slot), is_first);
     };
     const auto leave = [&] {
+      if (values_read) __syncwarp();
       if (step > 0) {
         if (is_first) emptied(left.slot).arrive();
         left.advance();
       }
     };
-    bool is_loaded = false;
+    bool is_loaded = false, has_products = false;
     if (step >= 0) {
       if (chunked != 0) {
         if ((chunked >> used.slot & 1) != 0) {
@@ -188,24 +224,35 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
       Tiles::call(begin + used.slot * Tiles::kBytes, &products, body, Tiles::kAll);
       used.advance();
       is_loaded = kLoadsBehindProducts && products.has_products;
-      if constexpr (kNumStages > 2) {
-        // The products begun last may go on through the next step, those of the step before may not. Not at the loop's
-        // head, where ptxas 13.0 makes products half as fast, and not behind the first products, where it makes those
-        // of some kernels wait for each other.
-        if (products.has_products)
+      has_products = products.has_products;
+      values_read |= products.has_values;
+    }
+    const auto load_rest = [&] {
+      if (!is_loaded) load_boxes();
+      if (!loads_boxes && next < num_steps) {
+        chunked |= 1u << filling.slot;
+        emptied(filling.slot).wait(filling.parity);
+        const auto tiles = loads(next);
+        bool boxes_bring_some = false;
+        if constexpr (Boxes::kForSome) boxes_bring_some = boxes.copy_some(tiles, stage, filled(filling.slot), is_first);
+        Boxes::copy_chunks(stage, tiles, boxes_bring_some);
+      }
+      end_copy_group();
+    };
+    if constexpr (kLoadsBeforeWait) load_rest();
+    if constexpr (kNumStages > 2) {
+      // The products begun last may go on through the next step, those of the step before may not. Not at the loop's
+      // head, where ptxas 13.0 makes products half as fast, and not behind the first products, where it makes those
+      // of some kernels wait for each other.
+      if (step >= 0) {
+        if (has_products)
           sm90::products_wait<1>();
         else
           sm90::products_wait<0>();
         leave();
       }
     }
-    if (!is_loaded) load_boxes();
-    if (!loads_boxes && next < num_steps) {
-      chunked |= 1u << filling.slot;
-      emptied(filling.slot).wait(filling.parity);
-      copy_chunks<Tiles>(stage, loads(next), Tiles::kAll);
-    }
-    end_copy_group();
+    if constexpr (!kLoadsBeforeWait) load_rest();
     filling.advance();
   }
   sm90::products_wait<0>();

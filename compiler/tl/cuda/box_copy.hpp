@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/cuda/separable_copy.hpp"
 #include "compiler/tl/cuda/sm90/tensor_map.hpp"
 #include "compiler/tl/cuda/tile_copy.hpp"
 #include "compiler/tl/mask_rectangle.hpp"
@@ -102,6 +103,20 @@ struct BoxCopy {
 
  private:
   KILN_DEVICE static int within(int x, int most) { return x < 0 ? 0 : x < most ? x : most; }
+};
+
+/// One at separable addresses is one of boxes where nothing wraps.
+template <typename T, typename Rows, typename Columns, typename A, typename M, TileLines kLines>
+struct BoxCopy<DeferredLoad<PointerTile<T, Separable<Rows, Columns, A>>, M, kLines>>
+    : BoxCopy<typename TileCopy<DeferredLoad<PointerTile<T, Separable<Rows, Columns, A>>, M, kLines>>::AffineLoad> {
+  using Copy = TileCopy<DeferredLoad<PointerTile<T, Separable<Rows, Columns, A>>, M, kLines>>;
+  using Straight = BoxCopy<typename Copy::AffineLoad>;
+  static constexpr bool kPossible = Straight::kPossible && Separable<Rows, Columns, A>::kMayBeAffine;
+
+  KILN_DEVICE static int find_map(const typename Copy::Load& load) { return Straight::find_map(Copy::as_affine(load)); }
+  KILN_DEVICE explicit BoxCopy(const typename Copy::Load& load) : Straight(Copy::as_affine(load)) {
+    this->fits &= Copy::is_affine(load);
+  }
 };
 
 }  // namespace kiln::tl

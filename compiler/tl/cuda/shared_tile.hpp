@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/arithmetic.hpp"
 #include "compiler/tl/cuda/access.hpp"
 #include "compiler/tl/cuda/pipeline_places.hpp"
 #include "compiler/tl/cuda/sm90/shared_memory.hpp"
@@ -7,8 +8,10 @@
 
 namespace kiln::tl {
 
-/// Who is told of products that read a tile: nobody.
-struct NoStep {};
+/// Who is told of products that read a tile, or of lanes that do: nobody.
+struct NoStep {
+  KILN_DEVICE void values_read() {}
+};
 
 /// A tile in shared memory: lines are rows (kAlongColumns) or columns, which lie as SharedPlaces says, as PaddedPlaces,
 /// or, of elements that wgmma reads in either order, as PanelPlaces. `address` is one of shared memory's own 32 bits,
@@ -53,6 +56,9 @@ inline constexpr bool kIsOfPipeline = false;
 template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
 inline constexpr bool kIsOfPipeline<SharedTile<T, S, kAlongColumns, kPadded, Step>> = !is_same<Step, NoStep>;
 
+template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
+inline constexpr bool is_pipeline_tile<SharedTile<T, S, kAlongColumns, kPadded, Step>> = true;
+
 KILN_DEVICE uint32_t shared_window_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
@@ -91,6 +97,48 @@ KILN_DEVICE void load_shared_floats(uint32_t address, float (&values)[4]) {
                : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
                : "r"(address)
                : "memory");
+}
+
+template <int kBytes>
+KILN_DEVICE typename PacketOf<kBytes>::type load_shared_packet(uint32_t address) {
+  typename PacketOf<kBytes>::type packet;
+  if constexpr (kBytes == 16) {
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(packet.x), "=r"(packet.y), "=r"(packet.z), "=r"(packet.w)
+                 : "r"(address)
+                 : "memory");
+  } else if constexpr (kBytes == 8) {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(packet.x), "=r"(packet.y) : "r"(address) : "memory");
+  } else if constexpr (kBytes == 4) {
+    packet = load_shared_word(address);
+  } else {
+    uint32_t bits;
+    if constexpr (kBytes == 2)
+      asm volatile("{.reg .u16 x; ld.shared.u16 x, [%1]; cvt.u32.u16 %0, x;}" : "=r"(bits) : "r"(address) : "memory");
+    else
+      asm volatile("ld.shared.u8 %0, [%1];" : "=r"(bits) : "r"(address) : "memory");
+    packet = static_cast<typename PacketOf<kBytes>::type>(bits);
+  }
+  return packet;
+}
+
+/// A pipeline's tile as values, in the default layout of its shape.
+template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
+KILN_DEVICE Tile<T, S> to_values(const SharedTile<T, S, kAlongColumns, kPadded, Step>& x) {
+  using Shared = SharedTile<T, S, kAlongColumns, kPadded, Step>;
+  using L = Blocked<S>;
+  constexpr int kRun = kAlongColumns ? smaller(L::kVector, Shared::kPerChunk) : 1;
+  Tile<T, S> result;
+  KILN_UNROLL for (int r = 0; r < L::kRegisters; r += kRun) {
+    const int line = kAlongColumns ? L::row(r) : L::column(r), place = kAlongColumns ? L::column(r) : L::row(r);
+    const int chunk = line * Shared::kChunksPerLine + place / Shared::kPerChunk;
+    const auto packet = load_shared_packet<kRun* static_cast<int>(sizeof(T))>(
+        x.address + Shared::Places::offset(static_cast<unsigned int>(chunk)) +
+        static_cast<uint32_t>(place % Shared::kPerChunk * static_cast<int>(sizeof(T))));
+    memcpy(&result.registers[r], &packet, sizeof packet);
+  }
+  if constexpr (!is_same<Step, NoStep>) x.step->values_read();
+  return result;
 }
 
 /// Writes a value tile to shared memory, its lines along its rows. A barrier stands before and after.

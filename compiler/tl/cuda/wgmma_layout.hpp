@@ -4,9 +4,10 @@
 
 namespace kiln::tl {
 
-/// Whether the target has the matrix products of warpgroups (PTX: wgmma).
+/// Whether the target has the matrix products of warpgroups (PTX: wgmma), and the program whole warpgroups: fewer warps
+/// must not even wait for products.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-inline constexpr bool kHasWgmma = true;
+inline constexpr bool kHasWgmma = kNumWarps % 4 == 0;
 #else
 inline constexpr bool kHasWgmma = false;
 #endif

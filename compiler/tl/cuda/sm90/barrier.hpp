@@ -32,6 +32,10 @@ struct Barrier {
                  "r"(bytes)
                  : "memory");
   }
+  /// Announces bytes that the copy engine will write, in a phase that this thread's arrival is still missing in.
+  KILN_DEVICE void expect(uint32_t bytes) const {
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(bytes) : "memory");
+  }
   /// Returns when the phase of this parity has ended.
   KILN_DEVICE void wait(uint32_t parity) const {
     asm volatile(
