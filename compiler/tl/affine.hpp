@@ -41,6 +41,10 @@ template <typename A>
 KILN_DEVICE constexpr int64_t scale_stride(A a, int64_t factor) {
   return static_cast<int64_t>(a) * factor;
 }
+template <int kA, int kFactor>
+KILN_DEVICE constexpr Constant<kA * kFactor> scale_stride(Constant<kA>, Constant<kFactor>) {
+  return {};
+}
 template <int kA>
 KILN_DEVICE constexpr Constant<-kA> negate_stride(Constant<kA>) {
   return {};

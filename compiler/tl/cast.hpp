@@ -124,4 +124,22 @@ KILN_DEVICE const Tile<T, S, L>& to_values(const Tile<T, S, L>& x) {
   return x;
 }
 
+/// The bits of a number as another type of the same size. (triton.language: x.to(dtype, bitcast=True).)
+template <Number To, Number From>
+KILN_DEVICE To bitcast(From x) {
+  static_assert(sizeof(To) == sizeof(From),
+                "bitcast: both dtypes have the same number of bits; cast changes the value");
+  static_assert(is_same<To, From> || (!is_same<To, bool> && !is_same<From, bool>),
+                "bitcast: bool has no bits to take; cast it to or from an integer");
+  return __builtin_bit_cast(To, x);
+}
+/// The tile with the bits of every element as another type of the same size; nothing moves.
+template <Number To, Number From, typename S, typename L>
+KILN_DEVICE auto bitcast(const Tile<From, S, L>& x) {
+  const auto values = to_values(x);
+  Tile<To, S, typename decltype(values)::layout> result;
+  KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = bitcast<To>(values.registers[r]);
+  return result;
+}
+
 }  // namespace kiln::tl

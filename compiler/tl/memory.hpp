@@ -5,7 +5,7 @@
 #include "compiler/tl/separable_arithmetic.hpp"
 
 #if defined(KILN_TARGET_CUDA)
-#include "compiler/tl/cuda/access.hpp"
+#include "compiler/tl/cuda/arranged_access.hpp"
 #include "compiler/tl/cuda/separable_access.hpp"
 #else
 #include "compiler/tl/cpu/access.hpp"

@@ -5,6 +5,7 @@
 
 #include "compiler/tl/affine.hpp"
 #include "compiler/tl/arithmetic.hpp"
+#include "compiler/tl/arrangement.hpp"
 #include "compiler/tl/atomic.hpp"
 #include "compiler/tl/broadcast.hpp"
 #include "compiler/tl/cast.hpp"

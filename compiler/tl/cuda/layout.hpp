@@ -56,6 +56,13 @@ struct Blocked {
 template <typename ShapeT>
 using DefaultLayout = Blocked<ShapeT>;
 
+/// Registers of a layout that hold neighbours in a row: so many from each multiple of so many on, the first of them in
+/// a column that is a multiple of as many. A power of two.
+template <typename L>
+inline constexpr int kRunOf = 1;
+template <typename ShapeT>
+inline constexpr int kRunOf<Blocked<ShapeT>> = Blocked<ShapeT>::kVector;
+
 /// What is left of a two-dimensional parent layout when axis kAxis is reduced: each register keeps its place in the
 /// parent and holds the value of its row (kAxis = 1) or column (kAxis = 0), so broadcasting back costs nothing.
 template <int kAxis, typename ParentShape>

@@ -145,7 +145,7 @@ KILN_DEVICE Tile<T, S> to_values(const SharedTile<T, S, kAlongColumns, kPadded, 
 template <Number T, typename S, typename L>
 KILN_DEVICE SharedTile<T, S, true> share_tile(const Tile<T, S, L>& x, unsigned char* shared) {
   using Shared = SharedTile<T, S, true>;
-  constexpr int kRun = is_same<L, Blocked<S>> ? smaller(Blocked<S>::kVector, Shared::kPerChunk) : 1;
+  constexpr int kRun = smaller(kRunOf<L>, Shared::kPerChunk);
   using Packet = typename PacketOf<kRun * sizeof(T)>::type;
   KILN_UNROLL for (int r = 0; r < L::kRegisters; r += kRun) {
     if (L::owns(r)) {
