@@ -44,6 +44,21 @@ def launch(call: Any, config: Any) -> kiln.Launch:
     )
 
 
+def cost(call: Any) -> tuple[float, float]:
+    heads, length, head_size = call["q"].shape
+    return 4 * heads * length**2 * head_size / (2 if call["causal"] else 1), 4 * call["q"].nbytes
+
+
+def reference(q: Array, k: Array, v: Array, causal: bool = False) -> Array:
+    """The same in NumPy, in double precision."""
+    scores = np.einsum("hid,hjd->hij", q.astype(np.float64), k.astype(np.float64)) * q.shape[2] ** -0.5
+    if causal:
+        scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
+    p = np.exp(scores - scores.max(axis=2, keepdims=True))
+    out: Array = np.einsum("hij,hjd->hid", p / p.sum(axis=2, keepdims=True), v.astype(np.float64))
+    return out
+
+
 attention = kiln.register_op(
     "attention",
     kernel=kernel,
@@ -52,20 +67,14 @@ attention = kiln.register_op(
     attributes={"causal": False},
     infer=infer,
     launch=launch,
+    cost=cost,
+    reference=reference,
     dtypes=["bf16", "f16", "f32"],
+    tolerance={"f32": (1e-4, 1e-5), "f16": (2e-3, 2e-3), "bf16": (1.6e-2, 1e-2)},  # probabilities are rounded too
+    examples=[[("bf16", (2, 130, 64))] * 3, ([("f32", (1, 77, 32))] * 3, {"causal": True})],
     tunables={"BLOCK_M": [128, 64], "BLOCK_N": [128, 64, 32], "NUM_STAGES": [2, 3], "num_warps": [8, 4]},
     constraints=["BLOCK_M == 16 * num_warps"],
 )
-
-
-def reference(q: Array, k: Array, v: Array, causal: bool) -> Array:
-    """The same in NumPy, in double precision."""
-    scores = np.einsum("hid,hjd->hij", q.astype(np.float64), k.astype(np.float64)) * q.shape[2] ** -0.5
-    if causal:
-        scores[:, np.triu(np.ones(scores.shape[1:], bool), 1)] = -np.inf
-    p = np.exp(scores - scores.max(axis=2, keepdims=True))
-    out: Array = np.einsum("hij,hjd->hid", p / p.sum(axis=2, keepdims=True), v.astype(np.float64))
-    return out
 
 
 def positive(text: str) -> int:

@@ -5,19 +5,13 @@ from __future__ import annotations
 import kiln
 import numpy
 import pytest
+from nvrtc_here import needs_nvrtc
 from refusal import refused
 
 
 @pytest.fixture
 def x() -> numpy.ndarray:
     return numpy.ones((8, 64), numpy.float32)
-
-
-def needs_nvrtc() -> None:
-    try:
-        kiln.inspect("neg", kiln.TensorMeta("f32", (4,)), target="sm_90a", emit="ptx")
-    except (kiln.DeviceError, kiln.UsageNotImplementedError) as error:
-        pytest.skip(f"no compiler for GPUs: {error}")
 
 
 def test_texts_of_the_cpu(x: numpy.ndarray) -> None:
