@@ -16,8 +16,10 @@ from collections.abc import Callable
 import result_file
 import torch
 import triton_matmul
-from gpu_timing import measure, middle_mean, normal, summary
+from gpu_timing import measure, normal, summary
 from kiln_library import Kiln
+from peer_speed import speed_over
+from triton_compilation import Compilation
 
 # name -> m, n, k, batches, demanded speed over cuBLAS
 SHAPES = {
@@ -262,17 +264,6 @@ def with_triton(case, flush):
     return calls, configs
 
 
-def speed_over(peers, times, own):
-    """Speed of `own` over the best of `peers`, by their medians, and by the mean over rounds."""
-    medians = {peer: statistics.median(times[peer]) for peer in peers}
-    return {
-        "speed": min(medians.values()) / statistics.median(times[own]),
-        "mean_speed": min(
-            middle_mean(theirs / ours for theirs, ours in zip(times[peer], times[own])) for peer in peers
-        ),
-    }
-
-
 def held_to(demanded, speed):
     return {**speed, "demanded": demanded, "met": speed["speed"] >= demanded}
 
@@ -385,7 +376,7 @@ def main():
     started = time.monotonic()
     torch.manual_seed(7)
     chosen = [case for case in cases(arguments.dtypes) if arguments.only in case.name]
-    compilation = triton_matmul.Compilation({case.out.dtype for case in chosen if case.triton})
+    compilation = Compilation(triton_matmul.compilations({case.out.dtype for case in chosen if case.triton}))
     kiln = Kiln(arguments.library, torch.cuda.current_stream().cuda_stream)
     resolved = resolve_all(kiln, chosen, [*arguments.configs, *(TUNED_CONFIGS if arguments.tuned else [])])
     resolved_s = time.monotonic() - started

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import result_file
 import torch
 from kiln_library import Kiln
+from peer_speed import middle_mean
 
 
 @dataclasses.dataclass
@@ -56,13 +57,6 @@ def measure(providers, samples, flush):
         for name, (start, stop) in events.items():
             times[name].append(start.elapsed_time(stop) * 1e3)
     return times
-
-
-def middle_mean(values):
-    """Mean of the middle four fifths: finer than the median, which moves by whole ticks of the events' clock (32 ns)."""
-    ordered = sorted(values)
-    cut = len(ordered) // 10
-    return statistics.fmean(ordered[cut : len(ordered) - cut])
 
 
 def summary(samples_us, moved_bytes):

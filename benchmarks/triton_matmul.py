@@ -1,8 +1,5 @@
 """A matrix product in Triton as its users write one: tiles in grouped order, a masked loop over k, the best of a dozen configs for each shape."""
 
-import concurrent.futures
-import multiprocessing
-import os
 import statistics
 
 import torch
@@ -106,32 +103,20 @@ def _compile(config, dtype_name):
     torch.cuda.synchronize()
 
 
-class Compilation:
-    """Compiles all configs in processes of their own, beside what the caller does meanwhile; Triton holds the interpreter's lock while it compiles."""
-
-    def __init__(self, dtypes):
-        self.pool, self.tasks = None, []
-        if triton:
-            self.pool = concurrent.futures.ProcessPoolExecutor(
-                min(16, os.cpu_count()), multiprocessing.get_context("spawn")
-            )
-            self.tasks = [
-                self.pool.submit(_compile, config, str(dtype).removeprefix("torch."))
-                for dtype in dtypes
-                for config in CONFIGS
-            ]
-
-    def wait(self):
-        if self.pool:
-            concurrent.futures.wait(self.tasks)
-            self.pool.shutdown()
+def compilations(dtypes):
+    """What leaves the kernels of all configs in Triton's cache: calls for triton_compilation.Compilation; none without Triton."""
+    return [(_compile, config, str(dtype).removeprefix("torch.")) for dtype in dtypes for config in CONFIGS if triton]
 
 
 def tuned(measure, a, b, out):
     """{name: call} of the config with the least median of what `measure` gives; nothing without Triton."""
+    return fastest(measure, {config: product(config, a, b, out) for config in CONFIGS if triton})
+
+
+def fastest(measure, calls):
+    """{name: call} of the fastest of `calls`, which are by config; those that do not run are left out."""
     candidates = {}
-    for config in CONFIGS if triton else ():
-        call = product(config, a, b, out)
+    for config, call in calls.items():
         try:
             call()
             torch.cuda.synchronize()

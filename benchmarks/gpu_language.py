@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Users' texts in the tile language (examples/) beside Triton's and the libraries' on a GPU. Prints a JSON object: rows by section.
+
+    benchmarks/gpu_language.py build [--only matmul,attention] [--budget 30] [--fa3 _vllm_fa3_C.abi3.so]
+
+Each text is tuned for each shape by kiln.autotune within the budget, compared with a double-precision result and, bit by bit, with a second run, and timed in turns with its
+peers in this process (benchmarks/gpu_timing.py); Triton's kernels are tuned over their lists of configs. `over` is its speed over the best of each group of peers,
+`demands` the share of what it is held to. Outputs are poisoned before each comparison. The whole takes about eight minutes: cases that would start after --limit are
+left out, and named.
+"""
+
+import argparse
+import pathlib
+import sys
+import time
+
+import result_file
+
+SECTIONS = ("compile", "matmul", "types", "rows", "attention", "paged", "int4", "drawn")
+QUICK_BUDGET_S, QUICK_SAMPLES, QUICK_CASES = 2.0, 5, 2
+DRAWN_BUDGET_S = 5.0  # of each shape at most
+COMPILING_PROCESSES = 7
+NUM_WORST = 5
+
+
+def sections_of(text):
+    chosen = text.split(",")
+    if unknown := [name for name in chosen if name not in SECTIONS]:
+        raise argparse.ArgumentTypeError(
+            f"there is no section {', '.join(unknown)}; the sections are {', '.join(SECTIONS)}"
+        )
+    return [name for name in SECTIONS if name in chosen]
+
+
+def positive(number_type):
+    def parse(text):
+        if (number := number_type(text)) <= 0:
+            raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        return number
+
+    return parse
+
+
+def parser():
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("build", type=pathlib.Path, help="the build directory")
+    made.add_argument(
+        "--only", type=sections_of, default=list(SECTIONS), help="comma-separated, of " + ", ".join(SECTIONS)
+    )
+    made.add_argument("--budget", type=positive(float), default=30.0, help="seconds of tuning for each shape")
+    made.add_argument(
+        "--samples", type=positive(int), default=40, help="of each case; short ones get four times as many"
+    )
+    made.add_argument("--seed", type=int, default=20261124, help="of the shapes in the section drawn")
+    made.add_argument(
+        "--draws", type=positive(int), default=24, help="shapes of products, and a third as many of attention"
+    )
+    made.add_argument("--limit", type=positive(float), default=480.0, help="seconds after which no case is begun")
+    made.add_argument(
+        "--fa3", type=pathlib.Path, help="the library of FlashAttention-3: see benchmarks/fa3_attention.py"
+    )
+    made.add_argument("--quick", action="store_true", help="a smoke test: little tuning, two cases of each section")
+    return made
+
+
+def run_cases(chosen, arguments, started):
+    """{section: rows}; imports torch and the peers only here, so that the rest runs without them."""
+    import language_attention
+    import language_draw
+    import language_products
+    import torch
+    import triton_attention
+    import triton_matmul
+    from fa3_attention import FlashAttention3
+    from language_case import Effort, measured_row
+    from language_row import worst_of
+    from triton_compilation import Compilation
+
+    torch.manual_seed(7)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    attends, multiplies = {"attention", "drawn"} & {*chosen}, {"matmul", "types", "drawn"} & {*chosen}
+    evens = [True] * ("attention" in chosen or "drawn" in chosen) + [False] * ("drawn" in chosen)
+    compilation = Compilation(
+        (triton_matmul.compilations((torch.bfloat16, torch.float16)) if multiplies else [])
+        + (triton_attention.compilations((64, 128), evens) if attends else [])
+    )
+    fa3 = FlashAttention3(arguments.fa3) if arguments.fa3 else None
+    budget_s, samples = arguments.budget, arguments.samples
+    if arguments.quick:
+        budget_s, samples = min(budget_s, QUICK_BUDGET_S), QUICK_SAMPLES
+    flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+    products = language_draw.products(arguments.seed, arguments.draws)
+    attentions = language_draw.attentions(arguments.seed, -(-arguments.draws // 3))
+
+    def drawn():
+        yield from language_products.drawn_cases(products)
+        yield from language_attention.drawn_cases(attentions)
+
+    cases = {
+        "matmul": language_products.matmul_cases,
+        "types": language_products.type_cases,
+        "rows": language_products.row_cases,
+        "attention": lambda: language_attention.attention_cases(fa3),
+        "paged": lambda: iter([language_attention.paged_case(fa3)]),
+        "int4": lambda: iter([language_products.int4_case()]),
+        "drawn": drawn,
+    }
+    compilation.wait()
+    print(f"Triton compiled after {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    result = {}
+    for section in (name for name in SECTIONS if name in chosen and name in cases):
+        rows = result[section] = []
+        effort = Effort(min(budget_s, DRAWN_BUDGET_S) if section == "drawn" else budget_s, samples, flush)
+        for place, case in enumerate(cases[section]()):
+            if arguments.quick and place == QUICK_CASES:
+                break
+            if time.monotonic() - started > arguments.limit:
+                rows.append({"case": case.name, "dtype": case.what["dtype"], "not_run": "after the limit"})
+            else:
+                rows.append(measured_row(case, effort))
+            del case
+            torch.cuda.empty_cache()
+        print(f"{section}: done at {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    if "drawn" in result:
+        result["drawn_worst"] = worst_of(result["drawn"], NUM_WORST)
+        for row in result["drawn_worst"]:
+            print(f"drawn, among the worst: {row['case']}: {row['speed']:.3f}", file=sys.stderr, flush=True)
+    return result
+
+
+def main():
+    arguments = parser().parse_args()
+    build = arguments.build.resolve()
+    if not (build / "python" / "kiln").exists():
+        parser().error(f"there is no Python package in {build}: run scripts/setup, or name another build")
+    sys.path.insert(0, str(build / "python"))
+    chosen, started = arguments.only, time.monotonic()
+    if chosen != ["compile"]:
+        try:
+            import torch
+        except ImportError:
+            parser().error("this Python has no torch, which holds the tensors: only --only compile does without")
+        if not torch.cuda.is_available():
+            parser().error("torch finds no NVIDIA GPU: only --only compile does without")
+    result = {"seed": arguments.seed, "budget_s": arguments.budget}
+    if "compile" in chosen:
+        import language_compile
+
+        result["compile"] = language_compile.measured(build, 1 if arguments.quick else COMPILING_PROCESSES)
+    if chosen != ["compile"]:
+        result |= run_cases([name for name in chosen if name != "compile"], arguments, started)
+    rows = [row for section in result.values() if isinstance(section, list) for row in section]
+    demands = [demand for row in rows for demand in row.get("demands", {}).values()]
+    print(
+        f"{sum(demand['met'] for demand in demands)} of {len(demands)} demands met, {time.monotonic() - started:.0f} s",
+        file=sys.stderr,
+    )
+    result_file.emit(result)
+    if any("failed" in row for row in rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
