@@ -24,10 +24,10 @@ namespace kiln::tl {
 ///         [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); });
 ///
 /// What `loads` returns follows from the step alone. It is called ahead of time, more than once or by a lane for a step
-/// of its own, so that it takes arithmetic, loads of numbers and deferred loads, and of other tiles only those of row or
-/// column numbers that its addresses are made of; never for a step outside the range. The tiles are operands of tl::dot
-/// and, read, values, good until body returns. On the GPU they lie in kNumStages
-/// places of dynamic shared memory each, which a launch gives the kernel by itself (Artifact::dynamic_shared_bytes).
+/// of its own, so that it takes arithmetic, loads of numbers and deferred loads, and of other tiles only those of row
+/// or column numbers that its addresses are made of; never for a step outside the range. The tiles are operands of
+/// tl::dot and, read, values, good until body returns. On the GPU they lie in kNumStages places of dynamic shared
+/// memory each, which a launch gives the kernel by itself (Artifact::dynamic_shared_bytes).
 template <int kNumStages, typename Loads, typename Body>
 KILN_DEVICE void pipeline(int64_t num_steps, Loads loads, Body body) {
   static_assert(kNumStages >= 1, "pipeline: one stage or more");
