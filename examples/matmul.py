@@ -33,7 +33,7 @@ TUNING: dict[str, Any] = {
     ],
     "default_config": {
         "cpu": {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
-        "cuda": {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "NUM_STAGES": 4, "num_warps": 8},
+        "cuda": {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "NUM_STAGES": 3, "num_warps": 8},
     },
 }
 RESULTS = {"fp8e4m3": "bf16", "fp8e5m2": "bf16", "i8": "i32", "u8": "i32"}
