@@ -55,8 +55,8 @@ struct BoxCopy {
   /// there should be (compiler/box_loads.hpp reads it in the PTX).
   KILN_DEVICE static int find_map(const Deferred& load) {
     const int64_t bytes = line_bytes(load);
-    asm volatile("// kiln.box_map %0 lines of %1 elements of %2 bytes, %3 bytes apart" ::"n"(kBoxLines),
-                 "n"(kBoxElements), "n"(kSize), "l"(bytes));
+    asm volatile("// kiln.box_map %0 of %1 lines of %2 elements of %3 bytes, %4 bytes apart" ::"l"(&table()),
+                 "n"(kBoxLines), "n"(kBoxElements), "n"(kSize), "l"(bytes));
     const int slot = BoxMapTable::slot(bytes);
     return bytes != 0 && table().line_bytes[slot] == bytes ? slot : -1;
   }
