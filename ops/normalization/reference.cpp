@@ -84,9 +84,11 @@ void norm_reference(const OpCall& call, const NormCall& norm, bool is_layer) {
                   summed);
             row[i] = common::through<double>(x.dtype, summed);
           }
-          sum += row[i];
+          sum += static_cast<long double>(row[i]) - row[0];
         }
-        const double mean = is_layer ? static_cast<double>(sum / n) : 0;
+        // By way of the distances from the first element, so that the mean of a constant row is its element: half a
+        // unit in its last place would be multiplied by the weight and 1 / sqrt(eps).
+        const long double mean = is_layer ? row[0] + sum / n : 0;
         long double square_sum = 0;
         for (const double value : row) square_sum += (value - mean) * (value - mean);
         const double squares = in_compute_range(static_cast<double>(square_sum), x.dtype);
@@ -99,7 +101,8 @@ void norm_reference(const OpCall& call, const NormCall& norm, bool is_layer) {
               offset += places[i][axis] * view->strides[axis - norm.first_axis];
             return read(*view, offset);
           };
-          const double result = (row[i] - mean) * inverse * parameter(norm.weight, 1) + parameter(norm.bias, 0);
+          const double distance = static_cast<double>(row[i] - mean);
+          const double result = distance * inverse * parameter(norm.weight, 1) + parameter(norm.bias, 0);
           write(out, common::offset_at(out, start) + common::offset_at(out, places[i]), result);
         }
       });
