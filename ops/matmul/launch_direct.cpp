@@ -14,8 +14,9 @@
 namespace kiln::matmul {
 namespace {
 
-/// Work that is worth a program of its own, in multiply-adds: some ten microseconds of a core.
-constexpr std::int64_t kProgramProducts = std::int64_t{1} << 20;
+/// Work that is worth a program of its own, in multiply-adds: some ten microseconds of a core, or two where that makes
+/// no more than kFewPrograms.
+constexpr std::int64_t kProgramProducts = std::int64_t{1} << 20, kLeastProgramProducts = std::int64_t{1} << 18;
 constexpr std::int64_t kMostPrograms = 64, kFewPrograms = 8;
 /// What a part of k has at least.
 constexpr std::int64_t kLeastSplit = 1024;
@@ -54,11 +55,12 @@ bool is_float_on_cpu(const MatmulCall& call, const Target& target) {
          is_floating(call.accumulator) && call.scale_a < 0 && call.m > 0 && call.n > 0;
 }
 
-/// Programs that a matrix is worth, each of kProgramProducts.
+/// Programs that a matrix is worth.
 std::int64_t wanted_programs(const MatmulCall& call) {
   // A number that is read or written costs as much as some products.
   const std::int64_t work = call.m * call.n * call.k + 8 * (call.m * call.k + call.k * call.n + call.m * call.n);
-  return std::clamp<std::int64_t>(work * call.batches() / kProgramProducts, 1, kMostPrograms) / call.batches();
+  const std::int64_t all = work * call.batches(), few = std::min(all / kLeastProgramProducts, kFewPrograms);
+  return std::clamp<std::int64_t>(std::max(all / kProgramProducts, few), 1, kMostPrograms) / call.batches();
 }
 
 /// Parts of k where what there is to do would be done by a few programs otherwise. It depends on the call alone, so

@@ -22,20 +22,20 @@
 namespace kiln {
 namespace {
 
-/// Work below this stays on the calling thread even where workers are looking for some. All in ticks of the time-stamp
-/// counter, which runs at 2 to 4 GHz: 12 to 25 us here. A clock in nanoseconds would cost more to read than a small
-/// kernel takes to run.
-constexpr std::uint64_t kInlineTicks = 50'000;
-/// The same where workers sleep: to wake one costs the caller about 20 us, and it comes 20 to 50 us later.
+/// Work below this stays on the calling thread even where workers are looking for some, which costs a microsecond. All
+/// in ticks of the time-stamp counter, which runs at 2 to 4 GHz: 3 to 6 us here. A clock in nanoseconds would cost more
+/// to read than a small kernel takes to run.
+constexpr std::uint64_t kInlineTicks = 12'000;
+/// The same where workers sleep: to wake one costs the caller about 20 us, and it comes 20 to 50 us later. Launches
+/// that workers could have shared, one soon after the other, are worth waking them when they have taken so long
+/// together.
 constexpr std::uint64_t kAsleepTicks = 200'000;
-/// So many launches that workers could have shared, one soon after the other, are worth waking them.
-constexpr int kRunOfLaunches = 4;
 /// Most programs of the second, better measurement; see launch.
 constexpr std::int64_t kProbePrograms = 8;
 /// By so much the first program of a launch may seem longer than the others: its code and data lie in cold caches.
 constexpr std::uint64_t kColdFactor = 8;
 /// Pieces that threads take at a time are at least this long, so that taking them costs nothing by comparison.
-constexpr std::uint64_t kPieceTicks = 20'000;
+constexpr std::uint64_t kPieceTicks = 5'000;
 
 int available_processors() {
   cpu_set_t allowed;
@@ -68,15 +68,16 @@ class LaunchRun {
   }
   /// Whether they follow one another so closely that workers, once awake, would stay awake.
   bool deserves_workers() const noexcept {
-    return count_ >= kRunOfLaunches && __rdtsc() - ended_ < WorkerPool::kSpinTicks;
+    return taken_ticks_ >= kAsleepTicks && __rdtsc() - ended_ < WorkerPool::kSpinTicks;
   }
   void note(std::uint64_t start) noexcept {
-    count_ = start - ended_ < WorkerPool::kSpinTicks ? std::min(count_ + 1, kRunOfLaunches) : 1;
+    if (start - ended_ >= WorkerPool::kSpinTicks) taken_ticks_ = 0;
     ended_ = __rdtsc();
+    taken_ticks_ += ended_ - start;
   }
 
  private:
-  int count_ = 0;
+  std::uint64_t taken_ticks_ = 0;
   std::uint64_t ended_ = 0;
 };
 
@@ -99,12 +100,12 @@ class CpuKernel final : public Kernel {
       return;
     }
     // How long a program takes is not known, so the first ones are timed. The very first pays for cold caches; where
-    // that may be what makes the launch look long, others are asked. Where programs of the last launch were long,
-    // nothing is: one of eight that runs alone would cost an eighth of the time. Should these be short after all, the
-    // next launch knows.
+    // that may be what makes the launch look long, others are asked. Where programs as long as the last launch's make a
+    // long launch, nothing is: one of eight that runs alone would cost an eighth of the time. Should these be short
+    // after all, the next launch knows.
     std::int64_t done = 0;
     std::uint64_t ticks = program_ticks_.load(std::memory_order_relaxed);
-    if (ticks <= kInlineTicks || is_small(ticks, programs)) {
+    if (ticks == 0 || is_small(ticks, programs)) {
       const std::uint64_t start = __rdtsc();
       run(parameters, grid, 0, 1);
       ticks = __rdtsc() - start;
