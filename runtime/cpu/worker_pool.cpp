@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
@@ -39,6 +40,12 @@ void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t expected)
 /// Reads nothing of `word`, which may be gone; a sleeper at its address then wakes up for no reason.
 void wake_sleeper(const std::atomic<std::uint32_t>* word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+std::int64_t now_ns(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 /// The thread may run wherever the calling one may, but for the processor that this one is on. A hint: where it is
@@ -87,10 +94,7 @@ void WorkerPool::run(Range& range, std::int64_t begin, std::int64_t end) {
       ranges_ = range.following;
     if (range.following != nullptr) range.following->previous = range.previous;
   }
-  const std::uint64_t done = __rdtsc();
-  wait_for_workers(range);
-  const std::uint64_t waited = __rdtsc() - done;
-  if (longest > 0 && waited > kStallTicks && waited / 4 > longest) note_stall();
+  wait_for_workers(range, longest);
   if (range.failure) std::rethrow_exception(range.failure);
 }
 
@@ -135,14 +139,29 @@ std::uint64_t WorkerPool::take_pieces(Range& range, std::size_t thread) {
   return longest;
 }
 
-void WorkerPool::wait_for_workers(Range& range) {
+void WorkerPool::wait_for_workers(Range& range, std::uint64_t longest) {
+  const std::uint64_t done = __rdtsc();
   if (spin_until([&] { return range.inside.load(std::memory_order_acquire) == 0; })) return;
+  const std::int64_t begun_ns = now_ns(CLOCK_MONOTONIC), worked_before_ns = worked_ns();
   // Asleep, for a worker that has lost its processor to somebody else may get this one.
   std::uint32_t inside = range.inside.fetch_add(kCallerSleeps, std::memory_order_acquire) + kCallerSleeps;
   while (inside != kCallerSleeps) {
     sleep_while(range.inside, inside);
     inside = range.inside.load(std::memory_order_acquire);
   }
+  // A piece may take longer than others because its memory is new or far away: its worker has been running then.
+  const std::uint64_t waited = __rdtsc() - done;
+  if (longest > 0 && waited > kStallTicks && waited / 4 > longest &&
+      worked_ns() - worked_before_ns < (now_ns(CLOCK_MONOTONIC) - begun_ns) / 2)
+    note_stall();
+}
+
+/// Processor time of all workers.
+std::int64_t WorkerPool::worked_ns() {
+  const std::lock_guard lock(mutex_);
+  std::int64_t sum = 0;
+  for (const clockid_t clock : clocks_) sum += now_ns(clock);
+  return sum;
 }
 
 void WorkerPool::leave(Range& range) {
@@ -163,6 +182,7 @@ void WorkerPool::start_workers(std::size_t wanted) {
   if (static_cast<std::size_t>(num_workers_.load(std::memory_order_relaxed)) >= wanted || cannot_start_) return;
   note_lost_in_fork(ForkLoss::workers);
   sleepers_.reserve(max_workers_);
+  clocks_.reserve(max_workers_);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -210,6 +230,7 @@ void WorkerPool::work() {
   self.thread_id = static_cast<int>(syscall(SYS_gettid));
   std::unique_lock lock(mutex_);
   self.number = ++num_begun_;
+  if (clockid_t clock; pthread_getcpuclockid(pthread_self(), &clock) == 0) clocks_.push_back(clock);
   while (true) {
     if (Range* range = find_range()) {
       range->inside.fetch_add(1, std::memory_order_relaxed);

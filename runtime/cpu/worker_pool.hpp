@@ -1,5 +1,7 @@
 #pragma once
 
+#include <time.h>
+
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -12,8 +14,8 @@ namespace kiln {
 
 /// Threads that help callers with ranges of programs. A caller works itself from the first moment; workers join while
 /// there is work left, so that one which comes late, or not at all because somebody else has its processor, costs
-/// nothing. What a worker has begun the caller waits for; where that takes much longer than it can, because somebody
-/// else was given the worker's processor, callers do without workers for a while.
+/// nothing. What a worker has begun the caller waits for; where that takes long while no worker runs, because somebody
+/// else was given its processor, callers do without workers for a while.
 ///
 /// A worker that finds nothing to do looks for kSpinTicks, then sleeps. Whoever wakes it sees to it that it does not
 /// wake up on the waker's own processor: in a virtual machine Linux takes a processor that sleeps for one that is gone,
@@ -23,8 +25,8 @@ class WorkerPool {
  public:
   /// Of time-stamp counter ticks (2 to 4 GHz): 30 to 65 us.
   static constexpr std::uint64_t kSpinTicks = 130'000;
-  /// 0.4 to 0.8 ms: to wait longer than this, and than four times the longest piece of one's own, is a stall. Turns of
-  /// processes that share a processor take 3 to 4 ms.
+  /// 0.4 to 0.8 ms: to wait longer than this, and than four times the longest piece of one's own, without workers that
+  /// run for half of it, is a stall. Turns of processes that share a processor take 3 to 4 ms.
   static constexpr std::uint64_t kStallTicks = 1'500'000;
   /// 12 to 25 ms without workers behind a first stall; up to 32 times that where one follows the other.
   static constexpr std::uint64_t kAloneTicks = 50'000'000;
@@ -88,7 +90,8 @@ class WorkerPool {
   std::uint64_t take_pieces(Range& range, std::size_t thread);
   static std::int64_t left_of(const Range& range) noexcept;
   void leave(Range& range);
-  void wait_for_workers(Range& range);
+  void wait_for_workers(Range& range, std::uint64_t longest);
+  std::int64_t worked_ns();
   void note_stall();
   Range* find_range();
   void start_workers(std::size_t wanted);
@@ -101,6 +104,7 @@ class WorkerPool {
   Range* ranges_ = nullptr;
   std::uint64_t alone_ticks_ = 0;  ///< behind the last stall, under the mutex
   std::vector<Worker*> sleepers_;  ///< the one that fell asleep last at the end: its caches are the warmest
+  std::vector<clockid_t> clocks_;  ///< of the workers that have begun to run, under the mutex
   std::size_t num_begun_ = 0;      ///< workers that have begun to run
   bool cannot_start_ = false;      ///< the system refused a thread
   std::atomic<std::uint64_t> alone_until_{0};

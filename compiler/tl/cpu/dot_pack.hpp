@@ -26,10 +26,11 @@ template <Number C, typename View>
 KILN_DEVICE void pack_matrix(const View& from, int padded_rows, int padded_columns, C* to, int64_t to_stride) {
   using T = typename View::value_type;
   if constexpr (is_same<typename View::column_stride_type, Constant<1>>) {
-    constexpr int kRun = 16;
+    constexpr int kRun = 16, kRowsAhead = 8;
     KILN_NO_UNROLL for (int row = 0; row < padded_rows; ++row)
         KILN_NO_UNROLL for (int column = 0; column < padded_columns; column += kRun) {
       const T* const first = from.from(row, column).data;
+      __builtin_prefetch(first + kRowsAhead * static_cast<int64_t>(from.row_stride));
       C* const target = to + (row * to_stride + column);
       const int columns = row < from.rows ? from.columns - column : 0;
       if (columns >= kRun) {
@@ -43,6 +44,7 @@ KILN_DEVICE void pack_matrix(const View& from, int padded_rows, int padded_colum
     KILN_NO_UNROLL for (int column = 0; column < padded_columns; column += kSide)
         KILN_NO_UNROLL for (int row = 0; row < padded_rows; row += kSide) {
       const View rest = from.from(row, column);
+      KILN_NO_UNROLL for (int c = kSide; c < 2 * kSide; ++c) __builtin_prefetch(rest.data + c * static_cast<int64_t>(rest.column_stride));
       C* const target = to + (row * to_stride + column);
       if (rest.rows < kSide || rest.columns < kSide) {
         pack_singly<C>(rest, kSide, kSide, target, to_stride);
