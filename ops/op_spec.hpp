@@ -40,7 +40,8 @@ struct OpCall {
   CallInputs inputs;
   std::span<const TensorView> outputs;
   const Attributes& attributes;
-  /// Multiprocessors of the GPU that the call runs on; 0: not known, as where a kernel is compiled for no device.
+  /// Multiprocessors of the GPU that the call runs on, or threads that it may have of the CPU; 0: not known, as where a
+  /// kernel is compiled for no device.
   std::int64_t processors = 0;
   mutable ParsedCall parsed = {};
 };

@@ -14,6 +14,12 @@ KILN_DEVICE tl::int64_t panel_place(tl::int64_t k, tl::int64_t depth, tl::int64_
   return k * padded_columns + column * depth;
 }
 
+/// Columns of all panels.
+template <int kWidth>
+KILN_DEVICE tl::int64_t padded_columns(const MatmulIteration& it) {
+  return (it.n + kWidth - 1) / kWidth * kWidth;
+}
+
 /// Part `place` of `parts` of an extent, all within one of kUnit of each other: `place` becomes its first element, and
 /// the result is how many there are.
 template <int kUnit>
@@ -35,15 +41,17 @@ KILN_DEVICE void pack_panels(const B* from, const MatmulIteration& it, int depth
           panels + (column * padded_to_squares(depth) + k * kWidth));
 }
 
-/// b in panels of WIDTH columns, once for all programs of matmul_blocked_kernel. Program (p, q): panel p, part q of k.
-template <int kBOrder, int WIDTH, int BLOCK_K, typename B, typename C>
+/// b in panels of WIDTH columns, once for all programs of matmul_blocked_kernel. Program (p, q): part q of k of BLOCK_N
+/// columns, so that rows are read in pieces that are worth fetching ahead.
+template <int kBOrder, int WIDTH, int BLOCK_N, int BLOCK_K, typename B, typename C>
 KILN_KERNEL void matmul_panels_kernel(const B* b, C* panels, MatmulIteration it) {
-  const tl::int64_t column = tl::program_id(0) * WIDTH, k = tl::program_id(1) * BLOCK_K;
-  const tl::int64_t padded_columns = tl::num_programs(0) * WIDTH;
+  static_assert(BLOCK_N % WIDTH == 0);
+  const tl::int64_t column = tl::program_id(0) * BLOCK_N, k = tl::program_id(1) * BLOCK_K;
   const int depth = static_cast<int>(it.k - k < BLOCK_K ? it.k - k : BLOCK_K);
-  const int columns = static_cast<int>(it.n - column < WIDTH ? it.n - column : WIDTH);
-  pack_panel<kBOrder, WIDTH>(b + k * it.row_strides[kMatmulB] + column * it.column_strides[kMatmulB], it, depth,
-                             columns, panels + panel_place(k, padded_to_squares(depth), column, padded_columns));
+  const int columns = static_cast<int>(it.n - column < BLOCK_N ? it.n - column : BLOCK_N);
+  pack_panels<kBOrder, WIDTH>(b + k * it.row_strides[kMatmulB] + column * it.column_strides[kMatmulB], it, depth,
+                              columns,
+                              panels + panel_place(k, padded_to_squares(depth), column, padded_columns<WIDTH>(it)));
 }
 
 /// Blocks of ROWS x WIDTH of a program's BLOCK_M x BLOCK_N. kShared: b is what matmul_panels_kernel made of it.
@@ -57,7 +65,6 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
   const DirectOutput<Addend, Out> output(addend, out, place);
   const int rows = take_even_part<ROWS>(it.m, it.row_blocks, place.row);
   const int columns = take_even_part<WIDTH>(it.n, it.column_blocks, place.column);
-  const tl::int64_t padded_columns = (it.n + WIDTH - 1) / WIDTH * WIDTH;
   const tl::int64_t a_step = kAOrder == kColumnsContiguous ? 1 : it.column_strides[kMatmulA];
 
   // Rows are a little more than a power of two apart, which caches keep in few places.
@@ -85,7 +92,7 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
     KILN_NO_UNROLL for (int column = 0; column < columns; column += WIDTH) {
       const C* panel = own_panels + column * padded_to_squares(depth);
       if constexpr (kShared)
-        panel = b + panel_place(k, padded_to_squares(depth), place.column + column, padded_columns);
+        panel = b + panel_place(k, padded_to_squares(depth), place.column + column, padded_columns<WIDTH>(it));
       // The sums of a panel are in the nearest cache here: cleared before its first part of k, read after its last.
       C* const into = sums + column * BLOCK_M;
       if (k == 0) __builtin_memset(into, 0, sizeof(C) * static_cast<unsigned long>(used_rows * WIDTH));

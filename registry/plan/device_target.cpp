@@ -20,7 +20,7 @@ Target target_of(Device device) {
 }
 
 std::int64_t processors_of(Device device) {
-  return device.is_cuda() ? device_info(device).processors : 0;
+  return device_info(device).processors;
 }
 
 bool can_overlap_previous(Device device) {
