@@ -4,20 +4,34 @@
 
 namespace kiln::ops {
 
-/// As pack_panel for a k of kDepth, at most 16, that is contiguous in b: squares as small as hold it.
+/// Of shallow panels that rows of the output are written from one behind the other.
+inline constexpr int kStripBytes = 16 << 10;
+
+/// kSide columns of the k from kBegin on.
+template <int kBegin, int kDepth, int kSide, typename C>
+KILN_DEVICE void transpose_shallow(const C* from, tl::int64_t stride, C* to, tl::int64_t to_stride) {
+  constexpr int kLeft = kDepth - kBegin;
+  tl::TransposeBlock<C, kSide>::template run_some<(kLeft < kSide ? kLeft : kSide)>(from + kBegin, stride,
+                                                                                   to + kBegin * to_stride, to_stride);
+  if constexpr (kLeft > kSide) transpose_shallow<kBegin + kSide, kDepth, kSide>(from, stride, to, to_stride);
+}
+
+/// As pack_panel for a k of kDepth, at most 16, that is contiguous in b: squares as small as hold it, whose rows fill a
+/// register at most (of two in kWidth).
 template <int kDepth, int kWidth, typename C>
 KILN_DEVICE void pack_shallow_panel(const C* from, const MatmulIteration& it, int columns, C* panel) {
   constexpr int kLeast = kDepth <= 4 ? 4 : kDepth <= 8 ? 8 : 16;
-  constexpr int kSide = kLeast < kWidth ? kLeast : kWidth;
+  constexpr int kSide = kLeast < kWidth / 2 ? kLeast : kWidth / 2;
   const tl::int64_t stride = it.column_strides[kMatmulB];
-  if (kDepth <= kSide && columns == kWidth) {
-    KILN_NO_UNROLL for (int c = 0; c < kWidth; c += kSide)
-        tl::TransposeBlock<C, kSide>::template run_some<(kDepth < kSide ? kDepth : kSide)>(from + c * stride, stride,
-                                                                                           panel + c, kWidth);
-  } else {
-    const tl::MatrixView<C, tl::Constant<1>, tl::int64_t> view{from, {}, stride, kDepth, columns};
-    tl::pack_singly<C>(view, kDepth, kWidth, panel, kWidth);
+  if constexpr (kSide > 1) {
+    if (columns == kWidth) {
+      KILN_NO_UNROLL for (int c = 0; c < kWidth; c += kSide)
+          transpose_shallow<0, kDepth, kSide>(from + c * stride, stride, panel + c, kWidth);
+      return;
+    }
   }
+  const tl::MatrixView<C, tl::Constant<1>, tl::int64_t> view{from, {}, stride, kDepth, columns};
+  tl::pack_singly<C>(view, kDepth, kWidth, panel, kWidth);
 }
 
 /// Blocks of ROWS x COLUMNS, vectors along the columns of b, of which there are WIDTH where COLUMNS are all there are;
@@ -35,7 +49,6 @@ KILN_DEVICE void multiply_outer(const Epilogue& epilogue, const C* a, const C* b
   const C* const left = a + place.batch_offsets[kMatmulA];
   const C* const right = b + place.batch_offsets[kMatmulB];
   const tl::int64_t a_step = kAOrder == kColumnsContiguous ? 1 : it.column_strides[kMatmulA];
-  alignas(64) C panel[DEPTH > 0 ? DEPTH * WIDTH : 1];
   const auto make_block = [&]<int kWidth, int kColumns>(tl::Constant<kWidth>, tl::Constant<kColumns>, tl::int64_t next,
                                                         tl::int64_t column, const C* from, tl::int64_t stride) {
     const tl::int64_t row = next + ROWS <= part.row_end ? next : part.row_end - ROWS;
@@ -74,16 +87,37 @@ KILN_DEVICE void multiply_outer(const Epilogue& epilogue, const C* a, const C* b
         make_block(width, columns, next, column, right + column * column_stride, it.row_strides[kMatmulB]);
       });
     });
+  } else if constexpr (SHALLOW_K > 0) {
+    // Panels of as many columns as the nearest cache bears, so that rows of the output are written in long pieces.
+    constexpr int kPanelSize = SHALLOW_K * WIDTH;
+    constexpr int kPanels = kStripBytes / (kPanelSize * static_cast<int>(sizeof(C))) + 1;
+    alignas(64) C panels[kPanels * kPanelSize];
+    const auto make_strip = [&](auto width, auto columns, tl::int64_t column, tl::int64_t count) {
+      constexpr int kWidth = width, kColumns = columns;
+      KILN_NO_UNROLL for (tl::int64_t p = 0; p < count; ++p) pack_shallow_panel<SHALLOW_K, kWidth>(
+          right + (column + p * kColumns) * column_stride, it, kColumns, panels + p * kPanelSize);
+      for_each_rows([&](tl::int64_t next) {
+        KILN_NO_UNROLL for (tl::int64_t p = 0; p < count; ++p)
+            make_block(width, columns, next, column + p * kColumns, panels + p * kPanelSize, kWidth);
+      });
+    };
+    tl::int64_t column = part.column;
+    while (column + COLUMNS <= part.column_end) {
+      const tl::int64_t left_over = (part.column_end - column) / COLUMNS,
+                        count = left_over < kPanels ? left_over : kPanels;
+      make_strip(tl::Constant<WIDTH>{}, tl::Constant<COLUMNS>{}, column, count);
+      column += count * COLUMNS;
+    }
+    if constexpr (TAIL > 0)
+      if (column < part.column_end) make_strip(tl::Constant<TAIL>{}, tl::Constant<TAIL>{}, part.column_end - TAIL, 1);
   } else {
+    alignas(64) C panel[DEPTH > 0 ? DEPTH * WIDTH : 1];
     for_each_columns(
         [&]<int kWidth, int kColumns>(tl::Constant<kWidth> width, tl::Constant<kColumns> columns, tl::int64_t column) {
           const C* from = right + column * column_stride;
           tl::int64_t stride = it.row_strides[kMatmulB];
           if constexpr (DEPTH > 0) {
-            if constexpr (SHALLOW_K > 0)
-              pack_shallow_panel<SHALLOW_K, kWidth>(from, it, kColumns, panel);
-            else
-              pack_panel<kBOrder, kWidth>(from, it, static_cast<int>(it.k), kColumns, panel);
+            pack_panel<kBOrder, kWidth>(from, it, static_cast<int>(it.k), kColumns, panel);
             from = panel;
             stride = kWidth;
           }

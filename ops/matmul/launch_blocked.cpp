@@ -9,6 +9,7 @@
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/matmul/call_arguments.hpp"
+#include "ops/matmul/exchange.hpp"
 #include "ops/matmul/tiling.hpp"
 
 namespace kiln::matmul {
@@ -171,9 +172,9 @@ Variant blocked_variant(bool is_wide, const MatmulParser& parse, const KernelSou
                   },
               .space = [is_wide](const Target&) { return blocked_space(is_wide ? 8 : 4); },
               .default_config = [](const FamilyCall& call,
-                                   const Target& target) { return blocked_config(call.matmul, target); },
+                                   const Target& target) { return blocked_config(well_read(call.matmul), target); },
               .plan = [](const FamilyCall& call, const Config& config,
-                         const Target& target) { return blocked_plan(call.matmul, config, target); }});
+                         const Target& target) { return blocked_plan(well_read(call.matmul), config, target); }});
 }
 
 }  // namespace kiln::matmul

@@ -9,6 +9,7 @@
 #include "core/cpu_features.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/matmul/call_arguments.hpp"
+#include "ops/matmul/exchange.hpp"
 #include "ops/matmul/tiling.hpp"
 
 namespace kiln::matmul {
@@ -75,33 +76,20 @@ void split_up(const MatmulCall& call, ops::MatmulIteration& it) {
   it.num_splits = ceil_div(call.k, per_split);
 }
 
-/// Programs along the rows and the columns of each matrix, for blocks of `rows` x `columns`, and along k.
-void deal_out(const MatmulCall& call, std::int64_t rows, std::int64_t columns, const Target& target,
+/// Programs along the rows and the columns of each matrix, for blocks of `rows` x `columns`, and along k. Of rows that
+/// are written one behind the other (`writes_rows`) each program has its own.
+void deal_out(const MatmulCall& call, std::int64_t rows, std::int64_t columns, bool writes_rows, const Target& target,
               ops::MatmulIteration& it) {
   const std::int64_t wanted = wanted_programs(call);
   const std::int64_t row_groups = std::max<std::int64_t>(call.m / rows, 1);
   const std::int64_t column_groups = std::max<std::int64_t>(call.n / columns, 1);
   const std::int64_t cached = ceil_div(call.m * call.k * item_bytes(call), kProgramRowBytes);
-  it.row_blocks = std::clamp<std::int64_t>(std::max(cached, ceil_div(wanted, column_groups)), 1, row_groups);
+  it.row_blocks =
+      std::clamp<std::int64_t>(std::max(cached, writes_rows ? wanted : ceil_div(wanted, column_groups)), 1, row_groups);
   it.column_blocks = std::clamp<std::int64_t>(ceil_div(wanted, it.row_blocks), 1, column_groups);
   it.tiles = it.row_blocks * it.column_blocks * call.batches();
   check_grid(call.op, it.tiles, target);
   split_up(call, it);
-}
-
-/// The same product as out^T = b^T @ a^T.
-MatmulCall exchanged(MatmulCall call) {
-  for (Matrix* matrix : {&call.a, &call.b, &call.addend, &call.out})
-    std::swap(matrix->row_stride, matrix->column_stride);
-  std::swap(call.a, call.b);
-  std::swap(call.m, call.n);
-  return call;
-}
-
-/// Whether a's rows and b's columns both are contiguous, so that b^T @ a^T is read where it lies: worth a result that
-/// is written across where it has few rows.
-bool is_better_exchanged(const MatmulCall& call) {
-  return order_of(call.a) == 1 && order_of(call.b) == 1 && call.k >= 4 * call.m;
 }
 
 /// Partial sums lie in rows, whatever out does.
@@ -125,7 +113,6 @@ LaunchPlan plan_of(const MatmulCall& call, std::string_view stem, const ops::Mat
 }
 
 LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target& target) {
-  if (is_better_exchanged(call)) return outer_plan(exchanged(call), config, target);
   const std::int64_t lanes = lanes_of(call, target);
   const std::int64_t most_width = config.at("VECTORS") * lanes;
   const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
@@ -137,7 +124,7 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
   const bool has_panel = !rows_first && (order_of(call.b) != 0 || config.at("PANEL") != 0);
   const std::int64_t depth = has_panel ? std::max<std::int64_t>(ceil_power_of_two(call.k), 16) : 0;
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
-  deal_out(call, rows, columns, target, it);
+  deal_out(call, rows, columns, shallow_k > 0 || rows_first, target, it);
   return plan_of(call, "matmul_outer", it, target,
                  {order_of(call.a), order_of(call.b), out_order(call, it), rows, width, columns,
                   rest == 0 ? 0 : ceil_power_of_two(rest), depth, unroll_of(rows * ceil_div(width, lanes)), shallow_k,
@@ -149,7 +136,7 @@ LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target
   const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
   const std::int64_t columns = block_extent(call.n, config.at("COLUMNS"));
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
-  deal_out(call, rows, columns, target, it);
+  deal_out(call, rows, columns, false, target, it);
   return plan_of(call, "matmul_inner", it, target,
                  {out_order(call, it), rows, columns, lanes, call.k % lanes, unroll_of(rows * columns),
                   it.k_per_split > ops::kPartOfK * lanes});
@@ -182,19 +169,19 @@ Variant stream_variant(const MatmulParser& parse, const KernelSource& source) {
               .kernel = "kiln::ops::matmul_stream_kernel",
               .serves =
                   [](const FamilyCall& family, const Target& target) {
-                    const MatmulCall& call = family.matmul;
+                    const MatmulCall call = well_read(family.matmul);
                     return is_float_on_cpu(call, target) && order_of(call.b) == 0 && call.m <= kMostStreamRows &&
                            call.n >= 16 && call.k * call.n * item_bytes(call) >= kStreamBytes;
                   },
               .space = [](const Target&) { return ConfigSpace{{{"BLOCK_N", {4096, 2048, 1024, 512}}}, {}}; },
               .default_config =
                   [](const FamilyCall& family, const Target&) {
-                    const MatmulCall& call = family.matmul;
+                    const MatmulCall call = well_read(family.matmul);
                     const std::int64_t columns = floor_power_of_two(kStreamSumBytes / item_bytes(call) / call.m);
                     return Config{{"BLOCK_N", std::clamp<std::int64_t>(columns, 512, 4096)}};
                   },
               .plan = [](const FamilyCall& call, const Config& config,
-                         const Target& target) { return stream_plan(call.matmul, config, target); }});
+                         const Target& target) { return stream_plan(well_read(call.matmul), config, target); }});
 }
 
 Variant outer_variant(const MatmulParser& parse, const KernelSource& source) {
@@ -205,10 +192,10 @@ Variant outer_variant(const MatmulParser& parse, const KernelSource& source) {
               .kernel = "kiln::ops::matmul_outer_kernel",
               .serves =
                   [](const FamilyCall& family, const Target& target) {
-                    const MatmulCall& call = family.matmul;
+                    const MatmulCall call = well_read(family.matmul);
                     return is_float_on_cpu(call, target) &&
                            (call.k <= kMostDepth ||
-                            ((order_of(call.b) == 0 || is_better_exchanged(call)) &&
+                            (order_of(call.b) == 0 &&
                              (call.n <= 16 || (call.m <= 16 && call.k * call.n * item_bytes(call) < kStreamBytes))));
                   },
               .space =
@@ -217,12 +204,12 @@ Variant outer_variant(const MatmulParser& parse, const KernelSource& source) {
                   },
               .default_config =
                   [](const FamilyCall& family, const Target& target) {
-                    const MatmulCall& call = family.matmul;
+                    const MatmulCall call = well_read(family.matmul);
                     const bool is_wide = cpu_vector_bytes(target.features) >= 64;
                     return Config{{"ROWS", is_wide ? 8 : 6}, {"VECTORS", 2}, {"PANEL", call.m >= 64 && call.n >= 16}};
                   },
               .plan = [](const FamilyCall& call, const Config& config,
-                         const Target& target) { return outer_plan(call.matmul, config, target); }});
+                         const Target& target) { return outer_plan(well_read(call.matmul), config, target); }});
 }
 
 Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
@@ -234,7 +221,7 @@ Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
        .kernel = "kiln::ops::matmul_inner_kernel",
        .serves =
            [](const FamilyCall& family, const Target& target) {
-             const MatmulCall& call = family.matmul;
+             const MatmulCall call = well_read(family.matmul);
              return is_float_on_cpu(call, target) && call.a.column_stride == 1 && call.b.row_stride == 1 &&
                     call.k > kMostShallow && (call.m <= 8 || call.n <= 4 || (call.n <= 16 && call.k >= 512));
            },
@@ -244,7 +231,7 @@ Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
              return Config{{"ROWS", cpu_vector_bytes(target.features) >= 64 ? 4 : 2}, {"COLUMNS", 4}};
            },
        .plan = [](const FamilyCall& call, const Config& config,
-                  const Target& target) { return inner_plan(call.matmul, config, target); }});
+                  const Target& target) { return inner_plan(well_read(call.matmul), config, target); }});
 }
 
 }  // namespace kiln::matmul

@@ -1,0 +1,27 @@
+#include "ops/matmul/exchange.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "ops/matmul/call_arguments.hpp"
+
+namespace kiln::matmul {
+
+MatmulCall exchanged(MatmulCall call) {
+  for (Matrix* matrix : {&call.a, &call.b, &call.addend, &call.out})
+    std::swap(matrix->row_stride, matrix->column_stride);
+  std::swap(call.a, call.b);
+  std::swap(call.m, call.n);
+  return call;
+}
+
+MatmulCall well_read(const MatmulCall& call) {
+  constexpr std::int64_t kFewColumns = 8, kWorthWritingAcross = 128;
+  if (order_of(call.a) != 1) return call;
+  const bool is_better = order_of(call.b) == 1 ? call.k >= std::min(4 * call.m, kWorthWritingAcross)
+                                               : call.n <= kFewColumns && call.m > kFewColumns && call.k >= kFewColumns;
+  return is_better ? exchanged(call) : call;
+}
+
+}  // namespace kiln::matmul
