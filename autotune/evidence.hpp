@@ -48,7 +48,8 @@ struct CandidateEvidence {
 struct TuningResult {
   std::size_t chosen = 0;  ///< index into `candidates`; the default's when nothing beat it
   std::size_t default_index = 0;
-  bool complete = false;           ///< the strategy came to its end; false after a stop or the end of the budget
+  bool ended = false;              ///< the strategy came to its end; false after a stop or the end of the budget
+  bool complete = false;           ///< it did, and has left out nothing that a longer search would look at
   std::string verdict;             ///< one sentence for people: why this one
   Interval chosen_relative{1, 1};  ///< the chosen candidate's time over the default's, measured side by side
   double reference_drift = 0;      ///< how far the default's times moved over the tuning: 0.03 is 3% from least to most

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <set>
-#include <string>
+#include <optional>
 #include <utility>
 
 #include "autotune/random_order.hpp"
@@ -23,38 +21,17 @@ constexpr std::size_t kStrangers = 4;
 constexpr int kMostStaleGenerations = 8;
 constexpr double kImprovement = 0.005;  // less is noise
 
-int distance_between(const std::vector<int>& a, const std::vector<int>& b) {
-  int distance = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) distance += std::abs(a[i] - b[i]);
-  return distance;
-}
-
 }  // namespace
 
 EvolutionaryStrategy::EvolutionaryStrategy(const StrategyOptions& options, const Scoreboard& board)
     : options_(options),
       narrowing_(options, true),
       random_(options.seed),
+      grid_(board),
+      model_(grid_.extents()),
       taken_(board.size()),
       most_measured_(options.most_measured > 0 ? options.most_measured : std::max(kFewestMeasured, board.size() / 4)) {
-  std::map<std::string, std::set<std::int64_t>> values;
-  for (std::size_t i = 0; i < board.size(); ++i)
-    for (const auto& [name, value] : board.config(i).entries()) values[name].insert(value);
-  std::vector<int> places;
-  for (const auto& [name, known] : values) places.push_back(static_cast<int>(known.size()) + 1);
-  model_.emplace(std::move(places));
-  for (std::size_t i = 0; i < board.size(); ++i) {
-    Genes genes;
-    for (const auto& [name, known] : values) {
-      // A config without this tunable has the place after the last.
-      const std::int64_t* value = board.config(i).find(name);
-      const auto place = value == nullptr ? known.end() : known.find(*value);
-      genes.push_back(static_cast<int>(std::distance(known.begin(), place)));
-    }
-    by_genes_.emplace(genes, i);
-    genes_.push_back(std::move(genes));
-    shuffled_.push_back(i);
-  }
+  for (std::size_t i = 0; i < board.size(); ++i) shuffled_.push_back(i);
   shuffle(shuffled_, random_);
 }
 
@@ -68,25 +45,25 @@ bool EvolutionaryStrategy::take(const Scoreboard& board, std::size_t candidate) 
 }
 
 void EvolutionaryStrategy::take_predicted(const Scoreboard& board, std::size_t most) {
-  std::vector<const Genes*> known;
+  std::vector<const ConfigGrid::Point*> known;
   std::vector<double> log_costs;
   double worst = 0;
   for (std::size_t i = 0; i < board.size(); ++i)
     if (board.is_measured(i)) {
-      known.push_back(&genes_[i]);
+      known.push_back(&grid_.point(i));
       log_costs.push_back(std::log(board.relative(i).median()));
       worst = std::max(worst, log_costs.back());
     }
   // What fails has neighbours that fail.
   for (std::size_t i = 0; i < board.size(); ++i)
     if (is_failure(board.outcome(i))) {
-      known.push_back(&genes_[i]);
+      known.push_back(&grid_.point(i));
       log_costs.push_back(worst);
     }
-  model_->fit(known, log_costs);
+  model_.fit(known, log_costs);
   std::vector<std::pair<double, std::size_t>> guesses;
   for (std::size_t i = 0; i < board.size(); ++i)
-    if (!taken_[i] && board.is_live(i)) guesses.emplace_back(model_->predict(genes_[i]), i);
+    if (!taken_[i] && board.is_live(i)) guesses.emplace_back(model_.predict(grid_.point(i)), i);
   most = std::min(most, guesses.size());
   std::partial_sort(guesses.begin(), guesses.begin() + static_cast<std::ptrdiff_t>(most), guesses.end());
   for (std::size_t place = 0; place < most; ++place) take(board, guesses[place].second);
@@ -95,8 +72,8 @@ void EvolutionaryStrategy::take_predicted(const Scoreboard& board, std::size_t m
 void EvolutionaryStrategy::take_neighbours(const Scoreboard& board, std::size_t parent, int distance,
                                            std::size_t most) {
   std::vector<std::size_t> near;
-  for (std::size_t i = 0; i < genes_.size(); ++i)
-    if (!taken_[i] && distance_between(genes_[i], genes_[parent]) == distance) near.push_back(i);
+  for (std::size_t i = 0; i < grid_.size(); ++i)
+    if (!taken_[i] && grid_.steps_between(i, parent) == distance) near.push_back(i);
   shuffle(near, random_);
   const std::size_t limit = generation_.size() + most;
   for (const std::size_t candidate : near)
@@ -107,15 +84,15 @@ void EvolutionaryStrategy::take_children(const Scoreboard& board, const std::vec
                                          std::size_t most) {
   // Constraints make some combinations illegal, and others exist already.
   for (std::size_t tries = 16 * most; tries > 0 && most > 0; --tries) {
-    const Genes& mother = genes_[parents[random_below(random_, parents.size())]];
-    const Genes& father = genes_[parents[random_below(random_, parents.size())]];
-    Genes child = mother;
+    const ConfigGrid::Point& mother = grid_.point(parents[random_below(random_, parents.size())]);
+    const ConfigGrid::Point& father = grid_.point(parents[random_below(random_, parents.size())]);
+    ConfigGrid::Point child = mother;
     for (std::size_t i = 0; i < child.size(); ++i)
       if (random_below(random_, 2) == 1) child[i] = father[i];
     if (!child.empty() && random_below(random_, 3) == 0)
       child[random_below(random_, child.size())] += random_below(random_, 2) == 1 ? 1 : -1;
-    const auto found = by_genes_.find(child);
-    if (found != by_genes_.end() && take(board, found->second)) --most;
+    const std::optional<std::size_t> found = grid_.candidate_at(child);
+    if (found && take(board, *found)) --most;
   }
 }
 
@@ -160,7 +137,7 @@ std::vector<Visit> EvolutionaryStrategy::next_visits(Scoreboard& board) {
     if (stale) {
       // Noise can put a neighbour of the best first; only when nothing is left around it, it is the bottom of a valley.
       const auto next_to_best = [&](std::size_t candidate) {
-        return distance_between(genes_[candidate], genes_[parents.front()]) == 1;
+        return grid_.steps_between(candidate, parents.front()) == 1;
       };
       if (std::none_of(generation_.begin(), generation_.end(), next_to_best)) generation_.clear();
     }

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
-#include <optional>
 #include <random>
 #include <vector>
 
 #include "autotune/additive_model.hpp"
+#include "autotune/config_grid.hpp"
 #include "autotune/halving_strategy.hpp"
 #include "autotune/strategy.hpp"
 
@@ -23,9 +22,6 @@ class EvolutionaryStrategy : public Strategy {
   std::vector<Visit> next_visits(Scoreboard& board) override;
 
  private:
-  /// A candidate's tunables as places in the sorted lists of the values that occur.
-  using Genes = std::vector<int>;
-
   /// Puts a candidate into the next generation, unless it was in one already or is out of the race.
   bool take(const Scoreboard& board, std::size_t candidate);
   void take_predicted(const Scoreboard& board, std::size_t most);
@@ -37,9 +33,8 @@ class EvolutionaryStrategy : public Strategy {
   StrategyOptions options_;
   HalvingStrategy narrowing_;
   std::mt19937_64 random_;
-  std::vector<Genes> genes_;
-  std::map<Genes, std::size_t> by_genes_;
-  std::optional<AdditiveModel> model_;
+  ConfigGrid grid_;
+  AdditiveModel model_;
   std::vector<std::size_t> shuffled_;  ///< all candidates; strangers come from its end
   std::vector<bool> taken_;
   std::size_t taken_count_ = 0;

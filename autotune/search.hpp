@@ -98,6 +98,8 @@ class Search {
   /// What the winner must save, on a machine that moved as much as this one did.
   double least_gain() const;
   std::string verdict(const TuningResult& result) const;
+  /// Whether the strategy has passed over candidates that may be the best.
+  bool leaves_some() const;
   CandidateEvidence evidence_of(std::size_t candidate) const;
 
   SearchOptions options_;

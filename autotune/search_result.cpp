@@ -68,10 +68,17 @@ CandidateEvidence Search::evidence_of(std::size_t candidate) const {
 std::string Search::verdict(const TuningResult& result) const {
   if (!default_failure_.empty())
     return fmt::format("the default failed, so there is nothing to compare with: {}", default_failure_);
-  const auto is_tried = [](const CandidateEvidence& evidence) { return evidence.outcome != Outcome::untried; };
-  const auto tried = std::count_if(result.candidates.begin(), result.candidates.end(), is_tried);
-  const std::string early =
-      result.complete ? "" : fmt::format("; stopped early, with {} of {} candidates tried", tried, board_.size());
+  const auto count = [&](Outcome outcome) {
+    return std::count_if(result.candidates.begin(), result.candidates.end(),
+                         [&](const CandidateEvidence& evidence) { return evidence.outcome == outcome; });
+  };
+  const auto all = static_cast<std::ptrdiff_t>(board_.size());
+  const auto untried = count(Outcome::untried), ruled_out = count(Outcome::ruled_out);
+  std::string early;
+  if (!result.ended)
+    early = fmt::format("; stopped early, with {} of {} candidates tried", all - untried, all);
+  else if (!result.complete)
+    early = fmt::format("; of {} candidates the likeliest {} were tried", all - ruled_out, all - ruled_out - untried);
   const CandidateEvidence& chosen = result.candidates[result.chosen];
   if (result.chosen != result.default_index) {
     const std::string tie =
@@ -90,10 +97,18 @@ std::string Search::verdict(const TuningResult& result) const {
       to_string(best->config), best->median_us / board_.reference_us(), early);
 }
 
+bool Search::leaves_some() const {
+  if (options_.strategy.kind != StrategyKind::likeliest) return false;  // others look at all, or guess the rest
+  for (std::size_t i = 0; i < board_.size(); ++i)
+    if (board_.outcome(i) == Outcome::untried) return true;
+  return false;
+}
+
 TuningResult Search::result() const {
   TuningResult result;
   result.default_index = board_.default_index();
-  result.complete = finished() && !wrapped_up_;
+  result.ended = finished() && !wrapped_up_;
+  result.complete = result.ended && !leaves_some();
   result.samples = samples_;
   result.reference_drift = scale_.drift();
   std::vector<std::size_t> order;

@@ -13,7 +13,7 @@ namespace kiln {
 namespace {
 
 // In the order of StrategyKind.
-constexpr std::array<std::string_view, 4> kNames = {"auto", "exhaustive", "halving", "evolutionary"};
+constexpr std::array<std::string_view, 5> kNames = {"auto", "exhaustive", "halving", "evolutionary", "likeliest"};
 
 }  // namespace
 

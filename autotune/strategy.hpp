@@ -14,10 +14,12 @@ enum class StrategyKind {
   exhaustive,          ///< measures every candidate, and goes on with those that may be the best
   successive_halving,  ///< measures every candidate a little, keeps the better third, measures it twice as long, ...
   evolutionary,        ///< measures a sample of the space, then combinations and neighbours of the best found so far
+  likeliest,           ///< measures the kLikeliest next to the default, and goes on only where one of them is better
 };
 inline constexpr std::size_t kMostForExhaustive = 192;
+inline constexpr std::size_t kLikeliest = 8;
 
-/// "auto", "exhaustive", "halving", "evolutionary": how command lines and files spell a strategy.
+/// "auto", "exhaustive", "halving", "evolutionary", "likeliest": how command lines and files spell a strategy.
 std::string_view to_string(StrategyKind kind);
 /// The inverse. UsageError(value) that names the strategies.
 StrategyKind parse_strategy(std::string_view text);
@@ -40,6 +42,9 @@ class Strategy {
 
 struct StrategyOptions {
   StrategyKind kind = StrategyKind::automatic;
+  /// What StrategyKind::likeliest measures comes first, and then the rest as `kind` has it: for where a budget may end
+  /// at any moment, and compiling is most of it.
+  bool likeliest_first = false;
   std::uint64_t seed = 0;
   /// Who meets in the playoff. A strategy may stop when no more candidates than the fewest are left.
   FinalistOptions finalists = {};

@@ -71,7 +71,7 @@ struct TuningEntry {
   Interval relative{1, 1};  ///< the winner's time over the default's, measured side by side: 0.8 takes a fifth less
   MeasuringPolicy policy;
   std::string strategy;   ///< the search's: "exhaustive"
-  bool complete = false;  ///< the search came to its end
+  bool complete = false;  ///< as TuningResult has it
   std::string driver;     ///< its version; empty on the CPU
   std::string compiler;   ///< Compiler::identity(): "nvrtc 13.0"
   std::int64_t date_unix_s = 0;

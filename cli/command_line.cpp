@@ -292,7 +292,8 @@ class CommandLine {
         ->type_name("DEVICE");
     command.add_option("--budget", tune_.budget, "Time for each call, like 30s, 2min, 500ms (default 30s)")
         ->type_name("TIME");
-    command.add_option("--strategy", tune_.strategy, "auto, exhaustive, halving or evolutionary (default auto)")
+    command
+        .add_option("--strategy", tune_.strategy, "auto, exhaustive, halving, evolutionary or likeliest (default auto)")
         ->type_name("NAME");
     add_measuring(command, tune_.measure, tune_.l2);
     command.add_option("--seed", tune_.seed, "Seed of the random inputs and of the search (default 0)")

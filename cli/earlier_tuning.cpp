@@ -30,7 +30,7 @@ std::optional<TuneReport> earlier_tuning(const Call& call, const MeasuringPolicy
   report.entry = *entry;
   if (call.spec->cost) report.cost = call.spec->cost(call.seen_by_spec());
   report.skipped = skipped_work(call);
-  report.result.complete = true;
+  report.result.ended = report.result.complete = true;
   report.result.verdict = fmt::format("tuned {} ago; --retune measures again", format_age_s(age_s));
   report.result.candidates = entry->tried;
   for (const CandidateEvidence& evidence : entry->tried) report.result.samples += evidence.samples;

@@ -203,7 +203,7 @@ def autotune(
     budget_s
         Seconds at most, but for what is under way when they end.
     strategy
-        ``"automatic"``, ``"exhaustive"``, ``"halving"`` or ``"evolutionary"``.
+        ``"automatic"``, ``"exhaustive"``, ``"halving"``, ``"evolutionary"`` or ``"likeliest"``.
     seed
         Of strategies that sample the space (0); an op or kernel that takes a ``seed`` is given it too.
     measuring

@@ -37,6 +37,8 @@ namespace {
 
 constexpr int kMostCompileThreads = 8;
 constexpr std::size_t kMostForExhaustiveOnCpu = 128;
+/// On a CPU up to this budget is for the likeliest candidates alone.
+constexpr double kShortBudgetS = 5;
 constexpr std::int64_t kResumeWithinSeconds = 24 * 60 * 60;
 /// Calls shorter than this are warmed up by one that does not count.
 constexpr double kWarmUpBelowUs = 10'000;
@@ -110,11 +112,7 @@ class OpTuning {
   TuningResult run() {
     TunerOptions tuner;
     const bool on_gpu = stream_.device.is_cuda();
-    tuner.search.strategy.kind = options_.strategy;
-    // On a CPU compiling takes turns with measuring and is most of the time: large spaces are sampled.
-    if (options_.strategy == StrategyKind::automatic && !on_gpu && num_eligible() > kMostForExhaustiveOnCpu)
-      tuner.search.strategy.kind = StrategyKind::evolutionary;
-    tuner.search.strategy.seed = options_.seed;
+    tuner.search.strategy = detail::strategy_of(options_, stream_.device, num_eligible());
     if (may_take_copies()) tuner.search.strategy.finalists = kFinalistsByCopies;
     if (options_.resume) tuner.search.earlier = earlier();
     tuner.budget_s = options_.budget_s;
@@ -337,6 +335,20 @@ class OpTuning {
 }  // namespace
 
 namespace detail {
+
+StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size_t eligible) {
+  StrategyOptions strategy{.kind = options.strategy, .seed = options.seed};
+  // On a CPU compiling takes turns with measuring and is most of the time: what is likely to be good comes first, and
+  // large spaces are sampled.
+  if (options.strategy == StrategyKind::automatic && !device.is_cuda()) {
+    strategy.likeliest_first = true;
+    if (options.budget_s <= kShortBudgetS)
+      strategy.kind = StrategyKind::likeliest;
+    else if (eligible > kMostForExhaustiveOnCpu)
+      strategy.kind = StrategyKind::evolutionary;
+  }
+  return strategy;
+}
 
 std::mutex& tuning_mutex() {
   static auto* const mutex = new std::mutex;

@@ -49,6 +49,8 @@ namespace detail {
 
 /// The measurements of one process take turns: whoever tunes holds this.
 std::mutex& tuning_mutex();
+/// How to search for the best of so many candidates that may be: StrategyKind::automatic, decided.
+StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size_t eligible);
 /// UsageError(value) while the stream is being captured.
 void refuse_tuning_in_capture(const Call& call);
 /// Tunes a call, under the mutex and inside a TuningScope. As tune_op otherwise.

@@ -100,7 +100,9 @@ std::string tuning_text(const TuneReport& report) {
   text += fmt::format("  {} of {} configs measured{}{}, {} samples in {:.1f} s ({}){}\n", timed.size(),
                       report.result.candidates.size(), failures.empty() ? "" : ", ", failures, report.result.samples,
                       report.elapsed_s, to_string(entry.policy),
-                      report.result.complete ? "" : "; stopped before the search was over");
+                      report.result.complete ? ""
+                      : report.result.ended  ? "; a larger budget looks at more"
+                                             : "; stopped before the search was over");
   if (const std::string skipped = skipped_text(report.skipped); !skipped.empty())
     text += fmt::format("  skipped: {}\n", skipped);
   if (report.result.reference_drift > 0.05)

@@ -34,10 +34,10 @@ void answer(Scoreboard& board, const std::vector<Visit>& visits) {
 
 TEST(StrategyNames, GoBothWays) {
   for (const StrategyKind kind : {StrategyKind::automatic, StrategyKind::exhaustive, StrategyKind::successive_halving,
-                                  StrategyKind::evolutionary})
+                                  StrategyKind::evolutionary, StrategyKind::likeliest})
     EXPECT_EQ(parse_strategy(to_string(kind)), kind);
   EXPECT_THAT(usage_message([] { parse_strategy("exhaustiv"); }),
-              Says("did you mean 'exhaustive'", "auto, exhaustive, halving, evolutionary"));
+              Says("did you mean 'exhaustive'", "auto, exhaustive, halving, evolutionary, likeliest"));
 }
 
 TEST(OutcomeNames, GoBothWays) {
@@ -118,6 +118,63 @@ TEST(Exhaustive, GoesOnWithMoreSamplesWhileManyAreAlike) {
     }
   }
   EXPECT_EQ(passes, 3);  // 6, 12, and the 12 that are left
+}
+
+std::vector<std::size_t> candidates_of(const std::vector<Visit>& visits) {
+  std::vector<std::size_t> candidates;
+  for (const Visit& visit : visits) candidates.push_back(visit.candidate);
+  return candidates;
+}
+
+/// Candidate 10 * i + j has A 2^i and B 2^j; the default is A 8, B 4.
+Scoreboard square_board() {
+  std::vector<Candidate> list;
+  for (const std::int64_t a : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512})
+    for (const std::int64_t b : {1, 2, 4, 8, 16, 32, 64, 128, 256, 512})
+      list.push_back({.config = {{"A", a}, {"B", b}}, .ruled_out = {}});
+  Scoreboard board(std::move(list), 32, {});
+  board.set_reference_us(100);
+  board.add(32, std::vector<double>(6, 1), 0);
+  return board;
+}
+
+void answer_alike(Scoreboard& board, const std::vector<std::size_t>& candidates, double relative) {
+  for (const std::size_t candidate : candidates) board.add(candidate, std::vector<double>(6, relative), 0);
+}
+
+TEST(Likeliest, AreThoseOfFewestStepsFromTheDefaultInTheSpacesOrder) {
+  Scoreboard board = square_board();
+  board.close(31, Outcome::ruled_out, "launches the same as A=8 B=4");
+  const std::unique_ptr<Strategy> strategy = make_strategy({.kind = StrategyKind::likeliest}, board);
+  const std::vector<std::size_t> first = candidates_of(strategy->next_visits(board));
+  EXPECT_EQ(first, (std::vector<std::size_t>{22, 33, 42, 12, 21, 23, 30, 34}));
+  EXPECT_EQ(first.size(), kLikeliest);
+  // None of them is better by more than noise.
+  answer_alike(board, first, 0.99);
+  EXPECT_TRUE(strategy->next_visits(board).empty());
+}
+
+TEST(Likeliest, GoOnAroundOneThatIsBetter) {
+  Scoreboard board = square_board();
+  const std::unique_ptr<Strategy> strategy = make_strategy({.kind = StrategyKind::likeliest}, board);
+  const std::vector<std::size_t> first = candidates_of(strategy->next_visits(board));
+  EXPECT_EQ(first, (std::vector<std::size_t>{22, 31, 33, 42, 12, 21, 23, 30}));
+  answer_alike(board, first, 1.5);
+  answer_alike(board, {42, 42, 42}, 0.5);
+  const std::vector<std::size_t> second = candidates_of(strategy->next_visits(board));
+  EXPECT_EQ(second, (std::vector<std::size_t>{41, 43, 52, 40, 44, 51, 53, 62}));
+  answer_alike(board, second, 1.2);
+  EXPECT_TRUE(strategy->next_visits(board).empty());
+}
+
+TEST(Likeliest, ComeFirstWhereTheyAreAskedForAndThenTheOthers) {
+  Scoreboard board = square_board();
+  const std::unique_ptr<Strategy> strategy =
+      make_strategy({.kind = StrategyKind::exhaustive, .likeliest_first = true}, board);
+  const std::vector<std::size_t> first = candidates_of(strategy->next_visits(board));
+  EXPECT_EQ(first.size(), kLikeliest);
+  answer_alike(board, first, 1.5);
+  EXPECT_GE(strategy->next_visits(board).size(), 100 - 1 - kLikeliest);
 }
 
 TEST(Halving, KeepsTheBetterThird) {

@@ -81,6 +81,37 @@ TEST_F(TunerTest, FindsTheBest) {
   EXPECT_LE(surface_.cost_us[result.chosen], 1.02 * surface_.best_us());
 }
 
+TEST_F(TunerTest, TheLikeliestAreAllThatIsCompiled) {
+  use(synthetic::transpose_surface());
+  surface_.cost_us[surface_.default_index] = 0.9 * surface_.best_us();
+  options_.search.strategy.kind = StrategyKind::likeliest;
+  options_.compiles_while_measuring = false;
+  const auto checked_by = [&] {
+    checked_.clear();
+    compiled_.clear();
+    machine_.emplace(surface_, 1);
+    const TuningResult result = tune_it();
+    EXPECT_TRUE(result.ended);
+    EXPECT_FALSE(result.complete) << "a longer search would look at more";
+    EXPECT_EQ(result.chosen, surface_.default_index);
+    EXPECT_THAT(result.verdict, HasSubstr("the likeliest 9 were tried"));
+    EXPECT_EQ(compiled_.size(), 1 + kLikeliest);
+    return checked_;
+  };
+  const std::vector<std::size_t> once = checked_by();
+  EXPECT_EQ(once.front(), surface_.default_index);
+  EXPECT_EQ(once.size(), 1 + kLikeliest);
+  EXPECT_EQ(checked_by(), once);
+}
+
+TEST_F(TunerTest, TheLikeliestOfASmallSpaceAreAll) {
+  use_costs({100, 120, 130, 140});
+  options_.search.strategy.kind = StrategyKind::likeliest;
+  const TuningResult result = tune_it();
+  EXPECT_TRUE(result.complete);
+  EXPECT_EQ(result.verdict.find("were tried"), std::string::npos) << result.verdict;
+}
+
 TEST_F(TunerTest, ChecksEachOnceAndTheDefaultFirst) {
   use(synthetic::transpose_surface());
   tune_it();

@@ -161,6 +161,39 @@ TEST_F(TuningTest, ChoosesTheFastestThatIsRightAndLaterCallsUseIt) {
   }
 }
 
+TEST_F(TuningTest, ShortBudgetsOnTheCpuAreForTheLikeliest) {
+  TuneOptions options;
+  options.seed = 3;
+  options.budget_s = 5;
+  const Device cpu = Device::cpu(), gpu = Device::cuda(0);
+  EXPECT_EQ(detail::strategy_of(options, cpu, 200).kind, StrategyKind::likeliest);
+  EXPECT_EQ(detail::strategy_of(options, gpu, 200).kind, StrategyKind::automatic);
+  EXPECT_FALSE(detail::strategy_of(options, gpu, 200).likeliest_first);
+  EXPECT_EQ(detail::strategy_of(options, gpu, 200).seed, 3U);
+  options.budget_s = 6;
+  EXPECT_EQ(detail::strategy_of(options, cpu, 200).kind, StrategyKind::evolutionary);
+  EXPECT_EQ(detail::strategy_of(options, cpu, 20).kind, StrategyKind::automatic);
+  EXPECT_TRUE(detail::strategy_of(options, cpu, 20).likeliest_first);
+  options.strategy = StrategyKind::exhaustive;
+  EXPECT_EQ(detail::strategy_of(options, cpu, 200).kind, StrategyKind::exhaustive);
+  EXPECT_FALSE(detail::strategy_of(options, cpu, 200).likeliest_first);
+}
+
+TEST_F(TuningTest, TheLikeliestConfigsOfARealOpAreMeasured) {
+  TuneOptions options = quick();  // what a budget of 5 s does where compiling is quick
+  options.strategy = StrategyKind::likeliest;
+  options.record = false;
+  const Tensor x = empty({512, 777}, DType::f32, Device::cpu());
+  std::fill_n(static_cast<float*>(x.data()), 512 * 777, 0.5F);
+  const TuneReport report = tune_op("softmax", std::vector<TensorView>{x}, {}, options);
+  const auto measured = std::ranges::count_if(report.result.candidates,
+                                              [](const CandidateEvidence& evidence) { return evidence.samples > 0; });
+  EXPECT_GE(measured, 8);
+  EXPECT_TRUE(report.result.ended);
+  EXPECT_FALSE(report.result.complete);
+  EXPECT_THAT(tuning_text(report), Says("a larger budget looks at more"));
+}
+
 TEST_F(TuningTest, InputsThatTheOpChangesStayAsTheyWere) {
   for (const Device device : devices_) {
     const Tensor total = make_f32(std::vector<float>(50'000, 7), device), x = ramp(50'000, device),
