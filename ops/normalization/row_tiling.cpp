@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "core/errors.hpp"
 #include "ops/common/config_expression.hpp"
+#include "ops/common/cpu_choice.hpp"
 #include "ops/common/grid.hpp"
 
 namespace kiln::normalization {
@@ -118,17 +121,38 @@ RowTiling cuda_default(const RowWalk& walk, const RowNeeds& needs) {
   return tiling;
 }
 
-RowTiling cpu_default(const RowWalk& walk, const RowNeeds& needs) {
+/// Tiles along rows that are short: none of them is masked where a small one divides the row, and several rows fill a
+/// register between them. Nothing where rows are too long for that to be better than vectors of one row.
+std::optional<RowTiling> short_cpu_tiling(std::int64_t row, const RowNeeds& needs, bool is_wide) {
+  const std::int64_t divisor = std::gcd(row, std::int64_t{8});
+  if (divisor == 8 && row < (needs.can_split ? kShortCpuRow : 64)) return RowTiling{.block_m = 4, .block_n = 8};
+  if (divisor == 4 && row < (is_wide && !needs.can_split ? 16 : 32)) return RowTiling{.block_m = 2, .block_n = 4};
+  if (divisor == 2 && row < 16) return RowTiling{.block_m = 4, .block_n = 2};
+  if (divisor == 1 && row < 12) return RowTiling{.block_m = 4, .block_n = 1};
+  return std::nullopt;
+}
+
+RowTiling cpu_default(const RowWalk& walk, const RowNeeds& needs, const Target& target) {
   RowTiling tiling;
   const std::int64_t columns = walk.axis == 1 ? walk.reduced[0].extent : walk.kept[0].extent;
   tiling.block_n = std::min<std::int64_t>(ceil_power_of_two(columns), needs.is_double ? 64 : 128);
-  const std::int64_t reduced = walk.reduced[0].extent;
-  if (walk.axis == 1 && reduced < kLongCpuRow) {
+  const std::int64_t reduced = walk.reduced[0].extent, kept = ceil_power_of_two(walk.kept[0].extent);
+  if (walk.axis == 1 && reduced < 2 * kLongCpuRow) {
     // A row's last tile is masked, and exponentials of what is not there cost as much as those of what is; one vector
     // or two of them stay in registers. Norms, which cost little beside the memory, compensate their sums below 32.
-    const std::int64_t widest = !needs.can_split ? 32 : reduced < kShortCpuRow ? 8 : 16;
-    tiling.block_n = std::min(tiling.block_n, widest);
-    if (widest != 16) tiling.block_m = std::min<std::int64_t>(ceil_power_of_two(walk.kept[0].extent), 2);
+    const bool is_wide = common::vector_register_bytes(target) >= 64;
+    if (const auto short_tiling = short_cpu_tiling(reduced, needs, is_wide)) {
+      tiling = *short_tiling;
+    } else if (!needs.can_split) {
+      tiling.block_n = reduced < kLongCpuRow ? 32 : 64;
+      tiling.block_m = is_wide && reduced >= kShortCpuRow ? 2 : 1;
+    } else if (reduced < kShortCpuRow) {
+      tiling.block_n = reduced < kShortCpuRow / 2 ? 4 : 8;
+      tiling.block_m = tiling.block_n / 2;
+    } else if (reduced < kLongCpuRow) {
+      tiling.block_n = 16;
+    }
+    tiling.block_m = std::min(tiling.block_m, kept);
   }
   if (needs.can_split && tiling.programs(walk) < kManyCpuPrograms && reduced >= 4 * kLeastCpuChunk) {
     tiling.split = reduced >= kManyCpuPrograms * kLeastCpuChunk ? 16 : 4;
@@ -178,7 +202,7 @@ RowTiling tiling_of(const Config& config) {
 }
 
 Config default_tiling(const RowWalk& walk, const RowNeeds& needs, const Target& target) {
-  const RowTiling tiling = is_cuda(target) ? cuda_default(walk, needs) : cpu_default(walk, needs);
+  const RowTiling tiling = is_cuda(target) ? cuda_default(walk, needs) : cpu_default(walk, needs, target);
   return make_config(tiling, needs.can_split, target);
 }
 
