@@ -17,10 +17,11 @@ MatmulCall exchanged(MatmulCall call) {
 }
 
 MatmulCall well_read(const MatmulCall& call) {
-  constexpr std::int64_t kFewColumns = 8, kWorthWritingAcross = 128;
+  constexpr std::int64_t kFewColumns = 8, kWorthWritingAcross = 512;
   if (order_of(call.a) != 1) return call;
-  const bool is_better = order_of(call.b) == 1 ? call.k >= std::min(4 * call.m, kWorthWritingAcross)
-                                               : call.n <= kFewColumns && call.m > kFewColumns && call.k >= kFewColumns;
+  const bool has_few_columns = call.n <= kFewColumns && call.m > kFewColumns && call.k >= kFewColumns;
+  const bool is_better =
+      has_few_columns || (order_of(call.b) == 1 && call.k >= std::min(4 * call.m, kWorthWritingAcross));
   return is_better ? exchanged(call) : call;
 }
 

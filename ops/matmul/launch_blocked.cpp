@@ -20,8 +20,6 @@ constexpr std::int64_t kEnoughPrograms = 8;
 
 /// Panels of this size stay in a core's own cache.
 constexpr std::int64_t kCachedBytes = 512 << 10;
-/// Columns of a program at least.
-constexpr std::int64_t kLeastBlockN = 128;
 /// Columns of b that a program packs for all.
 constexpr std::int64_t kPackedColumns = 128;
 
@@ -37,7 +35,7 @@ ConfigSpace blocked_space(std::int64_t item_bytes) {
   const ConfigExpression m("BLOCK_M"), n("BLOCK_N"), k("BLOCK_K");
   return {{{"ROWS", {8, 6, 12}},
            {"BLOCK_M", {192, 96, 48, 384, 24}},
-           {"BLOCK_N", {512, 1024, 256, 128}},
+           {"BLOCK_N", {512, 1024, 256, 128, 64, 32}},
            {"BLOCK_K", {256, 384, 128}},
            {"PACK_A", {1, 0}},
            {"SPLIT_K", {1, 2, 4, 8}},
@@ -90,7 +88,8 @@ LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Targ
 /// Parts of k. They depend on the call alone, so that sums are the same for any number of threads: more than one where
 /// there would be few programs otherwise, and k is worth it.
 std::int64_t parts_of_k(const MatmulCall& call) {
-  const std::int64_t tiles = ceil_div(call.m, most_block_m(call)) * ceil_div(call.n, kLeastBlockN) * call.batches();
+  constexpr std::int64_t kUsualBlockN = 128;
+  const std::int64_t tiles = ceil_div(call.m, most_block_m(call)) * ceil_div(call.n, kUsualBlockN) * call.batches();
   std::int64_t parts = 1;
   while (parts < 8 && tiles * parts < kEnoughPrograms / 2 && call.k / (parts * 2) >= 2048) parts *= 2;
   return parts;
@@ -139,7 +138,7 @@ Config blocked_config(const MatmulCall& call, const Target& target) {
   double least = 0;
   for (const bool shares : {false, true})
     for (std::int64_t block_m = most_block_m(call); block_m >= 24; block_m /= 2)
-      for (std::int64_t block_n = 2 * kLeastBlockN; block_n >= kLeastBlockN; block_n /= 2) {
+      for (std::int64_t block_n = 256; block_n >= 32; block_n /= 2) {
         const std::int64_t parts = parts_of_k(call);
         if (shares && (!call.batch_extents.empty() || parts > 1)) continue;
         Config config{{"ROWS", cpu_vector_bytes(target.features) >= 64 ? 8 : 6},

@@ -29,8 +29,8 @@ constexpr std::int64_t kStreamBytes = 512 << 10, kMostStreamRows = 8;
 constexpr std::int64_t kShallow = 32;
 /// Up to this k columns of b that are contiguous along it are transposed in registers.
 constexpr std::int64_t kMostShallow = 16;
-/// Rows of a panel of b, which lies on the stack.
-constexpr std::int64_t kMostDepth = 512;
+/// Rows of a panel of b that is made in any case, and bytes of one that need not be: it lies on the stack.
+constexpr std::int64_t kMostDepth = 512, kMostPanelBytes = 256 << 10;
 
 std::int64_t item_bytes(const MatmulCall& call) {
   return itemsize_bytes(call.a.dtype);
@@ -49,6 +49,11 @@ std::int64_t block_extent(std::int64_t extent, std::int64_t most) {
 /// Sums are added to every four to eight clocks, and in each clock two are.
 std::int64_t unroll_of(std::int64_t sums) {
   return sums >= 8 ? 1 : sums >= 4 ? 2 : 4;
+}
+
+/// Whether a is read across, from a line of memory for each of many k, and so often that it had better be packed.
+bool is_worth_packing_rows(const MatmulCall& call) {
+  return order_of(call.a) != 0 && call.k >= 64 && call.m >= 64 && call.n >= 128;
 }
 
 bool is_float_on_cpu(const MatmulCall& call, const Target& target) {
@@ -121,7 +126,8 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
   const std::int64_t rest = call.n % columns;
   const std::int64_t shallow_k = order_of(call.b) == 1 && call.k <= kMostShallow ? call.k : 0;
   const bool rows_first = order_of(call.b) == 0 && call.k <= kShallow;
-  const bool has_panel = !rows_first && (order_of(call.b) != 0 || config.at("PANEL") != 0);
+  const bool fits_panel = call.k * width * item_bytes(call) <= kMostPanelBytes;
+  const bool has_panel = !rows_first && (order_of(call.b) != 0 || (config.at("PANEL") != 0 && fits_panel));
   const std::int64_t depth = has_panel ? std::max<std::int64_t>(ceil_power_of_two(call.k), 16) : 0;
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
   deal_out(call, rows, columns, shallow_k > 0 || rows_first, target, it);
@@ -194,7 +200,7 @@ Variant outer_variant(const MatmulParser& parse, const KernelSource& source) {
                   [](const FamilyCall& family, const Target& target) {
                     const MatmulCall call = well_read(family.matmul);
                     return is_float_on_cpu(call, target) &&
-                           (call.k <= kMostDepth ||
+                           ((call.k <= kMostDepth && !is_worth_packing_rows(call)) ||
                             (order_of(call.b) == 0 &&
                              (call.n <= 16 || (call.m <= 16 && call.k * call.n * item_bytes(call) < kStreamBytes))));
                   },
