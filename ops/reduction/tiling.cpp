@@ -18,9 +18,12 @@ constexpr std::int64_t kLeastCpuChunkBytes = 128 * 1024;
 constexpr std::int64_t kLaneElements = 2048;
 /// Positions inside a chunk are 32 bits wide.
 constexpr std::int64_t kMostChunkElements = std::int64_t{1} << 30;
-/// On a CPU: from here on a row is long enough that its last tile, which is masked, is a small part of it. Shorter ones
-/// take tiles of kShortBlock.
+/// On a CPU: rows of fewer elements than kTinyRow are taken an element at a time, many at once, and up to kLongRow
+/// several rows at once: few vectors of a row would hide little of what additions wait for each other, and more of
+/// several parts of a state. From kVeryLongRow on little is gained by short tiles.
+constexpr std::int64_t kTinyRow = 4;
 constexpr std::int64_t kLongRow = 256;
+constexpr std::int64_t kVeryLongRow = 8192;
 constexpr std::int64_t kShortBlock = 8;
 /// Elements of the smallest tile.
 constexpr std::int64_t kLeastCpuTile = 16;
@@ -134,7 +137,7 @@ Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_
   const std::int64_t reduced = collapsed.reduced[0].extent, kept = collapsed.kept[0].extent;
   const std::int64_t lanes =
       std::max<std::int64_t>(common::vector_register_bytes(target) / std::max<std::int64_t>(accumulator_bytes, 4), 4);
-  std::int64_t block_m = 1, block_n = 1;
+  std::int64_t block_m = 1, block_n = 1, unroll = 1;
   if (!collapsed.reduces_rows()) {
     // Sixteen vectors of 32 bytes or eight of 64, which are lines of the cache in each row.
     const std::int64_t states = (state_parts == 1 ? 512 : 256) / std::max<std::int64_t>(accumulator_bytes, 4);
@@ -142,16 +145,30 @@ Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_
     block_m = std::min(states / block_n, floor_power_of_two(reduced));
   } else if (collapsed.kept_total <= 1) {
     block_n = std::min<std::int64_t>(512 / accumulator_bytes, 128);  // eight vectors hide the latency of additions
-  } else if (reduced >= kLongRow) {
-    block_n = 4 * lanes;
-    block_m = lanes >= 16 ? 2 : 1;
-  } else {
+  } else if (reduced < kTinyRow) {
+    block_m = 4 * lanes;
+  } else if (reduced < (state_parts > 1 ? kLongRow : kLongRow / 4)) {
+    block_m = 2 * lanes;
+    block_n = kTinyRow;
+    if (state_parts == 1 && (reduced >= kLongRow / 8 || reduced % (2 * kTinyRow) == 0)) unroll = 2;
+  } else if (reduced < (state_parts > 1 ? 4 * kLongRow : kLongRow)) {
+    block_m = lanes / 2;
     block_n = kShortBlock;
-    block_m = reduced >= 4 * kShortBlock ? 2 : 16;
+  } else if (state_parts > 1 && reduced < kVeryLongRow) {
+    block_m = lanes / 4;
+    block_n = 2 * kShortBlock;
+  } else {
+    block_n = (reduced < kVeryLongRow ? 2 : 4) * lanes;
+    block_m = lanes >= 16 ? 2 : 1;
+  }
+  if (collapsed.reduces_rows() && block_m > kept) {  // tiles of several rows would be mostly masked
+    block_m = 1;
+    block_n = 2 * lanes;
+    unroll = 1;
   }
   if (collapsed.reduces_rows()) block_n = std::min(floor_power_of_two(reduced), block_n);
   block_m = std::max(block_m, kLeastCpuTile / block_n);
-  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", 1}, {"PROGRAMS", 256}};
+  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", unroll}, {"PROGRAMS", 256}};
 }
 
 }  // namespace kiln::reduction
