@@ -7,31 +7,20 @@ namespace kiln::ops {
 /// Of shallow panels that rows of the output are written from one behind the other.
 inline constexpr int kStripBytes = 16 << 10;
 
-/// kSide columns of the k from kBegin on.
-template <int kBegin, int kDepth, int kSide, typename C>
-KILN_DEVICE void transpose_shallow(const C* from, tl::int64_t stride, C* to, tl::int64_t to_stride) {
-  constexpr int kLeft = kDepth - kBegin;
-  tl::TransposeBlock<C, kSide>::template run_some<(kLeft < kSide ? kLeft : kSide)>(from + kBegin, stride,
-                                                                                   to + kBegin * to_stride, to_stride);
-  if constexpr (kLeft > kSide) transpose_shallow<kBegin + kSide, kDepth, kSide>(from, stride, to, to_stride);
-}
-
-/// As pack_panel for a k of kDepth, at most 16, that is contiguous in b: squares as small as hold it, whose rows fill a
-/// register at most (of two in kWidth).
+/// As pack_panel for a k of kDepth, at most 16, that is contiguous in b: squares as small as hold it.
 template <int kDepth, int kWidth, typename C>
 KILN_DEVICE void pack_shallow_panel(const C* from, const MatmulIteration& it, int columns, C* panel) {
   constexpr int kLeast = kDepth <= 4 ? 4 : kDepth <= 8 ? 8 : 16;
-  constexpr int kSide = kLeast < kWidth / 2 ? kLeast : kWidth / 2;
+  constexpr int kSide = kLeast < kWidth ? kLeast : kWidth;
   const tl::int64_t stride = it.column_strides[kMatmulB];
-  if constexpr (kSide > 1) {
-    if (columns == kWidth) {
-      KILN_NO_UNROLL for (int c = 0; c < kWidth; c += kSide)
-          transpose_shallow<0, kDepth, kSide>(from + c * stride, stride, panel + c, kWidth);
-      return;
-    }
+  if (kDepth <= kSide && columns == kWidth) {
+    KILN_NO_UNROLL for (int c = 0; c < kWidth; c += kSide)
+        tl::TransposeBlock<C, kSide>::template run_some<(kDepth < kSide ? kDepth : kSide)>(from + c * stride, stride,
+                                                                                           panel + c, kWidth);
+  } else {
+    const tl::MatrixView<C, tl::Constant<1>, tl::int64_t> view{from, {}, stride, kDepth, columns};
+    tl::pack_singly<C>(view, kDepth, kWidth, panel, kWidth);
   }
-  const tl::MatrixView<C, tl::Constant<1>, tl::int64_t> view{from, {}, stride, kDepth, columns};
-  tl::pack_singly<C>(view, kDepth, kWidth, panel, kWidth);
 }
 
 /// Blocks of ROWS x COLUMNS, vectors along the columns of b, of which there are WIDTH where COLUMNS are all there are;

@@ -25,6 +25,8 @@ constexpr std::int64_t kLeastSplit = 1024;
 constexpr std::int64_t kProgramRowBytes = 256 << 10;
 /// b is read in whole rows where it has this size, which is more than a core's own cache keeps, and a has few.
 constexpr std::int64_t kStreamBytes = 512 << 10, kMostStreamRows = 8;
+/// Rows of a that are few for a block of registers.
+constexpr std::int64_t kFewRows = 16;
 /// Up to this k the output is most of what moves, and b's rows lie in the nearest cache.
 constexpr std::int64_t kShallow = 32;
 /// Up to this k columns of b that are contiguous along it are transposed in registers.
@@ -115,6 +117,21 @@ LaunchPlan plan_of(const MatmulCall& call, std::string_view stem, const ops::Mat
   launch.geometry.grid = {it.tiles, it.num_splits, 1};
   end_plan(call, it, target, stem, plan);
   return plan;
+}
+
+/// Sums of two vectors across; of four where there are few rows, since each vector of b is then loaded for few
+/// products, and of many rows where the result is narrower than a vector.
+Config outer_config(const MatmulCall& call, const Target& target) {
+  const bool is_wide = cpu_vector_bytes(target.features) >= 64;
+  const std::int64_t lanes = lanes_of(call, target);
+  std::int64_t rows = is_wide ? 8 : 6, vectors = 2;
+  if (call.m <= kFewRows && call.n >= 4 * lanes) {
+    rows = is_wide ? 4 : 2;
+    vectors = 4;
+  } else if (call.n < lanes) {
+    rows = 12;
+  }
+  return {{"ROWS", rows}, {"VECTORS", vectors}, {"PANEL", call.m >= 64 && call.n >= 16}};
 }
 
 LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target& target) {
@@ -208,12 +225,8 @@ Variant outer_variant(const MatmulParser& parse, const KernelSource& source) {
                   [](const Target&) {
                     return ConfigSpace{{{"ROWS", {6, 8, 12, 4, 2, 1}}, {"VECTORS", {2, 1, 4}}, {"PANEL", {0, 1}}}, {}};
                   },
-              .default_config =
-                  [](const FamilyCall& family, const Target& target) {
-                    const MatmulCall call = well_read(family.matmul);
-                    const bool is_wide = cpu_vector_bytes(target.features) >= 64;
-                    return Config{{"ROWS", is_wide ? 8 : 6}, {"VECTORS", 2}, {"PANEL", call.m >= 64 && call.n >= 16}};
-                  },
+              .default_config = [](const FamilyCall& family,
+                                   const Target& target) { return outer_config(well_read(family.matmul), target); },
               .plan = [](const FamilyCall& call, const Config& config,
                          const Target& target) { return outer_plan(well_read(call.matmul), config, target); }});
 }
@@ -233,8 +246,10 @@ Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
            },
        .space = [](const Target&) { return ConfigSpace{{{"ROWS", {4, 2, 1, 3}}, {"COLUMNS", {4, 2, 1, 3, 6}}}, {}}; },
        .default_config =
-           [](const FamilyCall&, const Target& target) {
-             return Config{{"ROWS", cpu_vector_bytes(target.features) >= 64 ? 4 : 2}, {"COLUMNS", 4}};
+           [](const FamilyCall& family, const Target& target) {
+             const MatmulCall call = well_read(family.matmul);
+             const bool is_wide = cpu_vector_bytes(target.features) >= 64;
+             return Config{{"ROWS", is_wide ? 4 : 2}, {"COLUMNS", call.n >= 6 && (is_wide || call.m <= 2) ? 6 : 4}};
            },
        .plan = [](const FamilyCall& call, const Config& config,
                   const Target& target) { return inner_plan(well_read(call.matmul), config, target); }});

@@ -56,6 +56,20 @@ struct TransposeBlock {
   /// As run, of rows that have kCount elements, which become so many rows.
   template <int kCount>
   KILN_DEVICE static void run_some(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+    if constexpr (sizeof(Vector) > 32) {
+      if (kiln_vector_bytes < 64) {
+        constexpr int kHalf = kSide / 2;
+        using Quarter = TransposeBlock<T, kHalf>;
+        for (int row = 0; row < kSide; row += kHalf) {
+          const T* const part = from + row * from_stride;
+          Quarter::template run_some<(kCount < kHalf ? kCount : kHalf)>(part, from_stride, to + row, to_stride);
+          if constexpr (kCount > kHalf)
+            Quarter::template run_some<kCount - kHalf>(part + kHalf, from_stride, to + (kHalf * to_stride + row),
+                                                       to_stride);
+        }
+        return;
+      }
+    }
     Vector rows[kSide] = {};
     for (int i = 0; i < kSide; ++i) __builtin_memcpy(&rows[i], from + i * from_stride, sizeof(T) * kCount);
     exchange<kSide / 2>(rows, make_sequence<kSide>());
