@@ -54,9 +54,20 @@ KILN_KERNEL void matmul_panels_kernel(const B* b, C* panels, MatmulIteration it)
                               panels + panel_place(k, padded_to_squares(depth), column, padded_columns<WIDTH>(it)));
 }
 
-/// Blocks of ROWS x WIDTH of a program's BLOCK_M x BLOCK_N. kShared: b is what matmul_panels_kernel made of it.
+/// a, of which kWordOffset's bytes are to be added to each: their upper bits are turned.
+template <typename P>
+KILN_DEVICE void add_word_offset(P* packed, int count) {
+  constexpr tl::uint32_t kOffset = tl::WordProduct<P>::kOffset;
+  if constexpr (kOffset != 0) {
+    auto* const words = reinterpret_cast<tl::uint32_t*>(packed);
+    for (int i = 0; i < count / tl::WordProduct<P>::kGroup; ++i) words[i] ^= kOffset;
+  }
+}
+
+/// Blocks of ROWS x WIDTH of a program's BLOCK_M x BLOCK_N, whose sums are of type C and whose operands are packed as
+/// P. kShared: b is what matmul_panels_kernel made of it.
 template <int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N, int BLOCK_K,
-          bool kPackA, bool kShared, bool kHasBatch, typename C, typename Epilogue, typename A, typename B,
+          bool kPackA, bool kShared, bool kHasBatch, typename C, typename P, typename Epilogue, typename A, typename B,
           typename Addend, typename Out>
 KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B* b, const Addend* addend, Out* out,
                                   const MatmulIteration& it) {
@@ -68,19 +79,20 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
   const tl::int64_t a_step = kAOrder == kColumnsContiguous ? 1 : it.column_strides[kMatmulA];
 
   // Rows are a little more than a power of two apart, which caches keep in few places.
-  constexpr int kLeftStride = BLOCK_K + 64 / static_cast<int>(sizeof(C));
+  constexpr int kLeftStride = BLOCK_K + 64 / static_cast<int>(sizeof(P));
   constexpr int kPaddedM = padded_to_squares(BLOCK_M);
   alignas(64) C sums[BLOCK_M * BLOCK_N];
-  alignas(64) C packed[kPackA ? kPaddedM * kLeftStride : 1];
-  alignas(64) C own_panels[kShared ? 1 : BLOCK_K * BLOCK_N];
+  alignas(64) P packed[kPackA ? kPaddedM * kLeftStride : 1];
+  alignas(64) P own_panels[kShared ? 1 : BLOCK_K * BLOCK_N];
   const int used_rows = (rows + ROWS - 1) / ROWS * ROWS;
   KILN_NO_UNROLL for (tl::int64_t k = 0; k < it.k; k += BLOCK_K) {
     const int depth = static_cast<int>(it.k - k < BLOCK_K ? it.k - k : BLOCK_K);
     const A* const a_part = a + place.batch_offsets[kMatmulA] + place.row * it.row_strides[kMatmulA] + k * a_step;
-    const C* left = packed;
+    const P* left = packed;
     tl::int64_t left_stride = kLeftStride;
     if constexpr (kPackA) {
       pack_rows<kAOrder>(a_part, it, rows, depth, packed, kLeftStride);
+      if constexpr (tl::kInWords<P>) add_word_offset(packed, rows * kLeftStride);
     } else {
       left = a_part;
       left_stride = it.row_strides[kMatmulA];
@@ -90,24 +102,36 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
           b + place.batch_offsets[kMatmulB] + k * it.row_strides[kMatmulB] + place.column * it.column_strides[kMatmulB],
           it, depth, columns, own_panels);
     KILN_NO_UNROLL for (int column = 0; column < columns; column += WIDTH) {
-      const C* panel = own_panels + column * padded_to_squares(depth);
+      const P* panel = own_panels + column * padded_to_squares(depth);
       if constexpr (kShared)
         panel = b + panel_place(k, padded_to_squares(depth), place.column + column, padded_columns<WIDTH>(it));
       // The sums of a panel are in the nearest cache here: cleared before its first part of k, read after its last.
       C* const into = sums + column * BLOCK_M;
       if (k == 0) __builtin_memset(into, 0, sizeof(C) * static_cast<unsigned long>(used_rows * WIDTH));
       const int width = columns - column < WIDTH ? columns - column : WIDTH;
+      constexpr int kGroup = tl::WordProduct<P>::kGroup;
+      alignas(64) C start[WIDTH] = {};
+      if constexpr (kGroup > 1)
+        tl::offset_of_panel<P, WIDTH / 2, 2>((depth + kGroup - 1) / kGroup,
+                                             reinterpret_cast<const tl::uint32_t*>(panel), WIDTH, start);
       KILN_NO_UNROLL for (int row = 0; row < used_rows; row += ROWS) {
         // What is not packed ends with its last row: a block that would go on beyond it begins before.
         const int back = !kPackA && row + ROWS > rows ? row + ROWS - rows : 0;
-        const C* const left_row = left + (row - back) * left_stride;
+        const P* const left_row = left + (row - back) * left_stride;
         C* const block = into + row * WIDTH;
+        const auto add = [&]<int kVectors>(tl::Constant<kVectors>) {
+          if constexpr (kGroup > 1)
+            tl::add_word_rows<P, WIDTH / 2, kVectors, kPackA>(
+                (depth + kGroup - 1) / kGroup, reinterpret_cast<const tl::uint32_t*>(left_row), left_stride / kGroup,
+                reinterpret_cast<const tl::uint32_t*>(panel), WIDTH, start, block, WIDTH, tl::make_sequence<ROWS>());
+          else
+            tl::add_rows<WIDTH / 2 * kVectors, kPackA>(depth, left_row, left_stride, panel, WIDTH, block, WIDTH,
+                                                       tl::make_sequence<ROWS>());
+        };
         if (width > WIDTH / 2)
-          tl::add_rows<WIDTH, kPackA>(depth, left_row, left_stride, panel, WIDTH, block, WIDTH,
-                                      tl::make_sequence<ROWS>());
+          add(tl::Constant<2>{});
         else
-          tl::add_rows<WIDTH / 2, kPackA>(depth, left_row, left_stride, panel, WIDTH, block, WIDTH,
-                                          tl::make_sequence<ROWS>());
+          add(tl::Constant<1>{});
         // Block by block, so that what is written has until the next one to get away.
         if (k + BLOCK_K < it.k) continue;
         const auto finish = [&](auto count) {
@@ -125,23 +149,24 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
 }
 
 template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N,
-          int BLOCK_K, bool kPackA, bool kShared, bool kHasBatch, typename A, typename B, typename Addend, typename Out>
+          int BLOCK_K, bool kPackA, bool kShared, bool kHasBatch, typename P, typename A, typename B, typename Addend,
+          typename Out>
 KILN_KERNEL void matmul_blocked_kernel(const A* a, const B* b, const Addend* addend, Out* out, const float* scale_a,
                                        const float* scale_b, MatmulIteration it,
                                        MatmulScalars<typename Epilogue::Compute> scalars) {
   Epilogue epilogue{scalars};
   if constexpr (Epilogue::kScaled) epilogue.scale(tl::load(scale_a), tl::load(scale_b));
   multiply_blocked<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, BLOCK_M, BLOCK_N, BLOCK_K, kPackA, kShared, kHasBatch,
-                   tl::dot_sum_t<A>>(epilogue, a, b, addend, out, it);
+                   tl::dot_sum_t<A>, P>(epilogue, a, b, addend, out, it);
 }
 
 template <typename Sum, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOCK_M, int BLOCK_N,
-          int BLOCK_K, bool kPackA, bool kShared, bool kHasBatch, typename A, typename B>
+          int BLOCK_K, bool kPackA, bool kShared, bool kHasBatch, typename P, typename A, typename B>
 KILN_KERNEL void matmul_blocked_partial_kernel(const A* a, const B* b, Sum* partial_sums, MatmulIteration it) {
   static_assert(!kShared);
   take_part_of_k(it, a, b, partial_sums);
-  multiply_blocked<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, BLOCK_M, BLOCK_N, BLOCK_K, kPackA, false, kHasBatch, Sum>(
-      PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);
+  multiply_blocked<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, BLOCK_M, BLOCK_N, BLOCK_K, kPackA, false, kHasBatch, Sum,
+                   P>(PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);
 }
 
 }  // namespace kiln::ops

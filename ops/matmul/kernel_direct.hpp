@@ -2,6 +2,7 @@
 
 #include "compiler/tl/cpu/dot_pack.hpp"
 #include "compiler/tl/cpu/register_block.hpp"
+#include "compiler/tl/cpu/word_pack.hpp"
 #include "ops/matmul/kernel_output.hpp"
 
 // What products on the CPU share whose sums go from registers to the output: kernel_outer.hpp, kernel_inner.hpp and
@@ -121,7 +122,9 @@ template <int kBOrder, int kWidth, typename B, typename C>
 KILN_DEVICE void pack_panel(const B* from, const MatmulIteration& it, int depth, int columns, C* panel) {
   with_view<kBOrder>(from, it.row_strides[kMatmulB], it.column_strides[kMatmulB], depth, columns,
                      [&](const auto& view) {
-                       if constexpr (kWidth % kPanelRows == 0)
+                       if constexpr (tl::kInWords<C>)
+                         tl::pack_words<C>(view, depth, kWidth, reinterpret_cast<tl::uint32_t*>(panel), kWidth);
+                       else if constexpr (kWidth % kPanelRows == 0)
                          tl::pack_matrix<C>(view, depth, kWidth, panel, kWidth);
                        else
                          tl::pack_singly<C>(view, depth, kWidth, panel, kWidth);

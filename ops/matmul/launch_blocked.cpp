@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "core/cpu_features.hpp"
@@ -28,6 +30,27 @@ std::int64_t most_block_m(const MatmulCall& call) {
   return call.accumulator == DType::f64 ? 192 : 384;
 }
 
+/// What operands are packed as: the sums' type, or narrower numbers of which the CPU multiplies a word at a time
+/// (compiler/tl/cpu/word_block.hpp). fp8 is exact in bf16, and so is i8 in i16. i32 sums of packed i8 are exact; in
+/// float they are not, so that other CPUs than these leave integers to the tile kernel: none for them.
+std::optional<DType> packed_dtype(const MatmulCall& call, const Target& target) {
+  const auto has = [&](std::string_view feature) { return has_feature(target.features, feature); };
+  const bool is_wide = has("+avx512f");
+  if (call.accumulator == DType::i32) {
+    if (is_wide ? has("+avx512vnni") : has("+avxvnni")) return DType::i8;
+    if (is_wide ? has("+avx512bw") : has("+avx2")) return DType::i16;
+    return std::nullopt;
+  }
+  const bool fits_bf16 = call.a.dtype == DType::bf16 || is_fp8(call.a.dtype);
+  return fits_bf16 && has("+avx512bf16") ? DType::bf16 : call.accumulator;
+}
+
+/// Whether narrow operands have so few rows that matmul_rows_kernel, which widens b where it is read, is done before a
+/// panel is packed: twice to four times as fast.
+bool is_for_rows(const MatmulCall& call) {
+  return call.a.dtype != call.accumulator && call.m <= 4 && order_of(call.b) != 2 && call.num_sms == 0;
+}
+
 /// A program's sums, rows of a and panels of b lie on the stack, at `item_bytes` each. Those of batches are never made
 /// for all programs.
 ConfigSpace blocked_space(std::int64_t item_bytes) {
@@ -45,7 +68,10 @@ ConfigSpace blocked_space(std::int64_t item_bytes) {
 
 LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Target& target) {
   const std::int64_t width = 2 * cpu_vector_bytes(target.features) / itemsize_bytes(call.accumulator);
-  const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N"), block_k = config.at("BLOCK_K");
+  const DType packed = packed_dtype(call, target).value();
+  // Of narrow numbers as many bytes of k.
+  const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
+  const std::int64_t block_k = config.at("BLOCK_K") * itemsize_bytes(call.accumulator) / itemsize_bytes(packed);
   const KSplit split = split_k(call, config);
   // Panels for all programs have all of k.
   const bool shares_panels = config.at("SHARED_PANELS") != 0 && call.batch_extents.empty() && split.num_splits == 1;
@@ -58,12 +84,12 @@ LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Targ
   if (shares_panels) {
     const std::int64_t panels = ceil_div(call.n, width);
     plan.workspace_bytes.push_back(panels * width * ceil_div(call.k, ops::kPanelRows) * ops::kPanelRows *
-                                   itemsize_bytes(call.accumulator));
+                                   itemsize_bytes(packed));
     KernelLaunch& launch = plan.launches.emplace_back();
     launch.kernel = "kiln::ops::matmul_panels_kernel";
-    launch.template_arguments = {order_of(call.b), width, kPackedColumns, block_k, call.b.dtype, call.accumulator};
+    launch.template_arguments = {order_of(call.b), width, kPackedColumns, block_k, call.b.dtype, packed};
     launch.geometry.grid = {ceil_div(call.n, kPackedColumns), ceil_div(call.k, block_k), 1};
-    common::KernelParameters(launch).read(call.b.tensor, call.b.dtype).written_workspace(0, call.accumulator).value(it);
+    common::KernelParameters(launch).read(call.b.tensor, call.b.dtype).written_workspace(0, packed).value(it);
   }
   KernelLaunch& launch = plan.launches.emplace_back();
   launch.template_arguments.emplace_back(first_argument(call, split));
@@ -72,12 +98,12 @@ LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Targ
     launch.template_arguments.emplace_back(number);
   for (const bool flag : {packs_a, shares_panels, !call.batch_extents.empty()})
     launch.template_arguments.emplace_back(flag);
-  for (const DType dtype : {call.a.dtype, shares_panels ? call.accumulator : call.b.dtype})
+  for (const DType dtype : {packed, call.a.dtype, shares_panels ? packed : call.b.dtype})
     launch.template_arguments.emplace_back(dtype);
   common::KernelParameters parameters(launch);
   parameters.read(call.a.tensor, call.a.dtype);
   if (shares_panels)
-    parameters.read_workspace(0, call.accumulator);
+    parameters.read_workspace(0, packed);
   else
     parameters.read(call.b.tensor, call.b.dtype);
   launch.geometry.grid = {it.tiles, split.num_splits, 1};
@@ -120,7 +146,7 @@ double blocked_clocks(const MatmulCall& call, const Config& config, const Target
   const double pack_b = kPackClocks[order_of(call.b)] * item, pack_a = kPackClocks[order_of(call.a)] * item;
   double program = rows * columns * depth / static_cast<double>(2 * lanes) + kProgramClocks;
   program += rows * columns * item * 0.25 * depth / 256;
-  if (order_of(call.a) != 0) program += rows * depth * pack_a;
+  if (order_of(call.a) != 0 || call.a.dtype != call.accumulator) program += rows * depth * pack_a;
   double before = 0;
   if (config.at("SHARED_PANELS") != 0)
     before = static_cast<double>(call.k * call.n) * (pack_b + kept * item) /
@@ -166,8 +192,9 @@ Variant blocked_variant(bool is_wide, const MatmulParser& parse, const KernelSou
               .kernel = "kiln::ops::matmul_blocked_kernel",
               .serves =
                   [is_wide](const FamilyCall& family, const Target& target) {
-                    const DType sums = family.matmul.accumulator;
-                    return !is_cuda(target) && family.matmul.k > 0 && sums == (is_wide ? DType::f64 : DType::f32);
+                    const MatmulCall& call = family.matmul;
+                    return !is_cuda(target) && call.k > 0 && (call.accumulator == DType::f64) == is_wide &&
+                           !is_for_rows(call) && packed_dtype(call, target).has_value();
                   },
               .space = [is_wide](const Target&) { return blocked_space(is_wide ? 8 : 4); },
               .default_config = [](const FamilyCall& call,

@@ -11,6 +11,7 @@
 #include "compiler/compilers.hpp"
 #include "compiler/host_cpu.hpp"
 #include "core/content_hash.hpp"
+#include "core/cpu_features.hpp"
 #include "registry/dispatch/dispatch.hpp"
 #include "tests/support/compiler_test.hpp"
 #include "tests/support/guarded_tensor.hpp"
@@ -37,13 +38,33 @@ constexpr Product kProducts[] = {
     {"outer", DType::f32, 700, 500, 100, false},       {"outer", DType::f64, 400, 700, 33, true},
     {"blocked", DType::f32, 500, 300, 1100, false},    {"blocked", DType::f32, 1500, 700, 600, true},
     {"blocked_f64", DType::f64, 400, 300, 1100, true}, {"blocked", DType::bf16, 300, 400, 700, false},
-    {"tile_i8", DType::i8, 300, 200, 500, false},
+    {"blocked", DType::bf16, 300, 401, 701, true},     {"blocked", DType::f16, 300, 400, 700, true},
+    {"blocked", DType::fp8e4m3, 1500, 700, 601, true}, {"blocked", DType::fp8e5m2, 300, 401, 701, false},
+    {"blocked", DType::i8, 300, 200, 500, false},      {"blocked", DType::i8, 1500, 701, 603, true},
 };
 
 PlannedCall planned(const Product& product) {
   return {"matmul",
           {shaped(product.dtype, {product.m, product.k}),
            shaped(product.dtype, {product.k, product.n}, product.is_turned ? Dims{1, product.k} : Dims{product.n, 1})}};
+}
+
+/// The kernel on a CPU of these features: none multiplies integers in blocks without AVX2.
+std::string variant_on(const Product& product, const Target& target) {
+  if (product.dtype == DType::i8 && !has_feature(target.features, "+avx2")) return "tile_i8";
+  return product.variant;
+}
+
+/// What multiplies on that CPU, as a regular expression.
+std::string instruction_on(const Product& product, const Target& target) {
+  const auto has = [&](std::string_view feature) { return has_feature(target.features, feature); };
+  const bool is_wide = has("+avx512f");
+  const std::string suffix = product.dtype == DType::f64 ? "pd" : "ps";
+  if (product.dtype == DType::i8 && has("+avx2"))
+    return has(is_wide ? "+avx512vnni" : "+avxvnni") ? "vpdpbusd" : "vpmaddwd";
+  const bool fits_bf16 = product.dtype == DType::bf16 || is_fp8(product.dtype);
+  if (fits_bf16 && has("+avx512bf16")) return "vdpbf16ps";
+  return has("+fma") ? "vfmadd[0-9]+" + suffix : "mul" + suffix;
 }
 
 std::string text_of(const Product& product) {
@@ -75,7 +96,7 @@ TEST_F(MatmulOnCpus, KernelsMultiplyInTheWidestRegistersThereAre) {
       SCOPED_TRACE(text_of(product) + " on " + cpu.arch);
       const Target target{DeviceType::cpu, cpu.arch, cpu.features};
       const PlannedCall call = planned(product);
-      ASSERT_EQ(call.variant(target).name, product.variant);
+      ASSERT_EQ(call.variant(target).name, variant_on(product, target));
       // Of several kernels one multiplies; others pack operands or add parts.
       bool multiplies = false;
       for (const CompileRequest& request : call.requests(target)) {
@@ -84,9 +105,8 @@ TEST_F(MatmulOnCpus, KernelsMultiplyInTheWidestRegistersThereAre) {
           if (wider > cpu.registers) {
             EXPECT_THAT(text, Not(HasSubstr(std::string("%") + wider + "mm")));
           }
-        const std::string suffix = product.dtype == DType::f64 ? "pd" : "ps";
-        const std::string product_of = cpu.registers == 'x' ? "mul" + suffix : "vfmadd[0-9]+" + suffix;
-        multiplies |= std::regex_search(text, std::regex(product_of + "\t[^\n]*%" + cpu.registers + "mm"));
+        const std::string instruction = instruction_on(product, target);
+        multiplies |= std::regex_search(text, std::regex(instruction + "\t[^\n]*%" + cpu.registers + "mm"));
       }
       EXPECT_TRUE(multiplies);
     }
@@ -113,7 +133,7 @@ std::string digests(std::uint64_t seed) {
   for (const Product& like : kProducts) {
     const Product product = drawn_like(like, random);
     const PlannedCall call = planned(product);
-    if (call.variant(host_cpu_target()).name != product.variant) text += "not a product of ";
+    if (call.variant(host_cpu_target()).name != variant_on(product, host_cpu_target())) text += "not a product of ";
     text += text_of(product);
     std::vector<Tensor> inputs;
     for (const TensorView& view : call.inputs) {
