@@ -44,7 +44,8 @@ KILN_DEVICE void pack_matrix(const View& from, int padded_rows, int padded_colum
     KILN_NO_UNROLL for (int column = 0; column < padded_columns; column += kSide)
         KILN_NO_UNROLL for (int row = 0; row < padded_rows; row += kSide) {
       const View rest = from.from(row, column);
-      KILN_NO_UNROLL for (int c = kSide; c < 2 * kSide; ++c) __builtin_prefetch(rest.data + c * static_cast<int64_t>(rest.column_stride));
+      KILN_NO_UNROLL for (int c = kSide; c < 2 * kSide; ++c)
+          __builtin_prefetch(rest.data + c * static_cast<int64_t>(rest.column_stride));
       C* const target = to + (row * to_stride + column);
       if (rest.rows < kSide || rest.columns < kSide) {
         pack_singly<C>(rest, kSide, kSide, target, to_stride);
