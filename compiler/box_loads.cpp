@@ -46,17 +46,6 @@ class Definitions {
     }
   }
 
-  /// The symbol whose address `reg` holds.
-  std::optional<std::string> symbol(std::string_view reg) const {
-    const Instruction* const instruction = find(reg);
-    if (instruction == nullptr || instruction->operands.size() != 2) return std::nullopt;
-    const std::string_view from = instruction->operands[1];
-    if (from.starts_with('%')) return symbol(from);
-    if (instruction->opcode[0] != "mov" || from.empty() || std::isdigit(static_cast<unsigned char>(from[0])) != 0)
-      return std::nullopt;
-    return std::string(from);
-  }
-
   /// `operand`, a register or a number, as ParameterExpression spells it.
   std::optional<std::string> expression(std::string_view operand) const {
     if (!operand.starts_with('%')) {
@@ -142,6 +131,13 @@ class Definitions {
   std::map<std::string_view, std::vector<Instruction>> by_register_;
 };
 
+/// box_maps<element_bytes, elements, lines> as the compiler mangles it. Following the register that holds its address
+/// was the alternative: where warps ask for boxes of several tables that register is written more than once.
+std::string table_symbol(const BoxForm& form) {
+  return "_ZN4kiln2tl8box_mapsILi" + std::to_string(form.element_bytes) + "ELi" + std::to_string(form.elements) +
+         "ELi" + std::to_string(form.lines) + "EEE";
+}
+
 }  // namespace
 
 std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
@@ -155,13 +151,13 @@ std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
   for (std::size_t at = body.find(kStatement); at != std::string_view::npos; at = body.find(kStatement, at + 1)) {
     const std::string_view line = body.substr(at, std::min(body.find('\n', at), body.size()) - at);
     std::istringstream text{std::string(line.substr(kStatement.size()))};
-    std::string table, stride, word;
+    std::string stride, word;
     BoxLoad load;
-    text >> table >> word >> load.form.lines >> word >> word >> load.form.elements >> word >> word >>
-        load.form.element_bytes >> word >> stride;
-    const std::optional<std::string> symbol = definitions.symbol(table), line_bytes = definitions.expression(stride);
-    if (text.fail() || !symbol.has_value() || !line_bytes.has_value()) continue;
-    load.form.table = *symbol;
+    text >> load.form.lines >> word >> word >> load.form.elements >> word >> word >> load.form.element_bytes >> word >>
+        stride;
+    const std::optional<std::string> line_bytes = definitions.expression(stride);
+    if (text.fail() || !line_bytes.has_value()) continue;
+    load.form.table = table_symbol(load.form);
     load.line_bytes = ParameterExpression(*line_bytes);
     if (std::find(loads.begin(), loads.end(), load) == loads.end()) loads.push_back(std::move(load));
   }

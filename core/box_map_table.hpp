@@ -16,8 +16,9 @@ namespace kiln {
 ///
 /// A map knows no address, so that one serves every tensor with that distance: its dimensions are the elements of a
 /// line, lines, places in memory kPlaceBytes apart, and places 2^kFarBits bytes apart, from kOrigin on. The first
-/// two end where a box that lies at their start would end, or a place behind it. A box with elements missing is moved
-/// towards that end, so that what is missing lies outside and reads as zeros, and its place is moved back by as much.
+/// two end where a box that lies at their start ends. A box with elements missing is moved towards that end, so that
+/// what is missing lies outside and reads as zeros, and its place is moved back by as much. All of it by whole places:
+/// an H200 ends kernels whose boxes start elsewhere in a line with an illegal instruction.
 /// A map per tensor, made at each launch, was the alternative: a call of a few microseconds has no time for it, and it
 /// would have to know how a kernel's addresses follow from its parameters.
 struct BoxMapTable {
@@ -37,10 +38,6 @@ struct BoxMapTable {
 
   KILN_BOX_MAP_INLINE static int slot(long long line_bytes) {
     return static_cast<int>(static_cast<unsigned int>(line_bytes / kPlaceBytes) * 0x9e3779b1u >> 27);
-  }
-  /// Elements of a line in the map: a whole box has room that starts anywhere in a place.
-  KILN_BOX_MAP_INLINE static int line_elements(int box_elements, int element_bytes) {
-    return box_elements + kPlaceBytes / element_bytes;
   }
 };
 

@@ -18,8 +18,7 @@ TensorMap tensor_map(const BoxMap& map) {
   TensorMap result;
   result.dtype = unsigned_dtype(form.element_bytes);
   result.rank = 4;
-  result.extents = {BoxMapTable::line_elements(form.elements, form.element_bytes), form.lines,
-                    std::int64_t{BoxMapTable::kNearPlaces} + 1, BoxMapTable::kFarPlaces};
+  result.extents = {form.elements, form.lines, std::int64_t{BoxMapTable::kNearPlaces} + 1, BoxMapTable::kFarPlaces};
   result.strides_bytes = {map.line_bytes, BoxMapTable::kPlaceBytes, std::int64_t{1} << BoxMapTable::kFarBits};
   result.box = {form.elements, form.lines, 1, 1};
   switch (form.elements * form.element_bytes) {

@@ -43,7 +43,6 @@ struct BoxCopy {
   static constexpr int kPanels = kLineElements / kBoxElements;
   static constexpr int kBoxes = kPanels * (kLines / kBoxLines);
   static constexpr uint32_t kBoxBytes = Shared::kBytes / kBoxes;
-  static constexpr int kMapElements = BoxMapTable::line_elements(kBoxElements, kSize);
 
   KILN_DEVICE static int64_t line_bytes(const Deferred& load) {
     const auto& offsets = load.pointers.offsets;
@@ -55,8 +54,8 @@ struct BoxCopy {
   /// there should be (compiler/box_loads.hpp reads it in the PTX).
   KILN_DEVICE static int find_map(const Deferred& load) {
     const int64_t bytes = line_bytes(load);
-    asm volatile("// kiln.box_map %0 of %1 lines of %2 elements of %3 bytes, %4 bytes apart" ::"l"(&table()),
-                 "n"(kBoxLines), "n"(kBoxElements), "n"(kSize), "l"(bytes));
+    asm volatile("// kiln.box_map %0 lines of %1 elements of %2 bytes, %3 bytes apart" ::"n"(kBoxLines),
+                 "n"(kBoxElements), "n"(kSize), "l"(bytes));
     const int slot = BoxMapTable::slot(bytes);
     return bytes != 0 && table().line_bytes[slot] == bytes ? slot : -1;
   }
@@ -79,8 +78,7 @@ struct BoxCopy {
       fits = load.mask.all();
     lines = Copy::kColumnsAreLines ? there.columns : there.rows;
     elements = Copy::kColumnsAreLines ? there.rows : there.columns;
-    // A box that lacks elements ends where the map ends, at a multiple of 16 bytes.
-    fits &= elements % kBoxElements == 0 || (first + int64_t{kSize} * elements) % kPlaceBytes == 0;
+    fits &= first % kPlaceBytes == 0 && elements * kSize % kPlaceBytes == 0;
   }
 
   /// Offset of box `box` in the tile's place.
@@ -92,9 +90,7 @@ struct BoxCopy {
     const int element = box % kPanels * kBoxElements, line = box / kPanels * kBoxLines;
     const int present = within(elements - element, kBoxElements), present_lines = within(lines - line, kBoxLines);
     int64_t address = first + element * kSize + line * line_stride_bytes;
-    const int x =
-        present < kBoxElements ? kMapElements - present : static_cast<int>(address & (kPlaceBytes - 1)) / kSize;
-    const int y = kBoxLines - present_lines;
+    const int x = kBoxElements - present, y = kBoxLines - present_lines;
     address -= x * kSize + y * line_stride_bytes + BoxMapTable::kOrigin;
     if (present == 0 || present_lines == 0) map = BoxMapTable::kNothing;
     return {static_cast<uint32_t>(address / kPlaceBytes & BoxMapTable::kNearPlaces),

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+
 #include <stdlib.h>
+#include <array>
 
 #include <chrono>
 #include <string>
@@ -267,6 +269,41 @@ KILN_KERNEL void scale_kernel(const T* x, T* out) {
 }
 
 /// What a pipeline's loads are apart by, and what is found of it in the PTX.
+/// Each table that a kernel's warps take maps from is one that the artifact names, and a symbol of the kernel's.
+TEST_F(NvrtcCompiler, FindsLoadsOfSeveralForms) {
+  CompileRequest request = scale_request("sm_90a");
+  request.source = {"test/product.hpp",
+                    R"(#include <kiln/tl.hpp>
+template <typename T, int M, int N, int K>
+KILN_KERNEL void product(const T* a, const T* b, T* out, int64_t n, int64_t k) {
+  const auto rows = tl::program_id(0) * M + tl::expand_dims<1>(tl::arange<M>());
+  const auto columns = tl::program_id(1) * N + tl::expand_dims<0>(tl::arange<N>());
+  auto acc = tl::dot_accumulator<T, M, N>();
+  tl::pipeline<4>(
+      k / K,
+      [&](int64_t step) {
+        const auto across = step * K + tl::expand_dims<0>(tl::arange<K>());
+        const auto down = step * K + tl::expand_dims<1>(tl::arange<K>());
+        return tl::Tuple{tl::deferred_load(a + (rows * k + across)), tl::deferred_load(b + (down * n + columns))};
+      },
+      [&](const auto& x, const auto& y) { acc = tl::dot(x, y, acc); });
+  tl::store(out + (rows * n + columns), tl::cast<T>(acc));
+})",
+                    {}};
+  request.kernel = "product";
+  request.num_parameters = 5;
+  for (const auto& [m, n, k, num_warps] :
+       {std::array{128, 256, 64, 8}, {64, 128, 64, 4}, {128, 128, 128, 4}, {256, 64, 32, 8}}) {
+    SCOPED_TRACE(::testing::Message() << m << "x" << n << "x" << k);
+    request.template_arguments = {DType::bf16, std::int64_t{m}, std::int64_t{n}, std::int64_t{k}};
+    request.num_warps = num_warps;
+    const Artifact artifact = compiler_->compile(request);
+    const std::string code(reinterpret_cast<const char*>(artifact.code.data()), artifact.code.size());
+    ASSERT_EQ(artifact.box_loads.size(), 2u);
+    for (const BoxLoad& load : artifact.box_loads) EXPECT_NE(code.find(load.form.table), std::string::npos);
+  }
+}
+
 TEST_F(NvrtcCompiler, FindsWhatTheCopyEngineCanLoad) {
   const auto text = [](const std::string& prelude, const std::string& stride) {
     return "#include <kiln/tl.hpp>\nnamespace tl = kiln::tl;\n"
