@@ -5,6 +5,9 @@
 
 #if defined(KILN_TARGET_CUDA)
 #include "compiler/tl/cuda/packed_arithmetic.hpp"
+#include "compiler/tl/cuda/scalar_math.hpp"
+#else
+#include "compiler/tl/cpu/scalar_math.hpp"
 #endif
 
 namespace kiln::tl {
@@ -204,11 +207,18 @@ KILN_DEVICE auto operator*(const A& a, const B& b) {
       },
       a, b);
 }
-/// C++'s: integers truncate towards zero (Triton's //).
+/// C++'s: integers truncate towards zero (Triton's //). Floats: see div_rn.
 template <typename A, typename B>
   requires TileOperands<A, B>
 KILN_DEVICE auto operator/(const A& a, const B& b) {
-  return map_binary<true>([](auto x, auto y) { return divide(x, y); }, a, b);
+  return map_binary<true>(
+      [](auto x, auto y) {
+        if constexpr (Floating<decltype(x)>)
+          return scalar::quotient(x, y);
+        else
+          return divide(x, y);
+      },
+      a, b);
 }
 /// Integers only; the sign is the dividend's.
 template <typename A, typename B>

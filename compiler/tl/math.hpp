@@ -2,12 +2,6 @@
 
 #include "compiler/tl/arithmetic.hpp"
 
-#if defined(KILN_TARGET_CUDA)
-#include "compiler/tl/cuda/scalar_math.hpp"
-#else
-#include "compiler/tl/cpu/scalar_math.hpp"
-#endif
-
 namespace kiln::tl {
 
 // Functions of floats; narrow floats run in float and round once. Each takes a tile or a number.
@@ -21,17 +15,23 @@ namespace kiln::tl {
   KILN_DEVICE T name(T x) {                                                \
     return cast<T>(scalar::function(cast<compute_t<T>>(x)));               \
   }
+/// Of float on the GPU, as Triton's: by one instruction, to which subnormal numbers are 0, within 2 units in the last
+/// place and as many more as log2(e) * x has lost when it was rounded: 2 + 2 |x|.
 KILN_TILE_MATH(exp, exp)
-/// On the GPU of float within 2 units in the last place by one instruction, to which subnormal numbers are 0, as
+/// Of float on the GPU within 2 units in the last place by one instruction, to which subnormal numbers are 0, as
 /// Triton's.
 KILN_TILE_MATH(exp2, exp2)
-/// As exp, subnormal numbers and all.
+/// Within 2 units in the last place everywhere, subnormal numbers and all.
+KILN_TILE_MATH(exp_precise, exp_precise)
 KILN_TILE_MATH(exp2_precise, exp2_precise)
 KILN_TILE_MATH(expm1, expm1)
 KILN_TILE_MATH(log, log)
 KILN_TILE_MATH(log2, log2)
 KILN_TILE_MATH(log1p, log1p)
+/// Of float on the GPU within 2 units in the last place, subnormal numbers being 0, as Triton's.
 KILN_TILE_MATH(sqrt, sqrt)
+/// Rounded to nearest.
+KILN_TILE_MATH(sqrt_rn, sqrt_rn)
 KILN_TILE_MATH(rsqrt, rsqrt)
 KILN_TILE_MATH(sin, sin)
 KILN_TILE_MATH(cos, cos)
@@ -56,10 +56,23 @@ KILN_DEVICE auto atan2(const A& a, const B& b) {
   return map_binary<true>([](auto x, auto y) { return scalar::atan2(x, y); }, a, b);
 }
 
+/// The quotient of floats, rounded to nearest. Operator / is within 2 units in the last place for float on the GPU, as
+/// Triton's, and 0 where the divisor is beyond 2^126.
+template <Operand A, Operand B>
+  requires TileOperands<A, B>
+KILN_DEVICE auto div_rn(const A& a, const B& b) {
+  return map_binary<true>([](auto x, auto y) { return divide(x, y); }, a, b);
+}
+
 /// 1 / (1 + exp(-x)).
 template <AnyTile A>
 KILN_DEVICE auto sigmoid(const A& a) {
-  return map_unary<true>([](auto x) { return decltype(x)(1) / (decltype(x)(1) + scalar::exp(-x)); }, a);
+  return map_unary<true>([](auto x) { return scalar::quotient(decltype(x)(1), decltype(x)(1) + scalar::exp(-x)); }, a);
+}
+/// The same of the precise functions.
+template <AnyTile A>
+KILN_DEVICE auto sigmoid_precise(const A& a) {
+  return map_unary<true>([](auto x) { return decltype(x)(1) / (decltype(x)(1) + scalar::exp_precise(-x)); }, a);
 }
 
 /// |x|; the smallest integer stays itself.
@@ -94,37 +107,39 @@ KILN_DEVICE auto isinf(const A& a) {
       a);
 }
 
-// NaN in either argument gives NaN, NumPy's rule (Triton's propagate_nan=ALL).
-template <Number T>
+/// What the larger and the smaller of two are where one of them is NaN: NaN (NumPy's rule), or the other.
+enum class PropagateNan { none, all };
+
+template <PropagateNan kPropagate = PropagateNan::all, Number T>
 KILN_DEVICE T larger_number(T x, T y) {
   if constexpr (is_same<T, float>)
-    return scalar::larger(x, y);
+    return kPropagate == PropagateNan::all ? scalar::larger(x, y) : scalar::larger_of_numbers(x, y);
   else if constexpr (Floating<T>)
-    return x > y || x != x ? x : y;
+    return x > y || (kPropagate == PropagateNan::all ? x != x : y != y) ? x : y;
   else
     return x > y ? x : y;
 }
-template <Number T>
+template <PropagateNan kPropagate = PropagateNan::all, Number T>
 KILN_DEVICE T smaller_number(T x, T y) {
   if constexpr (is_same<T, float>)
-    return scalar::smaller(x, y);
+    return kPropagate == PropagateNan::all ? scalar::smaller(x, y) : scalar::smaller_of_numbers(x, y);
   else if constexpr (Floating<T>)
-    return x < y || x != x ? x : y;
+    return x < y || (kPropagate == PropagateNan::all ? x != x : y != y) ? x : y;
   else
     return x < y ? x : y;
 }
 
-/// Elementwise maximum; NaN propagates.
-template <Operand A, Operand B>
+/// Elementwise maximum.
+template <PropagateNan kPropagate = PropagateNan::all, Operand A, Operand B>
   requires TileOperands<A, B>
 KILN_DEVICE auto maximum(const A& a, const B& b) {
-  return map_binary<true>([](auto x, auto y) { return larger_number(x, y); }, a, b);
+  return map_binary<true>([](auto x, auto y) { return larger_number<kPropagate>(x, y); }, a, b);
 }
-/// Elementwise minimum; NaN propagates.
-template <Operand A, Operand B>
+/// Elementwise minimum.
+template <PropagateNan kPropagate = PropagateNan::all, Operand A, Operand B>
   requires TileOperands<A, B>
 KILN_DEVICE auto minimum(const A& a, const B& b) {
-  return map_binary<true>([](auto x, auto y) { return smaller_number(x, y); }, a, b);
+  return map_binary<true>([](auto x, auto y) { return smaller_number<kPropagate>(x, y); }, a, b);
 }
 /// minimum(maximum(x, low), high): a NaN in x stays, low > high gives high.
 template <AnyTile A, Operand Low, Operand High>

@@ -46,18 +46,20 @@ struct ProdOp {
     return wrapping(x, y, [](auto u, auto v) { return u * v; });
   }
 };
+template <PropagateNan kPropagate>
 struct MaxOp {
   static constexpr bool kSymmetric = true;
   template <Number T>
   KILN_DEVICE T operator()(T x, T y) const {
-    return larger_number(x, y);
+    return larger_number<kPropagate>(x, y);
   }
 };
+template <PropagateNan kPropagate>
 struct MinOp {
   static constexpr bool kSymmetric = true;
   template <Number T>
   KILN_DEVICE T operator()(T x, T y) const {
-    return smaller_number(x, y);
+    return smaller_number<kPropagate>(x, y);
   }
 };
 
@@ -139,7 +141,7 @@ KILN_DEVICE auto accumulators(const A& a) {
   return cast<accumulator_t<typename values_t<A>::value_type>>(to_values(a));
 }
 
-// sum(x), prod(x): accumulated and returned in accumulator_t; max(x), min(x): of x's dtype, NaN propagates.
+// sum(x), prod(x): accumulated and returned in accumulator_t.
 #define KILN_TILE_REDUCTION(name, Op, Result)                                                    \
   /** Of all elements, in an order that is fixed: the same tile gives the same bits. */          \
   template <AnyTile A>                                                                           \
@@ -151,12 +153,24 @@ KILN_DEVICE auto accumulators(const A& a) {
   KILN_DEVICE auto name(const A& a) {                                                            \
     return cast<Result<typename values_t<A>::value_type>>(reduce<kAxis>(accumulators(a), Op{})); \
   }
-template <Number T>
-using same_t = T;
 KILN_TILE_REDUCTION(sum, SumOp, accumulator_t)
 KILN_TILE_REDUCTION(prod, ProdOp, accumulator_t)
-KILN_TILE_REDUCTION(max, MaxOp, same_t)
-KILN_TILE_REDUCTION(min, MinOp, same_t)
+#undef KILN_TILE_REDUCTION
+
+// max(x), min(x): of x's dtype.
+#define KILN_TILE_REDUCTION(name, Op)                                                                \
+  /** Of all elements. */                                                                            \
+  template <PropagateNan kPropagate = PropagateNan::all, AnyTile A>                                  \
+  KILN_DEVICE auto name(const A& a) {                                                                \
+    return cast<typename values_t<A>::value_type>(reduce(accumulators(a), Op<kPropagate>{}));        \
+  }                                                                                                  \
+  /** Along an axis of a two-dimensional tile; a one-dimensional tile remains. */                    \
+  template <int kAxis, PropagateNan kPropagate = PropagateNan::all, AnyTile A>                       \
+  KILN_DEVICE auto name(const A& a) {                                                                \
+    return cast<typename values_t<A>::value_type>(reduce<kAxis>(accumulators(a), Op<kPropagate>{})); \
+  }
+KILN_TILE_REDUCTION(max, MaxOp)
+KILN_TILE_REDUCTION(min, MinOp)
 #undef KILN_TILE_REDUCTION
 
 /// Each element with its index: its coordinate along kAxis, or its row-major place in the tile for kAxis = -1.

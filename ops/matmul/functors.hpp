@@ -45,7 +45,7 @@ struct GeluActivation {
 struct SiluActivation {
   template <typename T>
   KILN_DEVICE static T apply(T x) {
-    return x / (T(1) + tl::scalar::exp(-x));
+    return x / (T(1) + tl::scalar::exp_precise(-x));
   }
 };
 

@@ -27,7 +27,7 @@ struct ExpOfDifference {
 #if defined(KILN_TARGET_CUDA)
     if constexpr (tl::is_same<T, float>) return tl::scalar::exp2_approximate((x - top) * 1.4426950408889634f);
 #endif
-    return tl::exp(x - top);
+    return tl::exp_precise(x - top);
   }
 };
 

@@ -186,7 +186,7 @@ struct AbsSumReducer : Adding<AbsSumReducer<Acc>, Acc> {
 template <typename Acc>
 struct EuclideanReducer : Adding<EuclideanReducer<Acc>, Acc> {
   KILN_DEVICE Acc element(Acc x, tl::int32_t) const { return x * x; }
-  KILN_DEVICE auto finalize(Acc sum) const { return tl::Tuple{tl::scalar::sqrt(sum)}; }
+  KILN_DEVICE auto finalize(Acc sum) const { return tl::Tuple{tl::scalar::sqrt_rn(sum)}; }
 };
 
 /// norm with any other finite p.
@@ -261,7 +261,7 @@ struct VarReducer {
   KILN_DEVICE auto finalize(const State& state) const {
     // An infinite element leaves an infinite mean, and NaN for the variance however the sets were joined.
     const Acc variance = (state.third + (state.second - state.second)) / static_cast<Acc>(scalars.divisor);
-    return tl::Tuple{kSquareRoot ? tl::scalar::sqrt(variance) : variance};
+    return tl::Tuple{kSquareRoot ? tl::scalar::sqrt_rn(variance) : variance};
   }
 };
 
@@ -278,7 +278,7 @@ struct LogSumExpReducer {
     if constexpr (sizeof(Acc) == 4)
       return exp2_of_difference(x * 1.44269504088896340736f);
     else
-      return tl::scalar::exp(x);
+      return tl::scalar::exp_precise(x);
   }
   KILN_DEVICE State identity() const {
     if constexpr (sizeof(Acc) == 4)

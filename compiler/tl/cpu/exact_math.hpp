@@ -16,7 +16,7 @@ KILN_DEVICE T sum(T x, T y) {
 }
 template <typename T>
 KILN_DEVICE T square_root(T x) {
-  return scalar::sqrt(x);
+  return scalar::sqrt_rn(x);
 }
 
 }  // namespace kiln::tl::exact

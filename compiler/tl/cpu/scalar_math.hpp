@@ -67,17 +67,35 @@ KILN_DEVICE uint64_t umulhi(uint64_t x, uint64_t y) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(x) * y) >> 64);
 }
 
-KILN_DEVICE float exp2_precise(float x) {
+// Names that differ on GPUs alone.
+template <typename T>
+KILN_DEVICE T exp2_precise(T x) {
   return exp2(x);
 }
-KILN_DEVICE double exp2_precise(double x) {
-  return exp2(x);
+template <typename T>
+KILN_DEVICE T exp_precise(T x) {
+  return exp(x);
 }
+template <typename T>
+KILN_DEVICE T sqrt_rn(T x) {
+  return sqrt(x);
+}
+template <typename T>
+KILN_DEVICE T quotient(T x, T y) {
+  return x / y;
+}
+
 KILN_DEVICE float larger(float x, float y) {
   return x > y || x != x ? x : y;
 }
 KILN_DEVICE float smaller(float x, float y) {
   return x < y || x != x ? x : y;
+}
+KILN_DEVICE float larger_of_numbers(float x, float y) {
+  return x > y || y != y ? x : y;
+}
+KILN_DEVICE float smaller_of_numbers(float x, float y) {
+  return x < y || y != y ? x : y;
 }
 
 }  // namespace kiln::tl::scalar

@@ -2,7 +2,8 @@
 
 #include "compiler/tl/target.hpp"
 
-// The math functions of one number, float and double. NVRTC declares CUDA's own without a header.
+// The math functions of one number, float and double. NVRTC declares CUDA's own without a header. Those of float that
+// are an instruction or two for less accuracy are the plain names, as in Triton; the accurate ones are named so.
 
 namespace kiln::tl::scalar {
 
@@ -13,12 +14,10 @@ namespace kiln::tl::scalar {
   KILN_DEVICE double name(double x) { \
     return ::name(x);                 \
   }
-KILN_SCALAR_MATH(exp)
 KILN_SCALAR_MATH(expm1)
 KILN_SCALAR_MATH(log)
 KILN_SCALAR_MATH(log2)
 KILN_SCALAR_MATH(log1p)
-KILN_SCALAR_MATH(sqrt)
 KILN_SCALAR_MATH(rsqrt)
 KILN_SCALAR_MATH(sin)
 KILN_SCALAR_MATH(cos)
@@ -68,6 +67,41 @@ KILN_DEVICE float reciprocal_approximate(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
 }
+KILN_DEVICE float exp(float x) {
+  return exp2_approximate(x * 1.4426950408889634f);
+}
+KILN_DEVICE double exp(double x) {
+  return ::exp(x);
+}
+KILN_DEVICE float exp_precise(float x) {
+  return ::expf(x);
+}
+KILN_DEVICE double exp_precise(double x) {
+  return ::exp(x);
+}
+KILN_DEVICE float sqrt(float x) {
+  float result;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+KILN_DEVICE double sqrt(double x) {
+  return ::sqrt(x);
+}
+KILN_DEVICE float sqrt_rn(float x) {
+  return ::sqrtf(x);
+}
+KILN_DEVICE double sqrt_rn(double x) {
+  return ::sqrt(x);
+}
+/// 0 or NaN where y is beyond 2^126.
+KILN_DEVICE float quotient(float x, float y) {
+  float result;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
+  return result;
+}
+KILN_DEVICE double quotient(double x, double y) {
+  return x / y;
+}
 
 /// The larger and the smaller of two, NaN if either is; one instruction.
 KILN_DEVICE float larger(float x, float y) {
@@ -79,6 +113,14 @@ KILN_DEVICE float smaller(float x, float y) {
   float result;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
   return result;
+}
+
+/// The same, the number where one is NaN.
+KILN_DEVICE float larger_of_numbers(float x, float y) {
+  return ::fmaxf(x, y);
+}
+KILN_DEVICE float smaller_of_numbers(float x, float y) {
+  return ::fminf(x, y);
 }
 
 KILN_DEVICE float fma(float x, float y, float z) {
