@@ -7,7 +7,9 @@
 /// (2018), put to this use by Dao et al., "FlashAttention" (2022).
 template <typename T, int D, int BLOCK_M, int BLOCK_N, int NUM_STAGES, bool CAUSAL>
 KILN_KERNEL void attention(const T* q, const T* k, const T* v, T* out, int64_t length, float scale) {
-  const int64_t head = tl::program_id(1) * length * D, first = tl::program_id(0) * BLOCK_M;
+  // The last queries, which see most, first: what is begun last ends all, and should be short.
+  const int64_t head = tl::program_id(1) * length * D;
+  const int64_t first = (tl::num_programs(0) - 1 - tl::program_id(0)) * BLOCK_M;
   const auto rows = first + tl::expand_dims<1>(tl::arange<BLOCK_M>());
   const auto dims = tl::expand_dims<0>(tl::arange<D>());
   const auto keys = tl::expand_dims<0>(tl::arange<BLOCK_N>());
