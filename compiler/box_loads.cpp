@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "compiler/ptx_stores.hpp"
+
 namespace kiln {
 namespace {
 
@@ -147,8 +149,13 @@ std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
   if (body.find(kStatement) == std::string_view::npos) return {};
 
   const Definitions definitions(body, entry);
+  std::vector<std::size_t> places;
+  for (std::size_t at = body.find(kStatement); at != std::string_view::npos; at = body.find(kStatement, at + 1))
+    places.push_back(at);
+  const std::vector<bool> behind_stores = follow_stores(body, places);
   std::vector<BoxLoad> loads;
-  for (std::size_t at = body.find(kStatement); at != std::string_view::npos; at = body.find(kStatement, at + 1)) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::size_t at = places[i];
     const std::string_view line = body.substr(at, std::min(body.find('\n', at), body.size()) - at);
     std::istringstream text{std::string(line.substr(kStatement.size()))};
     std::string stride, word;
@@ -159,6 +166,7 @@ std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
     if (text.fail() || !line_bytes.has_value()) continue;
     load.form.table = table_symbol(load.form);
     load.line_bytes = ParameterExpression(*line_bytes);
+    load.follows_stores = behind_stores[i];
     if (std::find(loads.begin(), loads.end(), load) == loads.end()) loads.push_back(std::move(load));
   }
   return loads;

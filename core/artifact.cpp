@@ -13,7 +13,7 @@ namespace kiln {
 namespace {
 
 // Changes with the layout below. Readers refuse other versions; a cache treats the refusal as a miss and builds again.
-constexpr std::uint8_t kFormatVersion = 4;
+constexpr std::uint8_t kFormatVersion = 5;
 
 class Writer {
  public:
@@ -93,11 +93,12 @@ std::vector<std::byte> Artifact::serialize() const {
   writer.byte(takes_dynamic_shared ? 1 : 0);
   writer.number(static_cast<std::uint64_t>(dynamic_shared_bytes));
   writer.number(box_loads.size());
-  for (const auto& [form, line_bytes] : box_loads) {
+  for (const auto& [form, line_bytes, follows_stores] : box_loads) {
     writer.text(form.table);
     for (const std::int32_t number : {form.lines, form.elements, form.element_bytes})
       writer.number(static_cast<std::uint64_t>(number));
     writer.text(line_bytes.text());
+    writer.byte(follows_stores ? 1 : 0);
   }
   writer.text(entry);
   writer.text(name);
@@ -125,6 +126,7 @@ Artifact Artifact::deserialize(const std::vector<std::byte>& bytes) {
     load.form.elements = reader.small_number("elements of a box's line");
     load.form.element_bytes = reader.small_number("bytes of a box's element");
     load.line_bytes = ParameterExpression(reader.text());
+    load.follows_stores = reader.boolean("answer to whether a box follows stores");
   }
   artifact.entry = reader.text();
   artifact.name = reader.text();

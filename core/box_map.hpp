@@ -21,12 +21,14 @@ struct BoxForm {
 struct BoxLoad {
   BoxForm form;
   ParameterExpression line_bytes;
+  bool follows_stores = false;  ///< threads may have written global memory before, which it may read
   friend bool operator==(const BoxLoad&, const BoxLoad&) = default;
 };
 /// What the kernel is to be given a map for.
 struct BoxMap {
   BoxForm form;
   std::int64_t line_bytes = 0;
+  bool follows_stores = false;
 };
 
 /// The maps for `loads` with these arguments, as far as they follow from them.

@@ -35,6 +35,9 @@ struct BoxMapTable {
   };
   Map maps[kSlots + 1];
   long long line_bytes[kSlots];  ///< 0: no map
+  /// Whether the kernel may have written global memory before it takes boxes, so that these must wait for that: a
+  /// thousand clocks.
+  int follows_stores;
 
   KILN_BOX_MAP_INLINE static int slot(long long line_bytes) {
     return static_cast<int>(static_cast<unsigned int>(line_bytes / kPlaceBytes) * 0x9e3779b1u >> 27);

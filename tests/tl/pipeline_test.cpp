@@ -116,6 +116,24 @@ KILN_KERNEL void values(const T* x, const uint8_t* weights, const float* scales,
   tl::store(total, sum);
 }
 
+// In each round a tile is written that the pipeline then reads: out = sum of (round + 1)^2 a @ a.
+template <typename T, int NUM_STAGES>
+KILN_KERNEL void what_it_wrote(const T* a, T* scratch, float* out, int64_t num_rounds) {
+  const auto i = tl::expand_dims<1>(tl::arange<64>());
+  const auto j = tl::expand_dims<0>(tl::arange<64>());
+  auto acc = tl::dot_accumulator<T, 64, 64>();
+  for (int64_t round = 0; round < num_rounds; ++round) {
+    tl::store(scratch + (i * 64 + j), tl::cast<T>(tl::cast<float>(tl::load(a + (i * 64 + j))) * (round + 1)));
+    tl::pipeline<NUM_STAGES>(
+        1,
+        [&](int64_t) {
+          return tl::Tuple{tl::deferred_load(scratch + (i * 64 + j)), tl::deferred_load(scratch + (i * 64 + j))};
+        },
+        [&](const auto& x, const auto& y) { acc = tl::dot(x, y, acc); });
+  }
+  tl::store(out + (i * 64 + j), acc);
+}
+
 }  // namespace pipeline_kernels
 )";
 
@@ -263,6 +281,27 @@ TEST_P(Pipeline, TilesAsValues) {
       ASSERT_EQ(numbers_of(tensors[4]), x);
       ASSERT_EQ(numbers_of(tensors[5]), std::vector<double>{total});
     }
+}
+
+TEST_P(Pipeline, ReadsWhatItsProgramWrote) {
+  constexpr std::int64_t kRounds = 6, kSide = 64;
+  for (const std::int64_t stages : {2, 3, 4}) {
+    SCOPED_TRACE(::testing::Message() << stages << " stages");
+    std::vector<double> a(kSide * kSide), expected(kSide * kSide);
+    for (double& value : a) value = static_cast<double>(random_() % 3) - 1;
+    for (std::int64_t i = 0; i < kSide; ++i)
+      for (std::int64_t j = 0; j < kSide; ++j)
+        for (std::int64_t k = 0; k < kSide; ++k)
+          for (std::int64_t round = 1; round <= kRounds; ++round)
+            expected[static_cast<std::size_t>(i * kSide + j)] += static_cast<double>(round * round) *
+                                                                 a[static_cast<std::size_t>(i * kSide + k)] *
+                                                                 a[static_cast<std::size_t>(k * kSide + j)];
+    std::vector<Tensor> tensors{tensor_of_numbers(DType::bf16, a),
+                                tensor_of_numbers(DType::bf16, std::vector<double>(a.size(), 77)),
+                                tensor_of_numbers(DType::f32, std::vector<double>(a.size(), 77))};
+    kernel("what_it_wrote", {DType::bf16, stages}, 4, 0).run(GetParam(), {1, 1, 1}, tensors, {kRounds});
+    ASSERT_EQ(numbers_of(tensors[2]), expected);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Pipeline, ::testing::ValuesIn(devices_with_compilers()),

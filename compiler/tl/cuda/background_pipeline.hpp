@@ -46,6 +46,7 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   }
 
   bool are_given = false;  ///< maps for all tiles that boxes are for
+  bool follow_stores = false;
   int maps[Tiles::kCount];
   uint32_t fitting = 0;  ///< a bit for each lane's step: boxes bring all tiles
   struct Own {
@@ -103,10 +104,12 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     if constexpr (Box<kIndex>::kPossible) {
       maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
       are_given &= maps[kIndex] >= 0;
+      follow_stores |= Box<kIndex>::table().follows_stores != 0;
       KILN_UNROLL for (int i = 0; i < kOwn; ++i) if_in_tile<kIndex>(own_box(i), [&](int box) {
         own[i].table = &Box<kIndex>::table();
         own[i].offset = Tiles::template offset<kIndex>() + Box<kIndex>::offset(box);
         own_bytes += Box<kIndex>::kBoxBytes;
+        if (maps[kIndex] >= 0) sm90::prefetch(Box<kIndex>::map(maps[kIndex]));
       });
     }
   }
@@ -167,17 +170,19 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
   const auto emptied = [&](uint32_t slot) { return filled(slot + kNumStages); };
   const int num_steps = steps < 0 ? 0 : static_cast<int>(steps);
 
-  Boxes boxes;
-  if constexpr (Boxes::kForAll || Boxes::kForSome) {
-    if (num_steps > 0) boxes.find_maps(loads(0));
-  }
   sm90::products_wait<0>();
   if (threadIdx.x == 0) {
     KILN_UNROLL for (int barrier = 0; barrier < 2 * kNumStages; ++barrier) filled(barrier).init(kNumWarps);
     sm90::barriers_ready();
   }
-  sm90::all_writes_ready();
-  __syncthreads();
+  Boxes boxes;
+  if constexpr (Boxes::kForAll || Boxes::kForSome) {
+    if (num_steps > 0) boxes.find_maps(loads(0));
+  }
+  if (boxes.are_given && boxes.follow_stores)
+    sm90::all_writes_ready();
+  else
+    sm90::writes_ready();
 
   // Parity 1 is that of a phase before the first, which has ended.
   Ring used, left, filling{0, 1};
@@ -189,6 +194,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
     const int next = step + kAhead;
     const uint32_t lane = static_cast<uint32_t>(next) % 32, stage = begin + filling.slot * Tiles::kBytes;
     if (lane == 0) boxes.set_places(loads, next, num_steps);
+    if (step == -kAhead) __syncthreads();       // behind the first places, which take as long as the barriers
     const bool loads_boxes = boxes.fits(lane);  // of no step behind the last
     const auto load_boxes = [&] {
       if (!loads_boxes) return;

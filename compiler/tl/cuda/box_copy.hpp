@@ -50,6 +50,9 @@ struct BoxCopy {
                                            : static_cast<int64_t>(offsets.row_stride));
   }
   KILN_DEVICE static const BoxMapTable& table() { return box_maps<kSize, kBoxElements, kBoxLines>; }
+  KILN_DEVICE static const sm90::TensorMap& map(int slot) {
+    return reinterpret_cast<const sm90::TensorMap&>(table().maps[slot]);
+  }
   /// Slot of the map for this load, or -1. Tells the host, of what follows from the kernel's parameters, which maps
   /// there should be (compiler/box_loads.hpp reads it in the PTX).
   KILN_DEVICE static int find_map(const Deferred& load) {

@@ -324,6 +324,7 @@ TEST_F(NvrtcCompiler, FindsWhatTheCopyEngineCanLoad) {
     std::string expression;  ///< empty: not one of parameters
     std::string prelude = {};
     const char* arch = "sm_90a";
+    bool follows_stores = false;
   };
   for (const Case& c : {Case{"80", "160"},
                         {"n", "p2.s64 1 <<"},
@@ -331,6 +332,7 @@ TEST_F(NvrtcCompiler, FindsWhatTheCopyEngineCanLoad) {
                         {"3 * n + 8", "p2.s64 6 * 16 +"},
                         {"tl::program_id(0) * n", ""},
                         {"tl::load(out + 4) > 0 ? n : 64", ""},
+                        {"n", "p2.s64 1 <<", "  tl::store(out, 1.0f);\n", "sm_90a", true},
                         {"n", "", {}, "sm_80"}}) {
     SCOPED_TRACE(std::string(c.stride) + " for " + c.arch);
     CompileRequest request = scale_request(c.arch);
@@ -345,6 +347,7 @@ TEST_F(NvrtcCompiler, FindsWhatTheCopyEngineCanLoad) {
       ASSERT_EQ(loads.size(), 1u);
       EXPECT_EQ(loads[0].form, (BoxForm{loads[0].form.table, 64, 64, 2}));
       EXPECT_NE(loads[0].form.table.find("box_maps"), std::string::npos) << loads[0].form.table;
+      EXPECT_EQ(loads[0].follows_stores, c.follows_stores);
       const std::int64_t n = 24;
       const std::int32_t m = 40;
       const auto parameter = [&](int index) {
