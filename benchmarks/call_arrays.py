@@ -3,19 +3,12 @@
 import math
 
 import numpy as np
+from call_tolerance import tolerance
 from numpy_call import DTYPES, numpy_call
 
 SEED = 7
 POOL = 1_048_573  # random values are drawn once and repeated; a prime, so that rows differ
 INTEGERS_OF_A_ONE = 60  # normal ones are of about -300 to 300, positive ones of 30 to 120
-# How far a result may be from the f64 one: relatively, and absolutely as a multiple of the root of how many values of about 1 went into it. Of f32; of f64 it is 2^-28 of that.
-TOLERANCES = {
-    "matmul": (1e-6, 2**-17),
-    "linear": (1e-6, 2**-17),
-    "sum": (1e-5, 2**-17),
-    "cumsum": (1e-5, 2**-14),
-}
-TOLERANCE = (2e-5, 2e-6)
 
 
 class CallArrays:
@@ -40,14 +33,7 @@ class CallArrays:
         return values.astype(DTYPES[drawn.dtype])
 
     def view(self, drawn, shift):
-        *outer, last = drawn.shape
-        if drawn.layout == "transposed":
-            return np.swapaxes(self.dense(drawn, (*outer[:-1], last, outer[-1]), shift), -2, -1)
-        if drawn.layout == "padded":
-            return self.dense(drawn, (*outer, last + 8), shift)[..., :last]
-        if drawn.layout == "every second":
-            return self.dense(drawn, (*outer, 2 * last), shift)[..., ::2]
-        return self.dense(drawn, drawn.shape, shift)
+        return drawn.view_of(self.dense(drawn, drawn.stored_shape, shift))
 
     def inputs(self, call):
         return [self.view(drawn, (call.seed + 7919 * place) % POOL) for place, drawn in enumerate(call.inputs)]
@@ -59,20 +45,6 @@ def out_of(call, wide=False):
         return None
     dtype = DTYPES[call.out_dtype]
     return np.zeros(call.out_shape, np.float64 if wide and call.out_dtype == "f32" else dtype)
-
-
-def tolerance(call):
-    """Relative and absolute; 0 and 0 where no float is involved."""
-    relative, absolute = TOLERANCES.get(call.op, TOLERANCE)
-    shape = call.inputs[0].shape
-    if call.op in ("matmul", "linear"):
-        absolute *= math.sqrt(shape[-1])
-    elif call.op in ("sum", "cumsum"):
-        dim = call.attributes["dim"]
-        absolute *= math.sqrt(math.prod(shape) if dim is None else shape[dim])
-    dtypes = (call.dtype, call.out_dtype)
-    scale = 1 if "f32" in dtypes else 2**-28 if "f64" in dtypes else 0
-    return relative * scale, absolute * scale
 
 
 def wide_result(call, inputs):

@@ -5,7 +5,7 @@ import math
 import random
 
 from drawn_call import ITEM_BYTES, DrawnInput, drawn_call
-from drawn_extent import MOST_ELEMENTS, MOST_ROWS, draw_extents, draw_product_extents, draw_shape, fits, weighted
+from drawn_extent import CPU_BOUNDS, MOST_ROWS, ExtentDraw, weighted
 
 FLOATS = (("f32", 0.8), ("f64", 0.2))
 NUMBERS = (("f32", 0.65), ("f64", 0.15), ("i32", 0.12), ("i64", 0.08))
@@ -35,10 +35,15 @@ def is_integer(dtype):
 
 
 class CallDraw:
-    """One call in the making."""
+    """One call in the making, of what the CPU is asked for."""
+
+    bounds, floats, numbers = CPU_BOUNDS, FLOATS, NUMBERS
+    unary_of_floats, reductions = UNARY_OF_FLOATS, REDUCTIONS
+    strided_layouts = ("transposed", "padded", "every second")
 
     def __init__(self, seed, family, index):
         self.source = random.Random(f"{seed} {family} {index}")
+        self.draw = ExtentDraw(self.source, self.bounds)
         self.place = family, index, self.source.getrandbits(32)
 
     def call(self, kind, op, inputs, out_shape, *, flops=None, out_dtype=None, read_bytes=None, **attributes):
@@ -58,7 +63,7 @@ class CallDraw:
 
     def factors(self, m, n, k, batch=()):
         """The name of a layout, and both factors in it."""
-        dtype, layout = weighted(self.source, FLOATS), weighted(self.source, LAYOUTS)
+        dtype, layout = weighted(self.source, self.floats), weighted(self.source, LAYOUTS)
         inputs = []
         for side, shape in zip(layout, ((m, k), (k, n))):
             plain = "padded" if not batch and self.source.random() < 0.08 else "dense"
@@ -66,25 +71,25 @@ class CallDraw:
         return layout, inputs
 
     def matmul(self):
-        m, n, k = draw_product_extents(self.source)
+        m, n, k = self.draw.product()
         layout, inputs = self.factors(m, n, k)
         return self.call(f"matmul {layout}", "matmul", inputs, (m, n), flops=2.0 * m * n * k)
 
     def batch(self):
-        batches = draw_extents(self.source, (512,))
-        m, n, k = draw_product_extents(self.source, *batches)
+        batches = self.draw.extents((512,))
+        m, n, k = self.draw.product(*batches)
         _, inputs = self.factors(m, n, k, batches)
         if self.source.random() < 0.2:  # one second factor for the whole batch
             inputs[1] = dataclasses.replace(inputs[1], shape=(k, n))
         return self.call("batch", "matmul", inputs, (*batches, m, n), flops=2.0 * math.prod(batches) * m * n * k)
 
     def vector(self):
-        dtype = weighted(self.source, FLOATS)
+        dtype = weighted(self.source, self.floats)
         form = weighted(self.source, (("matrix by vector", 0.5), ("vector by matrix", 0.35), ("dot", 0.15)))
         if form == "dot":
-            (k,) = draw_extents(self.source, (MOST_ELEMENTS,))
+            (k,) = self.draw.extents((self.bounds.elements,))
             return self.call("vector", "matmul", [DrawnInput((k,), dtype)] * 2, (), flops=2.0 * k)
-        rows, columns = draw_shape(self.source, MATRIX_RANKS)
+        rows, columns = self.draw.shape(MATRIX_RANKS)
         matrix = DrawnInput((rows, columns), dtype, self.source.choice(("dense", "dense", "transposed")))
         if form == "matrix by vector":
             inputs, out_shape = [matrix, DrawnInput((columns,), dtype)], (rows,)
@@ -93,8 +98,8 @@ class CallDraw:
         return self.call("vector", "matmul", inputs, out_shape, flops=2.0 * rows * columns)
 
     def linear(self):
-        m, n, k = draw_product_extents(self.source)
-        dtype = weighted(self.source, FLOATS)
+        m, n, k = self.draw.product()
+        dtype = weighted(self.source, self.floats)
         inputs = [DrawnInput(shape, dtype) for shape in ((m, k), (n, k), (n,))]
         if self.source.random() < 0.2:  # no bias
             inputs.pop()
@@ -104,34 +109,34 @@ class CallDraw:
     # elementwise
 
     def unary(self, kind="unary", layouts=("dense",), ranks=ELEMENTWISE_RANKS):
-        dtype = weighted(self.source, NUMBERS)
-        op = self.source.choice(UNARY if is_integer(dtype) else UNARY + UNARY_OF_FLOATS + UNARY_OF_POSITIVES)
+        dtype = weighted(self.source, self.numbers)
+        op = self.source.choice(UNARY if is_integer(dtype) else UNARY + self.unary_of_floats + UNARY_OF_POSITIVES)
         values = "positive" if op in UNARY_OF_POSITIVES else "normal"
-        shape = draw_shape(self.source, ranks)
+        shape = self.draw.shape(ranks)
         x = DrawnInput(shape, dtype, self.source.choice(layouts), values)
         attributes = UNARY_ATTRIBUTES.get(op, {})
         return self.call(kind, op, [x], shape, out_dtype="bool" if op in GIVES_BOOL else dtype, **attributes)
 
     def binary_op(self):
         """An op, its dtype, values of its inputs and the dtype of its result."""
-        dtype = weighted(self.source, NUMBERS)
+        dtype = weighted(self.source, self.numbers)
         op = self.source.choice(BINARY + (BINARY_OF_INTEGERS if is_integer(dtype) else BINARY_OF_FLOATS))
         values = "positive" if op in BINARY_OF_POSITIVES else "normal"
         return op, dtype, values, "bool" if op in GIVES_BOOL else dtype
 
     def binary(self, kind="binary", layouts=("dense",), ranks=ELEMENTWISE_RANKS):
         op, dtype, values, out_dtype = self.binary_op()
-        shape = draw_shape(self.source, ranks)
+        shape = self.draw.shape(ranks)
         inputs = [DrawnInput(shape, dtype, layout, values) for layout in (self.source.choice(layouts), "dense")]
         return self.call(kind, op, inputs, shape, out_dtype=out_dtype)
 
     def strided(self):
         draw = self.source.choice((self.unary, self.binary))
-        return draw("strided", ("transposed", "padded", "every second"), ROW_RANKS)
+        return draw("strided", self.strided_layouts, ROW_RANKS)
 
     def broadcast(self):
         op, dtype, values, out_dtype = self.binary_op()
-        rows, columns = draw_shape(self.source, MATRIX_RANKS)
+        rows, columns = self.draw.shape(MATRIX_RANKS)
         whole, row, column = (
             DrawnInput(shape, dtype, "dense", values) for shape in ((rows, columns), (columns,), (rows, 1))
         )
@@ -143,7 +148,7 @@ class CallDraw:
         return self.call(form, op, inputs, whole.shape, out_dtype=out_dtype)
 
     def fused(self):
-        dtype, shape = weighted(self.source, FLOATS), draw_shape(self.source)
+        dtype, shape = weighted(self.source, self.floats), self.draw.shape()
         op = self.source.choice(("mul_add", "add_relu", "axpby"))
         attributes = {"alpha": 0.5, "beta": 2.0} if op == "axpby" else {}
         inputs = [DrawnInput(shape, dtype)] * (3 if op == "mul_add" else 2)
@@ -152,9 +157,9 @@ class CallDraw:
     # rows and columns
 
     def reduction(self):
-        dtype, shape = weighted(self.source, NUMBERS), draw_shape(self.source)
+        dtype, shape = weighted(self.source, self.numbers), self.draw.shape()
         dim = self.source.choice((None, *range(len(shape)), len(shape) - 1))
-        op = self.source.choice(REDUCTIONS_OF_INTEGERS if is_integer(dtype) else REDUCTIONS)
+        op = self.source.choice(REDUCTIONS_OF_INTEGERS if is_integer(dtype) else self.reductions)
         if op in ("var", "std") and (math.prod(shape) if dim is None else shape[dim]) < 2:
             op = "mean"  # of one element there is no variance, which NumPy warns of
         out_shape = () if dim is None else shape[:dim] + shape[dim + 1 :]
@@ -164,7 +169,7 @@ class CallDraw:
         return self.call(kind, op, [DrawnInput(shape, dtype, layout)], out_shape, out_dtype=out_dtype, dim=dim)
 
     def normalization(self):
-        dtype, shape = weighted(self.source, FLOATS), draw_shape(self.source, ROW_RANKS)
+        dtype, shape = weighted(self.source, self.floats), self.draw.shape(ROW_RANKS)
         op = self.source.choice(("softmax", "softmax", "log_softmax", "layer_norm", "rms_norm"))
         x, vector = DrawnInput(shape, dtype), DrawnInput(shape[-1:], dtype)
         flops = ROW_FLOPS * x.elements
@@ -175,32 +180,32 @@ class CallDraw:
         return self.call(op, op, inputs, shape, flops=flops, eps=1e-5)
 
     def scan(self):
-        dtype, shape = weighted(self.source, FLOATS), draw_shape(self.source)
+        dtype, shape = weighted(self.source, self.floats), self.draw.shape()
         return self.call("cumsum", "cumsum", [DrawnInput(shape, dtype)], shape, dim=self.source.randrange(len(shape)))
 
     # moving elements
 
     def layout(self):
         op = self.source.choice(("transpose", "transpose", "permute", "copy", "cast", "concat", "fill"))
-        dtype = weighted(self.source, NUMBERS)
+        dtype = weighted(self.source, self.numbers)
         if op == "permute":
             return self.permute(dtype)
         if op == "concat":
             return self.concat(dtype)
-        shape = draw_shape(self.source, ROW_RANKS)
+        shape = self.draw.shape(ROW_RANKS)
         x = DrawnInput(shape, dtype)
         if op == "transpose":
             return self.call(op, op, [x], (*shape[:-2], shape[-1], shape[-2]), flops=0)
         if op == "copy":
-            layout = self.source.choice(("dense", "transposed", "padded", "every second"))
+            layout = self.source.choice(("dense", *self.strided_layouts))
             return self.call(op, op, [dataclasses.replace(x, layout=layout)], shape, flops=0)
         if op == "cast":
-            target = self.source.choice([name for name, _ in NUMBERS if name != dtype])
+            target = self.source.choice([name for name, _ in self.numbers if name != dtype])
             return self.call(op, op, [x], shape, out_dtype=target, dtype=target)
         return self.call(op, op, [x], shape, flops=0, read_bytes=0, value=3)
 
     def permute(self, dtype):
-        shape = draw_shape(self.source, ((3, 0.5), (4, 0.5)))
+        shape = self.draw.shape(((3, 0.5), (4, 0.5)))
         dims = sorted(range(len(shape)))
         while dims == sorted(dims):
             self.source.shuffle(dims)
@@ -208,7 +213,7 @@ class CallDraw:
         return self.call("permute", "permute", [DrawnInput(shape, dtype)], out_shape, flops=0, dims=dims)
 
     def concat(self, dtype):
-        parts, shape = self.source.randint(2, 4), list(draw_shape(self.source, ROW_RANKS))
+        parts, shape = self.source.randint(2, 4), list(self.draw.shape(ROW_RANKS))
         dim = self.source.randrange(len(shape))
         shape[dim] = max(1, shape[dim] // parts)
         inputs = [DrawnInput(tuple(shape), dtype)] * parts
@@ -216,13 +221,13 @@ class CallDraw:
         return self.call("concat", "concat", inputs, shape, flops=0, dim=dim)
 
     def selection(self):
-        dtype, (rows, columns) = weighted(self.source, NUMBERS), draw_shape(self.source, MATRIX_RANKS)
+        dtype, (rows, columns) = weighted(self.source, self.numbers), self.draw.shape(MATRIX_RANKS)
         op, dim = self.source.choice(("where", "gather", "index_select", "index_select")), self.source.choice((0, 0, 1))
         x = DrawnInput((rows, columns), dtype)
         if op == "where":
             return self.call(op, op, [DrawnInput(x.shape, "bool", "dense", "bool"), x, x], x.shape, out_dtype=dtype)
         kept = x.shape[1 - dim]
-        (taken,) = draw_extents(self.source, (MOST_ROWS,), lambda taken: fits(taken, kept))
+        (taken,) = self.draw.extents((MOST_ROWS,), lambda taken: self.draw.fits(taken, kept))
         out_shape = (taken, columns) if dim == 0 else (rows, taken)
         index_shape = out_shape if op == "gather" else (taken,)
         index = DrawnInput(index_shape, "i64", "dense", "index", x.shape[dim])

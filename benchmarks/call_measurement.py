@@ -40,12 +40,17 @@ def worker_environment(threads, cpu_features, cache, is_tuned):
 class Measurement:
     """Kiln's worker and its peer's, and `peaks`: {"gflops": {dtype: best}, "gb_s": best}. Raises WorkerError where a library cannot be had."""
 
+    is_lost = False
+
     def __init__(self, environment, folder, peer="numpy"):
         # Kiln's process has NumPy too, for its arrays: no threads of that one.
         self.kiln, self.peer = Worker("kiln", environment | {"OPENBLAS_NUM_THREADS": "1"}), Worker(peer, environment)
         self.result_path = f"{folder}/result.npy"
         self.versions = self.kiln.ask("versions") | self.peer.ask("versions")
         self.peaks = self.measured_peaks()
+
+    def prepare(self, call):
+        """Nothing is to be done before a call's row."""
 
     def turns(self, call):
         """Microseconds of Kiln and of the peer, who take turns as A, B, B, A: a steady drift of the machine counts for neither. Who begins alternates."""

@@ -3,16 +3,18 @@
 import dataclasses
 import math
 
-ITEM_BYTES = {"f32": 4, "f64": 8, "i32": 4, "i64": 8, "bool": 1}
+ITEM_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "fp8e4m3": 1, "i32": 4, "i64": 8, "bool": 1}
 # NumPy has no out= for what they do, so that both sides make a new array.
 MAKES_A_NEW_ARRAY = ("where", "gather")
-LAYOUT_MARKS = {"dense": "", "transposed": "'", "padded": "+pad", "every second": "[::2]"}
+LAYOUT_MARKS = {"dense": "", "transposed": "'", "padded": "+pad", "every second": "[::2]", "inner": "[1:,3:]"}
+PADDING = 8  # elements
 
 
 @dataclasses.dataclass(frozen=True)
 class DrawnInput:
-    """An array. `layout` is "dense", "transposed" (a view of a dense array whose last two dimensions are exchanged), "padded" (the left part of wider rows) or
-    "every second" (of a row's elements); `values` are "normal", "positive" (not far from 1), "bool", or "index" (below `bound`)."""
+    """An array. `layout` is "dense", "transposed" (a view of a dense array whose last two dimensions are exchanged), "padded" (the left part of wider rows),
+    "every second" (of a row's elements) or "inner" (without the first row, and the first three columns); `values` are "normal", "positive" (not far from 1), "bool",
+    "index" (below `bound`) or "scale" (one number)."""
 
     shape: tuple
     dtype: str
@@ -28,8 +30,36 @@ class DrawnInput:
     def bytes(self):
         return self.elements * ITEM_BYTES[self.dtype]
 
+    @property
+    def stored_shape(self):
+        """Of the dense array that it is a view of."""
+        *outer, last = self.shape or (None,)
+        match self.layout:
+            case "transposed":
+                return (*outer[:-1], last, outer[-1])
+            case "padded":
+                return (*outer, last + PADDING)
+            case "every second":
+                return (*outer, 2 * last)
+            case "inner":
+                return (*outer[:-1], outer[-1] + 1, last + 3)
+        return self.shape
+
+    def view_of(self, stored):
+        """NumPy's or torch's view of such an array."""
+        match self.layout:
+            case "transposed":
+                return stored.swapaxes(-2, -1)
+            case "padded":
+                return stored[..., :-PADDING]
+            case "every second":
+                return stored[..., ::2]
+            case "inner":
+                return stored[..., 1:, 3:]
+        return stored
+
     def __str__(self):
-        return "x".join(map(str, self.shape)) + LAYOUT_MARKS[self.layout]
+        return ("x".join(map(str, self.shape)) or "()") + LAYOUT_MARKS[self.layout]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +91,17 @@ class DrawnCall:
     def dtype(self):
         """Of the numbers that go in."""
         return next(drawn.dtype for drawn in self.inputs if drawn.values in ("normal", "positive"))
+
+    @property
+    def stored_bytes(self):
+        """Of everything that lies in memory for the call."""
+        inputs = sum(math.prod(drawn.stored_shape) * ITEM_BYTES[drawn.dtype] for drawn in self.inputs)
+        return inputs + math.prod(self.out_shape) * ITEM_BYTES[self.out_dtype]
+
+    @property
+    def precision(self):
+        """What products are computed in: the dtype of the numbers that go in, or tf32."""
+        return "tf32" if self.attributes.get("precision") == "tf32" else self.dtype
 
     @property
     def touched_bytes(self):

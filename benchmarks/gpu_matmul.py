@@ -19,6 +19,7 @@ import triton_matmul
 from gpu_timing import measure, normal, summary
 from kiln_library import Kiln
 from peer_speed import speed_over
+from product_tolerance import allowed_error
 from triton_compilation import Compilation
 
 # name -> m, n, k, batches, demanded speed over cuBLAS
@@ -44,9 +45,6 @@ PRECISIONS = {
     "fp8e4m3": torch.float8_e4m3fn,
     "i8": torch.int8,
 }
-# What the sums may be off by, over the root of k: inputs have a variance of 1. f32 sums of the tensor cores are cut off rather than rounded, those of fp8 to 14 bits.
-SUM_ERROR = {"bf16": 2**-12, "f16": 2**-12, "tf32": 2**-7, "f32": 2**-15, "fp8e4m3": 2**-5, "i8": 0.0}
-ROUNDING_ERROR = {torch.bfloat16: 2**-8, torch.float16: 2**-11, torch.float32: 2**-24, torch.int32: 0.0}
 PEERS_BOUNDS = 32  # a peer may be off by as many of Kiln's bounds: cuBLAS adds parts of k in 16 bits
 # For --tuned: those of ops/matmul/tiling_sm90.cpp and their neighbours; the ones that a call's variant cannot take are left out.
 TUNED_CONFIGS = [
@@ -241,12 +239,7 @@ def check(case, exact, run, bounds=1):
         case.out.fill_(float("nan") if case.out.is_floating_point() else 77)
         run()
         results.append(case.out.clone())
-    allowed = (
-        exact.abs()
-        .mul_(ROUNDING_ERROR[case.out.dtype])
-        .add_(SUM_ERROR[case.precision] * case.extents[2] ** 0.5)
-        .clamp_(min=1e-30)
-    )
+    allowed = allowed_error(exact, case.precision, case.out.dtype, case.extents[2]).clamp_(min=1e-30)
     error = results[0].double().sub_(exact).abs_().div_(allowed).max().item()
     assert error <= bounds, f"off by {error:.3g} times what is allowed"
     assert torch.equal(*results) or bounds > 1, "a second run gives another result"

@@ -2,11 +2,12 @@
 
 import torch
 import triton_matmul
-from gpu_matmul import PRECISIONS, ROUNDING_ERROR, SUM_ERROR
+from gpu_matmul import PRECISIONS
 from gpu_timing import normal
 from language_case import Call, Case
 from language_row import Demand
 from language_texts import text
+from product_tolerance import allowed_error
 
 # name -> m, n, k and the least speed over cuBLAS; over Triton it is 1
 SHAPES = {
@@ -30,7 +31,7 @@ def bound_of(make_exact, out_dtype, precision, k):
     def error(result):
         if not made:
             exact = make_exact()
-            made.append((exact, exact.abs().mul_(ROUNDING_ERROR[out_dtype]).add_(SUM_ERROR[precision] * k**0.5)))
+            made.append((exact, allowed_error(exact, precision, out_dtype, k)))
         exact, allowed = made[0]
         return result.double().sub_(exact).abs_().div_(allowed.clamp(min=1e-30)).max().item()
 
