@@ -29,8 +29,9 @@ std::vector<bool> follow_stores(std::string_view body, const std::vector<std::si
   for (std::size_t known = std::string_view::npos; known != reached.size();) {
     known = reached.size();
     bool has_stored = false;
+    // A statement at a time: kernels' own assembly has several in a line.
     for (std::size_t at = 0; at < body.size();) {
-      const std::size_t end = std::min(body.find('\n', at), body.size());
+      const std::size_t end = std::min(body.find_first_of("\n;{}", at), body.size());
       for (std::size_t i = 0; i < places.size(); ++i)
         if (places[i] >= at && places[i] < end && has_stored) result[i] = true;
       std::string_view line = body.substr(at, end - at);

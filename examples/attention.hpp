@@ -20,10 +20,12 @@ KILN_KERNEL void attention(const T* q, const T* k, const T* v, T* out, int64_t l
   const float log2_scale = scale * 1.44269504f;
 
   const int64_t visible = CAUSAL && first + BLOCK_M < length ? first + BLOCK_M : length;
-  int64_t begin = 0;
+  const int64_t all_seen = CAUSAL ? first : length;  // keys before this one are seen by all queries
+  const int whole_steps = static_cast<int>(all_seen / BLOCK_N);
+  int step = 0;
   tl::pipeline<NUM_STAGES>((visible + BLOCK_N - 1) / BLOCK_N,
-                           [&](int64_t step) {
-                             const auto here = step * BLOCK_N + tl::expand_dims<1>(tl::arange<BLOCK_N>());
+                           [&](int64_t at) {
+                             const auto here = at * BLOCK_N + tl::expand_dims<1>(tl::arange<BLOCK_N>());
                              const auto offsets = here * D + dims;
                              return tl::Tuple{
                                  tl::deferred_load(tl::trans(k + head + offsets), tl::trans(here < length)),
@@ -31,16 +33,20 @@ KILN_KERNEL void attention(const T* q, const T* k, const T* v, T* out, int64_t l
                            },
                            [&](const auto& k_tile, const auto& v_tile) {
                              auto x = tl::cast<float>(tl::dot(queries, k_tile));
-                             if (begin + BLOCK_N > length) x = tl::where(keys + begin < length, x, -INFINITY);
-                             if (CAUSAL && begin + BLOCK_N > first)
-                               x = tl::where(keys + begin - rows <= 0, x, -INFINITY);
+                             if (step >= whole_steps) {
+                               const auto here = int64_t{step} * BLOCK_N + keys;
+                               if constexpr (CAUSAL)
+                                 x = tl::where(here - rows <= 0, x, -INFINITY);
+                               else
+                                 x = tl::where(here < length, x, -INFINITY);
+                             }
                              const auto now_largest = tl::maximum(largest, tl::max<1>(x) * log2_scale);
                              const auto p = tl::exp2(x * log2_scale - tl::expand_dims<1>(now_largest));
                              const auto fade = tl::exp2(largest - now_largest);
                              total = total * fade + tl::sum<1>(p);
                              acc = tl::dot(tl::cast<T>(p), v_tile, acc * tl::expand_dims<1>(fade));
                              largest = now_largest;
-                             begin += BLOCK_N;
+                             ++step;
                            });
   tl::store(out + head + (rows * D + dims), tl::cast<T>(acc / tl::expand_dims<1>(total)), rows < length);
 }

@@ -30,6 +30,8 @@ TEST(PtxStores, AreFollowedAlongEveryPath) {
       {"\tred.global.add.f32 \t[%rd1], %f1;\n\t// here\n", "1"},
       {"\tatom.shared.cas.b32 \t%r1, [%r2], 0, 1;\n\t// here\n\tatom.cas.b32 \t%r1, [%rd2], 0, 1;\n\t// here\n", "01"},
       {"\tcall.uni (retval0), vprintf, (param0);\n\t// here\n", "1"},
+      {"\t{.reg .u64 a; cvta.to.global.u64 a, %rd1; @p st.global.b16 [a], %rs1;}\n\t// here\n", "1"},
+      {"\t{.reg .u64 a; cvta.to.global.u64 a, %rd1; atom.cas.b32 %r1, [a], %r2, %r3;}\n\t// here\n", "1"},
       // Behind a jump that is always taken nothing is reached but by labels.
       {"\tst.global.b32 [%rd1], 0;\n\tbra.uni \t$L1;\n$L2:\n\t// here\n\tret;\n$L1:\n\t// here\n", "01"},
       {"\t@%p1 bra \t$L2;\n\tst.global.b32 [%rd1], 0;\n\tret;\n$L2:\n\t// here\n", "0"},

@@ -47,8 +47,9 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
 
   bool are_given = false;  ///< maps for all tiles that boxes are for
   bool follow_stores = false;
+  bool bring_all = false;  ///< all tiles of all steps of the lanes
+  uint32_t fitting = 0;    ///< a bit for each lane's step: boxes bring all tiles; of no step behind the last
   int maps[Tiles::kCount];
-  uint32_t fitting = 0;  ///< a bit for each lane's step: boxes bring all tiles
   struct Own {
     const BoxMapTable* table;
     uint32_t offset;  ///< in a stage
@@ -69,28 +70,31 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   KILN_DEVICE void find_maps(const Loads& loads) {
     are_given = true;
     (find_map<kPart>(loads), ...);
+    (take_map<kPart>(), ...);
   }
   /// Of step `first` and those behind it, one in each lane.
   template <typename MakeLoads>
   KILN_DEVICE void set_places(MakeLoads& make_loads, int first, int num_steps) {
     if constexpr (kForAll) {
       if (!are_given) return;
-      const int step = first + static_cast<int>(threadIdx.x % 32);
-      fitting = __ballot_sync(0xffffffffu, step < num_steps && set_places(make_loads(int64_t{step})));
+      const bool is_there = first + static_cast<int>(threadIdx.x % 32) < num_steps;
+      const bool fits = is_there && set_places(make_loads(int64_t{first + static_cast<int>(threadIdx.x % 32)}));
+      fitting = __ballot_sync(0xffffffffu, fits);
+      bring_all = fitting == __ballot_sync(0xffffffffu, is_there);
     }
   }
   KILN_DEVICE bool fits(uint32_t lane) const { return (fitting >> lane & 1) != 0; }
   /// Asks for the warp's boxes of lane `lane`'s step.
   KILN_DEVICE void copy(uint32_t lane, uint32_t stage, sm90::Barrier filled, bool is_first) const {
     if (is_first) filled.arrive_and_expect(own_bytes);
-    copy_own(lane, stage, filled, is_first);
+    copy_own(lane, stage, filled);
   }
   /// Asks for the warp's boxes of this step, beside which threads copy the other tiles and arrive when those are there.
   /// Whether there are any.
   KILN_DEVICE bool copy_some(const Loads& loads, uint32_t stage, sm90::Barrier filled, bool is_first) {
     if (!are_given || !set_places(loads)) return false;
     if (is_first && own_bytes != 0) filled.expect(own_bytes);
-    copy_own(0, stage, filled, is_first);
+    copy_own(0, stage, filled);
     return true;
   }
   /// The tiles of a step that threads copy.
@@ -99,12 +103,18 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   }
 
  private:
+  /// Looks up a tile's map. No branch, so that several are looked up at a time.
   template <int kIndex>
   KILN_DEVICE void find_map(const Loads& loads) {
     if constexpr (Box<kIndex>::kPossible) {
       maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
-      are_given &= maps[kIndex] >= 0;
       follow_stores |= Box<kIndex>::table().follows_stores != 0;
+    }
+  }
+  template <int kIndex>
+  KILN_DEVICE void take_map() {
+    if constexpr (Box<kIndex>::kPossible) {
+      are_given &= maps[kIndex] >= 0;
       KILN_UNROLL for (int i = 0; i < kOwn; ++i) if_in_tile<kIndex>(own_box(i), [&](int box) {
         own[i].table = &Box<kIndex>::table();
         own[i].offset = Tiles::template offset<kIndex>() + Box<kIndex>::offset(box);
@@ -135,11 +145,11 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     TileCopy<typename Tiles::template Load<kIndex>>(part_of<kIndex>(loads))
         .copy_chunks(stage + Tiles::template offset<kIndex>());
   }
-  KILN_DEVICE void copy_own(uint32_t lane, uint32_t stage, sm90::Barrier filled, bool is_first) const {
+  KILN_DEVICE void copy_own(uint32_t lane, uint32_t stage, sm90::Barrier filled) const {
     if (own_bytes == 0) return;
     KILN_UNROLL for (int i = 0; i < kOwn; ++i) {
       const BoxPlace place = own[i].place.of_lane(static_cast<int>(lane));
-      if (is_first && own_box(i) < kBoxes) place.copy(stage + own[i].offset, *own[i].table, filled);
+      if (own_box(i) < kBoxes && sm90::is_elected()) place.copy(stage + own[i].offset, *own[i].table, filled);
     }
   }
 };
@@ -170,11 +180,16 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
   const auto emptied = [&](uint32_t slot) { return filled(slot + kNumStages); };
   const int num_steps = steps < 0 ? 0 : static_cast<int>(steps);
 
+  // A barrier is done with before the next is begun, so that each warp takes its share of them.
+  const auto each_own_barrier = [&](auto body) {
+    KILN_UNROLL for (int i = 0; i < 2 * kNumStages; i += kNumWarps) {
+      const int barrier = i + sm90::warp_uniform(static_cast<int>(threadIdx.x) / 32);
+      if (is_first && barrier < 2 * kNumStages) body(filled(static_cast<uint32_t>(barrier)));
+    }
+  };
   sm90::products_wait<0>();
-  if (threadIdx.x == 0) {
-    KILN_UNROLL for (int barrier = 0; barrier < 2 * kNumStages; ++barrier) filled(barrier).init(kNumWarps);
-    sm90::barriers_ready();
-  }
+  each_own_barrier([](sm90::Barrier barrier) { barrier.init(kNumWarps); });
+  sm90::barriers_ready();
   Boxes boxes;
   if constexpr (Boxes::kForAll || Boxes::kForSome) {
     if (num_steps > 0) boxes.find_maps(loads(0));
@@ -190,82 +205,90 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
   uint32_t chunked = 0;      // a bit for each place that threads fill and not the copy engine
   // Of the first steps, whose products are not there yet, only the loads. A loop of their own would compile those a
   // second time.
-  KILN_NO_UNROLL for (int step = -kAhead; step < num_steps; ++step) {
-    const int next = step + kAhead;
-    const uint32_t lane = static_cast<uint32_t>(next) % 32, stage = begin + filling.slot * Tiles::kBytes;
-    if (lane == 0) boxes.set_places(loads, next, num_steps);
-    if (step == -kAhead) __syncthreads();       // behind the first places, which take as long as the barriers
-    const bool loads_boxes = boxes.fits(lane);  // of no step behind the last
-    const auto load_boxes = [&] {
-      if (!loads_boxes) return;
-      if (boxes.own_bytes != 0) emptied(filling.slot).wait(filling.parity);
-      boxes.copy(lane, stage, filled(filling.slot), is_first);
-    };
-    const auto leave = [&] {
-      if (values_read) __syncwarp();
-      if (step > 0) {
-        if (is_first) emptied(left.slot).arrive();
-        left.advance();
-      }
-    };
-    bool is_loaded = false, has_products = false;
-    if (step >= 0) {
-      if (chunked != 0) {
-        if ((chunked >> used.slot & 1) != 0) {
-          wait_for_copies<kAhead - 1>();
-          __syncwarp();
-          if (is_first) filled(used.slot).arrive();
-        }
-        chunked &= ~(1u << used.slot);
-      }
-      filled(used.slot).wait(used.parity);
-      if constexpr (kNumStages == 2) {
-        sm90::products_wait<0>();
-        leave();
-      }
-      auto begun = [&] {
-        if constexpr (kLoadsBehindProducts) load_boxes();
+  int step = -kAhead;
+  KILN_NO_UNROLL for (int window = 0; window == 0 || step < num_steps; window += 32) {
+    boxes.set_places(loads, window, num_steps);
+    if (window == 0) __syncthreads();  // behind the first places, which take as long as the barriers
+    KILN_NO_UNROLL for (uint32_t lane = 0; lane < 32 && step < num_steps; ++lane, ++step) {
+      const int next = step + kAhead;
+      const uint32_t stage = begin + filling.slot * Tiles::kBytes;
+      const auto load_boxes = [&] {
+        if (!boxes.fits(lane)) return;
+        if (boxes.own_bytes != 0) emptied(filling.slot).wait(filling.parity);
+        boxes.copy(lane, stage, filled(filling.slot), is_first);
       };
-      PipelineStep<decltype(begun)> products{begun};
-      Tiles::call(begin + used.slot * Tiles::kBytes, &products, body, Tiles::kAll);
-      used.advance();
-      is_loaded = kLoadsBehindProducts && products.has_products;
-      has_products = products.has_products;
-      values_read |= products.has_values;
-    }
-    const auto load_rest = [&] {
-      if (!is_loaded) load_boxes();
-      if (!loads_boxes && next < num_steps) {
-        chunked |= 1u << filling.slot;
-        emptied(filling.slot).wait(filling.parity);
-        const auto tiles = loads(next);
-        bool boxes_bring_some = false;
-        if constexpr (Boxes::kForSome) boxes_bring_some = boxes.copy_some(tiles, stage, filled(filling.slot), is_first);
-        Boxes::copy_chunks(stage, tiles, boxes_bring_some);
-      }
-      end_copy_group();
-    };
-    if constexpr (kLoadsBeforeWait) load_rest();
-    if constexpr (kNumStages > 2) {
-      // The products begun last may go on through the next step, those of the step before may not. Not at the loop's
-      // head, where ptxas 13.0 makes products half as fast, and not behind the first products, where it makes those
-      // of some kernels wait for each other.
-      if (step >= 0) {
-        if (has_products)
-          sm90::products_wait<1>();
-        else
+      const auto leave = [&] {
+        if (values_read) __syncwarp();
+        if (step > 0) {
+          if (is_first) emptied(left.slot).arrive();
+          left.advance();
+        }
+      };
+      bool has_products = false;
+      if (step < 0) {
+        load_boxes();
+      } else {
+        if (chunked != 0) {
+          if ((chunked >> used.slot & 1) != 0) {
+            // Behind steps that boxes brought there are no groups to count.
+            if (boxes.bring_all)
+              wait_for_copies<0>();
+            else
+              wait_for_copies<kAhead - 1>();
+            __syncwarp();
+            if (is_first) filled(used.slot).arrive();
+          }
+          chunked &= ~(1u << used.slot);
+        }
+        filled(used.slot).wait(used.parity);
+        if constexpr (kNumStages == 2) {
           sm90::products_wait<0>();
-        leave();
+          leave();
+        }
+        auto begun = [&] {
+          if constexpr (kLoadsBehindProducts) load_boxes();
+        };
+        PipelineStep<decltype(begun)> products{begun};
+        Tiles::call(begin + used.slot * Tiles::kBytes, &products, body, Tiles::kAll);
+        used.advance();
+        has_products = products.has_products;
+        if (kLoadsBehindProducts && !has_products) load_boxes();
+        values_read |= products.has_values;
       }
+      const auto load_rest = [&] {
+        if (!kLoadsBehindProducts && step >= 0) load_boxes();
+        if (boxes.bring_all) return;
+        if (next < num_steps && !boxes.fits(lane)) {
+          chunked |= 1u << filling.slot;
+          emptied(filling.slot).wait(filling.parity);
+          const auto tiles = loads(next);
+          bool boxes_bring_some = false;
+          if constexpr (Boxes::kForSome)
+            boxes_bring_some = boxes.copy_some(tiles, stage, filled(filling.slot), is_first);
+          Boxes::copy_chunks(stage, tiles, boxes_bring_some);
+        }
+        end_copy_group();
+      };
+      if constexpr (kLoadsBeforeWait) load_rest();
+      if constexpr (kNumStages > 2) {
+        // The products begun last may go on through the next step, those of the step before may not. Not at the loop's
+        // head, where ptxas 13.0 makes products half as fast, and not behind the first products, where it makes those
+        // of some kernels wait for each other.
+        if (step >= 0) {
+          if (has_products)
+            sm90::products_wait<1>();
+          else
+            sm90::products_wait<0>();
+          leave();
+        }
+      }
+      if constexpr (!kLoadsBeforeWait) load_rest();
+      filling.advance();
     }
-    if constexpr (!kLoadsBeforeWait) load_rest();
-    filling.advance();
   }
   sm90::products_wait<0>();
   __syncthreads();  // whatever comes next may use places and barriers
-  if (threadIdx.x == 0) {
-    KILN_UNROLL for (int barrier = 0; barrier < 2 * kNumStages; ++barrier) filled(barrier).invalidate();
-  }
+  each_own_barrier([](sm90::Barrier barrier) { barrier.invalidate(); });
 }
 
 }  // namespace kiln::tl

@@ -60,7 +60,7 @@ struct BoxCopy {
     asm volatile("// kiln.box_map %0 lines of %1 elements of %2 bytes, %3 bytes apart" ::"n"(kBoxLines),
                  "n"(kBoxElements), "n"(kSize), "l"(bytes));
     const int slot = BoxMapTable::slot(bytes);
-    return bytes != 0 && table().line_bytes[slot] == bytes ? slot : -1;
+    return (bytes != 0) & (table().line_bytes[slot] == bytes) ? slot : -1;  // no branch: see BoxLoads
   }
 
   int64_t first;  ///< address

@@ -28,6 +28,14 @@ KILN_DEVICE void named_arrive(int name, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
 
+/// True in one thread of the calling warp, all of whose threads ask. Of what this thread does alone the compiler knows
+/// that it is one, which a comparison of its number does not say.
+KILN_DEVICE bool is_elected() {
+  uint32_t elected;
+  asm volatile("{\n .reg .pred one;\n elect.sync _|one, 0xffffffff;\n selp.u32 %0, 1, 0, one;\n}" : "=r"(elected));
+  return elected != 0;
+}
+
 /// `value`, which is the same in all threads of a warp, in a register that the warp shares: descriptors made of it need
 /// no copies.
 KILN_DEVICE int warp_uniform(int value) {
