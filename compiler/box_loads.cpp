@@ -154,6 +154,7 @@ std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
     places.push_back(at);
   const std::vector<bool> behind_stores = follow_stores(body, places);
   std::vector<BoxLoad> loads;
+  std::vector<BoxForm> follow;  // forms of which a load follows stores; one table serves all loads of a form
   for (std::size_t i = 0; i < places.size(); ++i) {
     const std::size_t at = places[i];
     const std::string_view line = body.substr(at, std::min(body.find('\n', at), body.size()) - at);
@@ -162,13 +163,15 @@ std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
     BoxLoad load;
     text >> load.form.lines >> word >> word >> load.form.elements >> word >> word >> load.form.element_bytes >> word >>
         stride;
-    const std::optional<std::string> line_bytes = definitions.expression(stride);
-    if (text.fail() || !line_bytes.has_value()) continue;
+    if (text.fail()) continue;
     load.form.table = table_symbol(load.form);
+    if (behind_stores[i]) follow.push_back(load.form);
+    const std::optional<std::string> line_bytes = definitions.expression(stride);
+    if (!line_bytes.has_value()) continue;
     load.line_bytes = ParameterExpression(*line_bytes);
-    load.follows_stores = behind_stores[i];
     if (std::find(loads.begin(), loads.end(), load) == loads.end()) loads.push_back(std::move(load));
   }
+  for (BoxLoad& load : loads) load.follows_stores = std::find(follow.begin(), follow.end(), load.form) != follow.end();
   return loads;
 }
 

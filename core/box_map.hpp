@@ -21,7 +21,7 @@ struct BoxForm {
 struct BoxLoad {
   BoxForm form;
   ParameterExpression line_bytes;
-  bool follows_stores = false;  ///< threads may have written global memory before, which it may read
+  bool follows_stores = false;  ///< threads may have written global memory before one of this form, which it may read
   friend bool operator==(const BoxLoad&, const BoxLoad&) = default;
 };
 /// What the kernel is to be given a map for.

@@ -34,10 +34,12 @@ struct BoxMapTable {
     unsigned char bytes[kMapBytes];
   };
   Map maps[kSlots + 1];
-  long long line_bytes[kSlots];  ///< 0: no map
-  /// Whether the kernel may have written global memory before it takes boxes, so that these must wait for that: a
+  /// Of each slot: the bytes from one line to the next, a multiple of kPlaceBytes; 0: no map. One number holds all that
+  /// a kernel looks up, since it waits half a microsecond for each line of the constant cache.
+  long long keys[kSlots];
+  /// In a key: the kernel may have written global memory before it takes boxes, so that these must wait for that, a
   /// thousand clocks.
-  int follows_stores;
+  static constexpr long long kFollowsStores = 1;
 
   KILN_BOX_MAP_INLINE static int slot(long long line_bytes) {
     return static_cast<int>(static_cast<unsigned int>(line_bytes / kPlaceBytes) * 0x9e3779b1u >> 27);

@@ -1,35 +1,40 @@
 #include <kiln/tl.hpp>
 
 /// out = a @ b: a [m, k]; b [k, n], or with B_ALONG_K the transpose of an [n, k] matrix; out [m, n]; all contiguous.
-/// Programs go through tiles of out in groups of eight rows of tiles, so that those at work at once share operands in
-/// the L2 cache. Operands of f32 are rounded to tf32 on GPUs.
+/// A program makes a tile of out after the other, as many further as there are programs. Tiles are numbered in groups of
+/// eight rows of them, which share operands in the L2 cache. Operands of f32 are rounded to tf32 on GPUs.
 template <typename T, typename U, int BLOCK_M, int BLOCK_N, int BLOCK_K, int NUM_STAGES, bool B_ALONG_K>
 KILN_KERNEL void matmul(const T* a, const T* b, U* out, int64_t m, int64_t n, int64_t k) {
-  constexpr auto kPrecision = tl::DotPrecision::tf32;
-  const int64_t tiles_m = (m + BLOCK_M - 1) / BLOCK_M, tiles_n = (n + BLOCK_N - 1) / BLOCK_N;
-  const int64_t first = tl::program_id(0) / (8 * tiles_n) * 8, place = tl::program_id(0) % (8 * tiles_n);
-  const int64_t height = tiles_m - first < 8 ? tiles_m - first : 8;
-  const auto rows = (first + place % height) * BLOCK_M + tl::expand_dims<1>(tl::arange<BLOCK_M>());
-  const int64_t left = place / height * BLOCK_N;
-  const auto columns = left + tl::expand_dims<0>(tl::arange<BLOCK_N>());
-
-  auto acc = tl::dot_accumulator<T, BLOCK_M, BLOCK_N, kPrecision>();
-  const auto load_b = [&](int64_t start) {
+  constexpr auto kTf32 = tl::DotPrecision::tf32;
+  const int tiles_m = int(tl::cdiv(m, BLOCK_M)), tiles_n = int(tl::cdiv(n, BLOCK_N));
+  const int begin = int(tl::program_id(0)), programs = int(tl::num_programs(0));
+  const auto corner_of = [&](int64_t tile) {
+    const int number = begin + int(tile) * programs, place = number % (8 * tiles_n);
+    const int first = number / (8 * tiles_n) * 8, height = tiles_m - first < 8 ? tiles_m - first : 8;
+    return tl::Tuple{int64_t{first + place % height} * BLOCK_M, int64_t{place / height} * BLOCK_N};
+  };
+  auto acc = tl::dot_accumulator<T, BLOCK_M, BLOCK_N, kTf32>();
+  const auto loads = [&](int64_t tile, int64_t step) {
+    const auto [top, left] = corner_of(tile);
+    const auto rows = top + tl::expand_dims<1>(tl::arange<BLOCK_M>());
+    const auto across = step * BLOCK_K + tl::expand_dims<0>(tl::arange<BLOCK_K>());
+    const auto of_a = tl::deferred_load(a + (rows * k + across), (rows < m) & (across < k));
     if constexpr (B_ALONG_K) {
-      const auto steps = start + tl::expand_dims<0>(tl::arange<BLOCK_K>());
       const auto lines = left + tl::expand_dims<1>(tl::arange<BLOCK_N>());
-      return tl::deferred_load(tl::trans(b + (lines * k + steps)), tl::trans((lines < n) & (steps < k)));
+      return tl::Tuple{of_a, tl::trans(tl::deferred_load(b + (lines * k + across), (lines < n) & (across < k)))};
     } else {
-      const auto steps = start + tl::expand_dims<1>(tl::arange<BLOCK_K>());
-      return tl::deferred_load(b + (steps * n + columns), (steps < k) & (columns < n));
+      const auto down = step * BLOCK_K + tl::expand_dims<1>(tl::arange<BLOCK_K>());
+      const auto columns = left + tl::expand_dims<0>(tl::arange<BLOCK_N>());
+      return tl::Tuple{of_a, tl::deferred_load(b + (down * n + columns), (down < k) & (columns < n))};
     }
   };
-  tl::pipeline<NUM_STAGES>((k + BLOCK_K - 1) / BLOCK_K,
-                           [&](int64_t step) {
-                             const auto steps = step * BLOCK_K + tl::expand_dims<0>(tl::arange<BLOCK_K>());
-                             return tl::Tuple{tl::deferred_load(a + (rows * k + steps), (rows < m) & (steps < k)),
-                                              load_b(step * BLOCK_K)};
-                           },
-                           [&](const auto& x, const auto& y) { acc = tl::dot<kPrecision>(x, y, acc); });
-  tl::store(out + (rows * n + columns), tl::cast<U>(acc), (rows < m) & (columns < n));
+  const auto multiply = [&](const auto& x, const auto& y) { acc = tl::dot<kTf32>(x, y, acc); };
+  const auto store = [&](int64_t tile) {
+    const auto [top, left] = corner_of(tile);
+    const auto rows = top + tl::expand_dims<1>(tl::arange<BLOCK_M>());
+    const auto columns = left + tl::expand_dims<0>(tl::arange<BLOCK_N>());
+    tl::store(out + (rows * n + columns), tl::cast<U>(acc), (rows < m) & (columns < n));
+    acc = tl::dot_accumulator<T, BLOCK_M, BLOCK_N, kTf32>();
+  };
+  tl::pipeline<NUM_STAGES>(tl::cdiv(tiles_m * tiles_n - begin, programs), tl::cdiv(k, BLOCK_K), loads, multiply, store);
 }

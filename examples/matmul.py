@@ -36,6 +36,19 @@ TUNING: dict[str, Any] = {
         "cuda": {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "NUM_STAGES": 3, "num_warps": 8},
     },
 }
+#: The same of programs that make a tile after the other: so many to each multiprocessor, or 0 for one to a tile.
+TUNING_OF_TILES: dict[str, Any] = {
+    "tunables": {**TUNING["tunables"], "PROGRAMS": [1, 0, 2]},
+    "constraints": [
+        *TUNING["constraints"],
+        # Two find room where their shared memory and registers are half of what there is.
+        "PROGRAMS < 2 or BLOCK_M * BLOCK_N <= 128 * 128 and (BLOCK_M + BLOCK_N) * BLOCK_K * NUM_STAGES <= 55296",
+    ],
+    "default_config": {
+        "cpu": {**TUNING["default_config"]["cpu"], "PROGRAMS": 0},
+        "cuda": {**TUNING["default_config"]["cuda"], "PROGRAMS": 1},
+    },
+}
 RESULTS = {"fp8e4m3": "bf16", "fp8e5m2": "bf16", "i8": "i32", "u8": "i32"}
 
 
@@ -50,12 +63,19 @@ def infer(inputs: Any, b_along_k: bool = False) -> list[Any]:
     return [(RESULTS.get(inputs[0].dtype.name, inputs[0].dtype), (m, n))]
 
 
+def processors(device: str) -> int:
+    """Of the device, or of an H100 where it is not here."""
+    return next((known["processors"] for known in kiln.devices() if known["device"] == device), 132)
+
+
 def launch(call: Any, config: Any) -> kiln.Launch:
     (m, n), k = call["out"].shape, call["a"].shape[1]
     template = {name: config[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K", "NUM_STAGES")}
     if "b_along_k" in call.attributes:
         template["B_ALONG_K"] = call["b_along_k"]
     programs = kiln.cdiv(m, config["BLOCK_M"]) * kiln.cdiv(n, config["BLOCK_N"])
+    if config.get("PROGRAMS", 0) > 0:
+        programs = min(programs, config["PROGRAMS"] * processors(call["out"].device))
     return kiln.Launch(programs, template=template, arguments={"m": m, "n": n, "k": k}, num_warps=config["num_warps"])
 
 
@@ -81,7 +101,7 @@ matmul = kiln.register_op(
         ([("bf16", (200, 72)), ("bf16", (72, 90))], {}),
         ([("f16", (33, 200)), ("f16", (65, 200))], {"b_along_k": True}),
     ],
-    **COMMON,
+    **{**COMMON, **TUNING_OF_TILES},
 )
 wrapped_matmul = kiln.register_op(
     "wrapped_matmul",

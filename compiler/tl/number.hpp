@@ -126,4 +126,10 @@ struct CompareScalar<TileValue, Scalar> {
 template <Number TileValue, Number Scalar>
 using compare_scalar_t = typename CompareScalar<TileValue, Scalar>::type;
 
+/// x / divisor, rounded up: of x of 0 or more, and a divisor above 0.
+template <Integer A, Integer B>
+KILN_DEVICE constexpr auto cdiv(A x, B divisor) {
+  return (x + divisor - 1) / divisor;
+}
+
 }  // namespace kiln::tl

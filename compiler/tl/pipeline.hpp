@@ -34,4 +34,25 @@ KILN_DEVICE void pipeline(int64_t num_steps, Loads loads, Body body) {
   run_pipeline<kNumStages>(num_steps, loads, body);
 }
 
+/// The same for several tiles of a program, one after the other: body(...) for each of a tile's steps, with what
+/// loads(tile, step) defers, then end(tile). The first loads of the next tile are on their way while `end` stores this
+/// one, which hides the start of a tile; they must not read what an `end` writes.
+///
+///     tl::pipeline<NUM_STAGES>(num_tiles, num_steps, [&](int64_t tile, int64_t step) { return tl::Tuple{...}; },
+///                              [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); },
+///                              [&](int64_t tile) {
+///                                tl::store(out + offsets(tile), tl::cast<T>(acc));
+///                                acc = tl::dot_accumulator<T, BLOCK_M, BLOCK_N>();
+///                              });
+///
+/// There are fewer than 2^31 steps of all tiles together.
+template <int kNumStages, typename Loads, typename Body, typename End>
+KILN_DEVICE void pipeline(int64_t num_tiles, int64_t num_steps, Loads loads, Body body, End end) {
+  static_assert(kNumStages >= 1, "pipeline: one stage or more");
+  if (num_steps > 0)
+    run_tiles<kNumStages>(num_tiles, num_steps, loads, body, end);
+  else
+    KILN_NO_UNROLL for (int64_t tile = 0; tile < num_tiles; ++tile) end(tile);
+}
+
 }  // namespace kiln::tl

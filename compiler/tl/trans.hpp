@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/deferred_load.hpp"
 #include "compiler/tl/memory.hpp"
 
 #if defined(KILN_TARGET_CUDA)
@@ -57,6 +58,15 @@ KILN_DEVICE auto trans(const LessMask<A>& x) {
 template <typename A, typename B>
 KILN_DEVICE auto trans(const AndMask<A, B>& x) {
   return trans(x.first) & trans(x.second);
+}
+
+/// What is deferred is loaded transposed, as it lies in memory.
+template <typename P, typename M>
+KILN_DEVICE auto trans(const DeferredLoad<P, M, TileLines::as_in_memory>& x) {
+  if constexpr (requires { trans(x.mask); })
+    return deferred_load(trans(x.pointers), trans(x.mask));
+  else
+    return deferred_load(trans(x.pointers), x.mask);  // the same for all elements
 }
 
 }  // namespace kiln::tl

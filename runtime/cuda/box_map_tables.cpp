@@ -83,14 +83,9 @@ void BoxMapTables::write(const BoxMap& map, bool is_first) {
   if (is_first) encode_at(BoxMapTable::kNothing, table);
   const int slot = BoxMapTable::slot(map.line_bytes);
   encode_at(slot, reinterpret_cast<void*>(std::uintptr_t{BoxMapTable::kOrigin}));
-  if (map.follows_stores) {
-    const int follows_stores = 1;
-    write_global(table + offsetof(BoxMapTable, follows_stores), &follows_stores, sizeof follows_stores);
-  }
-  // The map before the number by which a kernel finds it: another thread's launch may be looking.
-  const long long line_bytes = map.line_bytes;
-  write_global(table + offsetof(BoxMapTable, line_bytes) + static_cast<std::size_t>(slot) * sizeof line_bytes,
-               &line_bytes, sizeof line_bytes);
+  // The map before the key by which a kernel finds it: another thread's launch may be looking.
+  const long long key = map.line_bytes | (map.follows_stores ? BoxMapTable::kFollowsStores : 0);
+  write_global(table + offsetof(BoxMapTable, keys) + static_cast<std::size_t>(slot) * sizeof key, &key, sizeof key);
 }
 
 }  // namespace kiln::cuda

@@ -53,4 +53,12 @@ KILN_DEVICE void run_pipeline(int64_t num_steps, Loads loads, Body body) {
   }
 }
 
+template <int kNumStages, typename Loads, typename Body, typename End>
+KILN_DEVICE void run_tiles(int64_t num_tiles, int64_t num_steps, Loads& loads, Body& body, End& end) {
+  KILN_NO_UNROLL for (int64_t tile = 0; tile < num_tiles; ++tile) {
+    run_pipeline<kNumStages>(num_steps, [&](int64_t step) { return loads(tile, step); }, body);
+    end(tile);
+  }
+}
+
 }  // namespace kiln::tl

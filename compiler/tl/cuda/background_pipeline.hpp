@@ -49,7 +49,7 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   bool follow_stores = false;
   bool bring_all = false;  ///< all tiles of all steps of the lanes
   uint32_t fitting = 0;    ///< a bit for each lane's step: boxes bring all tiles; of no step behind the last
-  int maps[Tiles::kCount];
+  BoxMapPlace maps[Tiles::kCount];
   struct Own {
     const BoxMapTable* table;
     uint32_t offset;  ///< in a stage
@@ -67,9 +67,10 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     if (box >= first_box<kIndex>() && box < first_box<kIndex>() + kBoxesOf<kIndex>) body(box - first_box<kIndex>());
   }
 
-  KILN_DEVICE void find_maps(const Loads& loads) {
+  /// Looks the maps up; take_maps() waits for what is found.
+  KILN_DEVICE void find_maps(const Loads& loads) { (find_map<kPart>(loads), ...); }
+  KILN_DEVICE void take_maps() {
     are_given = true;
-    (find_map<kPart>(loads), ...);
     (take_map<kPart>(), ...);
   }
   /// Of step `first` and those behind it, one in each lane.
@@ -103,23 +104,21 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   }
 
  private:
-  /// Looks up a tile's map. No branch, so that several are looked up at a time.
   template <int kIndex>
   KILN_DEVICE void find_map(const Loads& loads) {
-    if constexpr (Box<kIndex>::kPossible) {
-      maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
-      follow_stores |= Box<kIndex>::table().follows_stores != 0;
-    }
+    if constexpr (Box<kIndex>::kPossible) maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
   }
   template <int kIndex>
   KILN_DEVICE void take_map() {
     if constexpr (Box<kIndex>::kPossible) {
-      are_given &= maps[kIndex] >= 0;
+      const BoxMapPlace& map = maps[kIndex];
+      are_given &= map.is_given();
+      follow_stores |= map.follows_stores();
       KILN_UNROLL for (int i = 0; i < kOwn; ++i) if_in_tile<kIndex>(own_box(i), [&](int box) {
         own[i].table = &Box<kIndex>::table();
         own[i].offset = Tiles::template offset<kIndex>() + Box<kIndex>::offset(box);
         own_bytes += Box<kIndex>::kBoxBytes;
-        if (maps[kIndex] >= 0) sm90::prefetch(Box<kIndex>::map(maps[kIndex]));
+        if (map.is_given()) sm90::prefetch(Box<kIndex>::map(map.slot));
       });
     }
   }
@@ -134,7 +133,7 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     if constexpr (Box<kIndex>::kPossible) {
       const Box<kIndex> tile(part_of<kIndex>(loads));
       KILN_UNROLL for (int i = 0; i < kOwn; ++i)
-          if_in_tile<kIndex>(own_box(i), [&](int box) { own[i].place = tile.place(box, maps[kIndex]); });
+          if_in_tile<kIndex>(own_box(i), [&](int box) { own[i].place = tile.place(box, maps[kIndex].slot); });
       all_fit &= tile.fits;
     }
   }
@@ -154,14 +153,21 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   }
 };
 
+/// What ends the tiles of a pipeline that has none.
+struct NoTiles {};
+
 /// A pipeline whose bodies multiply by wgmma. A step's products may go on while the next one's begin; when they are
 /// over, its place is filled anew. Where the host gave maps for all loads that may be boxes (BoxMapTable) the copy
 /// engine fetches those; elsewhere, and for tiles that are no boxes, all threads copy.
 ///
 /// What cp.async wrote is seen by wgmma once it has been waited for and a barrier passed (CUTLASS and Triton rely on
 /// that too); a proxy fence here would wait for the copies that are still on their way: 20% of a bf16 product.
-template <int kNumStages, typename Tiles, typename Loads, typename Body>
-KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, Loads& loads, Body& body) {
+///
+/// Where there are several tiles their products are waited for in front of end(tile), and where 32 places begin, so
+/// that they are in flight on no path to it: ptxas makes products wait for each other where they are on one of two.
+template <int kNumStages, typename Tiles, typename Loads, typename Body, typename End>
+KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, int steps_of_tile, Loads& loads,
+                                         Body& body, End& end) {
   // The place that is filled while a step's products go on: with two places that of the step before, whose products
   // are waited for first; with four or more that of two steps before, whose are over. Three are too few to spare one:
   // there it is that of the step before, once its products are over, behind the step's body.
@@ -187,12 +193,16 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
       if (is_first && barrier < 2 * kNumStages) body(filled(static_cast<uint32_t>(barrier)));
     }
   };
+  constexpr bool kHasBoxes = Boxes::kForAll || Boxes::kForSome;
+  Boxes boxes;
+  if constexpr (kHasBoxes) {
+    if (num_steps > 0) boxes.find_maps(loads(0));
+  }
   sm90::products_wait<0>();
   each_own_barrier([](sm90::Barrier barrier) { barrier.init(kNumWarps); });
   sm90::barriers_ready();
-  Boxes boxes;
-  if constexpr (Boxes::kForAll || Boxes::kForSome) {
-    if (num_steps > 0) boxes.find_maps(loads(0));
+  if constexpr (kHasBoxes) {
+    if (num_steps > 0) boxes.take_maps();
   }
   if (boxes.are_given && boxes.follow_stores)
     sm90::all_writes_ready();
@@ -205,85 +215,100 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, L
   uint32_t chunked = 0;      // a bit for each place that threads fill and not the copy engine
   // Of the first steps, whose products are not there yet, only the loads. A loop of their own would compile those a
   // second time.
-  int step = -kAhead;
+  int step = -kAhead, tile = 0, tile_end = steps_of_tile;
   KILN_NO_UNROLL for (int window = 0; window == 0 || step < num_steps; window += 32) {
     boxes.set_places(loads, window, num_steps);
     if (window == 0) __syncthreads();  // behind the first places, which take as long as the barriers
-    KILN_NO_UNROLL for (uint32_t lane = 0; lane < 32 && step < num_steps; ++lane, ++step) {
-      const int next = step + kAhead;
-      const uint32_t stage = begin + filling.slot * Tiles::kBytes;
-      const auto load_boxes = [&] {
-        if (!boxes.fits(lane)) return;
-        if (boxes.own_bytes != 0) emptied(filling.slot).wait(filling.parity);
-        boxes.copy(lane, stage, filled(filling.slot), is_first);
-      };
-      const auto leave = [&] {
-        if (values_read) __syncwarp();
-        if (step > 0) {
-          if (is_first) emptied(left.slot).arrive();
-          left.advance();
-        }
-      };
-      bool has_products = false;
-      if (step < 0) {
-        load_boxes();
-      } else {
-        if (chunked != 0) {
-          if ((chunked >> used.slot & 1) != 0) {
-            // Behind steps that boxes brought there are no groups to count.
-            if (boxes.bring_all)
-              wait_for_copies<0>();
-            else
-              wait_for_copies<kAhead - 1>();
-            __syncwarp();
-            if (is_first) filled(used.slot).arrive();
-          }
-          chunked &= ~(1u << used.slot);
-        }
-        filled(used.slot).wait(used.parity);
-        if constexpr (kNumStages == 2) {
-          sm90::products_wait<0>();
-          leave();
-        }
-        auto begun = [&] {
-          if constexpr (kLoadsBehindProducts) load_boxes();
+    uint32_t lane = 0;
+    const auto run_steps_to = [&](int stop) {
+      KILN_NO_UNROLL for (; lane < 32 && step < stop; ++lane, ++step) {
+        const int next = step + kAhead;
+        const uint32_t stage = begin + filling.slot * Tiles::kBytes;
+        const auto load_boxes = [&] {
+          if (!boxes.fits(lane)) return;
+          if (boxes.own_bytes != 0) emptied(filling.slot).wait(filling.parity);
+          boxes.copy(lane, stage, filled(filling.slot), is_first);
         };
-        PipelineStep<decltype(begun)> products{begun};
-        Tiles::call(begin + used.slot * Tiles::kBytes, &products, body, Tiles::kAll);
-        used.advance();
-        has_products = products.has_products;
-        if (kLoadsBehindProducts && !has_products) load_boxes();
-        values_read |= products.has_values;
-      }
-      const auto load_rest = [&] {
-        if (!kLoadsBehindProducts && step >= 0) load_boxes();
-        if (boxes.bring_all) return;
-        if (next < num_steps && !boxes.fits(lane)) {
-          chunked |= 1u << filling.slot;
-          emptied(filling.slot).wait(filling.parity);
-          const auto tiles = loads(next);
-          bool boxes_bring_some = false;
-          if constexpr (Boxes::kForSome)
-            boxes_bring_some = boxes.copy_some(tiles, stage, filled(filling.slot), is_first);
-          Boxes::copy_chunks(stage, tiles, boxes_bring_some);
-        }
-        end_copy_group();
-      };
-      if constexpr (kLoadsBeforeWait) load_rest();
-      if constexpr (kNumStages > 2) {
-        // The products begun last may go on through the next step, those of the step before may not. Not at the loop's
-        // head, where ptxas 13.0 makes products half as fast, and not behind the first products, where it makes those
-        // of some kernels wait for each other.
-        if (step >= 0) {
-          if (has_products)
-            sm90::products_wait<1>();
-          else
+        const auto leave = [&] {
+          if (values_read) __syncwarp();
+          if (step > 0) {
+            if (is_first) emptied(left.slot).arrive();
+            left.advance();
+          }
+        };
+        bool has_products = false;
+        if (step < 0) {
+          load_boxes();
+        } else {
+          if (chunked != 0) {
+            if ((chunked >> used.slot & 1) != 0) {
+              // Behind steps that boxes brought there are no groups to count.
+              if (boxes.bring_all)
+                wait_for_copies<0>();
+              else
+                wait_for_copies<kAhead - 1>();
+              __syncwarp();
+              if (is_first) filled(used.slot).arrive();
+            }
+            chunked &= ~(1u << used.slot);
+          }
+          filled(used.slot).wait(used.parity);
+          if constexpr (kNumStages == 2) {
             sm90::products_wait<0>();
-          leave();
+            leave();
+          }
+          auto begun = [&] {
+            if constexpr (kLoadsBehindProducts) load_boxes();
+          };
+          PipelineStep<decltype(begun)> products{begun};
+          Tiles::call(begin + used.slot * Tiles::kBytes, &products, body, Tiles::kAll);
+          used.advance();
+          has_products = products.has_products;
+          if (kLoadsBehindProducts && !has_products) load_boxes();
+          values_read |= products.has_values;
+        }
+        const auto load_rest = [&] {
+          if (!kLoadsBehindProducts && step >= 0) load_boxes();
+          if (boxes.bring_all) return;
+          if (next < num_steps && !boxes.fits(lane)) {
+            chunked |= 1u << filling.slot;
+            emptied(filling.slot).wait(filling.parity);
+            const auto tiles = loads(next);
+            bool boxes_bring_some = false;
+            if constexpr (Boxes::kForSome)
+              boxes_bring_some = boxes.copy_some(tiles, stage, filled(filling.slot), is_first);
+            Boxes::copy_chunks(stage, tiles, boxes_bring_some);
+          }
+          end_copy_group();
+        };
+        if constexpr (kLoadsBeforeWait) load_rest();
+        if constexpr (kNumStages > 2) {
+          // The products begun last may go on through the next step, those of the step before may not. Not at the
+          // loop's head, where ptxas 13.0 makes products half as fast, and not behind the first products, where it
+          // makes those of some kernels wait for each other.
+          if (step >= 0) {
+            if (has_products)
+              sm90::products_wait<1>();
+            else
+              sm90::products_wait<0>();
+            leave();
+          }
+        }
+        if constexpr (!kLoadsBeforeWait) load_rest();
+        filling.advance();
+      }
+    };
+    if constexpr (is_same<End, NoTiles>) {
+      run_steps_to(num_steps);
+    } else {
+      KILN_NO_UNROLL while (lane < 32 && step < num_steps) {
+        run_steps_to(tile_end);
+        sm90::products_wait<0>();
+        if (step == tile_end) {
+          end(int64_t{tile++});
+          tile_end += steps_of_tile;
         }
       }
-      if constexpr (!kLoadsBeforeWait) load_rest();
-      filling.advance();
     }
   }
   sm90::products_wait<0>();

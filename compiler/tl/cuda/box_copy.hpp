@@ -12,6 +12,24 @@ namespace kiln::tl {
 template <int kElementBytes, int kBoxElements, int kBoxLines>
 __constant__ BoxMapTable box_maps;
 
+/// Zero, of which no compiler knows that it is the same in all lanes: constants at an address with it are read in the
+/// background, while those at addresses of a whole warp hold it up.
+KILN_DEVICE int unknown_zero() {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  return __shfl_sync(0xffffffffu, lane, lane) / 32;
+}
+
+/// Where a table should have the map for a load, and what it has there.
+struct BoxMapPlace {
+  int slot;
+  int64_t line_bytes;
+  int64_t key;
+  KILN_DEVICE bool is_given() const {
+    return (line_bytes != 0) & ((key & ~int64_t{BoxMapTable::kFollowsStores}) == line_bytes);
+  }
+  KILN_DEVICE bool follows_stores() const { return (key & BoxMapTable::kFollowsStores) != 0; }
+};
+
 /// One box of a tile at one step: its coordinates, and in the highest bits of `from` the slot of the map that it takes.
 struct BoxPlace {
   uint32_t place, far_place;
@@ -53,14 +71,14 @@ struct BoxCopy {
   KILN_DEVICE static const sm90::TensorMap& map(int slot) {
     return reinterpret_cast<const sm90::TensorMap&>(table().maps[slot]);
   }
-  /// Slot of the map for this load, or -1. Tells the host, of what follows from the kernel's parameters, which maps
-  /// there should be (compiler/box_loads.hpp reads it in the PTX).
-  KILN_DEVICE static int find_map(const Deferred& load) {
+  /// Where the map for this load is, if it is there. Tells the host, of what follows from the kernel's parameters,
+  /// which maps there should be (compiler/box_loads.hpp reads it in the PTX).
+  KILN_DEVICE static BoxMapPlace find_map(const Deferred& load) {
     const int64_t bytes = line_bytes(load);
     asm volatile("// kiln.box_map %0 lines of %1 elements of %2 bytes, %3 bytes apart" ::"n"(kBoxLines),
                  "n"(kBoxElements), "n"(kSize), "l"(bytes));
     const int slot = BoxMapTable::slot(bytes);
-    return (bytes != 0) & (table().line_bytes[slot] == bytes) ? slot : -1;  // no branch: see BoxLoads
+    return {slot, bytes, table().keys[slot + unknown_zero()]};
   }
 
   int64_t first;  ///< address
@@ -112,7 +130,9 @@ struct BoxCopy<DeferredLoad<PointerTile<T, Separable<Rows, Columns, A>>, M, kLin
   using Straight = BoxCopy<typename Copy::AffineLoad>;
   static constexpr bool kPossible = Straight::kPossible && Separable<Rows, Columns, A>::kMayBeAffine;
 
-  KILN_DEVICE static int find_map(const typename Copy::Load& load) { return Straight::find_map(Copy::as_affine(load)); }
+  KILN_DEVICE static BoxMapPlace find_map(const typename Copy::Load& load) {
+    return Straight::find_map(Copy::as_affine(load));
+  }
   KILN_DEVICE explicit BoxCopy(const typename Copy::Load& load) : Straight(Copy::as_affine(load)) {
     this->fits &= Copy::is_affine(load);
   }

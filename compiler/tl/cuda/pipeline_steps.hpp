@@ -17,8 +17,9 @@ KILN_DEVICE uint32_t given_dynamic_shared_bytes() {
   return bytes;
 }
 
-template <int kNumStages, typename Loads, typename Body>
-KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
+/// A pipeline of steps of several tiles (steps_of_tile each): end(tile) behind each one's last. NoTiles: none.
+template <int kNumStages, typename Loads, typename Body, typename End>
+KILN_DEVICE void run_steps(int64_t num_steps, int steps_of_tile, Loads& loads, Body& body, End& end) {
   using Tiles = StageTiles<decltype(loads(int64_t{0}))>;
   constexpr uint32_t kBytes = pipeline_shared_bytes(kNumStages, Tiles::kBytes);
   // The compiler reads this in the PTX (Artifact::dynamic_shared_bytes).
@@ -27,8 +28,9 @@ KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
                 "the launch gives tl::pipeline less than pipeline_shared_bytes");
   const uint32_t begin = shared_window_address(dynamic_shared_bytes());
   if constexpr (Tiles::may_use_wgmma() && kNumStages > 1)
-    return run_background_pipeline<kNumStages, Tiles>(begin, num_steps, loads, body);
+    return run_background_pipeline<kNumStages, Tiles>(begin, num_steps, steps_of_tile, loads, body, end);
   StageRing<Tiles::kBytes, kNumStages> filled(begin), used(begin);
+  int left = steps_of_tile, tile = 0;
   // The first kNumStages - 1 rounds only start loads: a loop of their own would compile those a second time.
   KILN_NO_UNROLL for (int64_t step = 1 - kNumStages; step < num_steps; ++step) {
     if constexpr (kNumStages > 1) wait_for_copies<kNumStages - 2>();
@@ -54,7 +56,29 @@ KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
       if constexpr (kHasWgmma) sm90::products_wait<0>();
     }
     if (!copies_first) load_ahead();
+    if constexpr (!is_same<End, NoTiles>) {
+      if (step >= 0 && --left == 0) {
+        end(tile++);
+        left = steps_of_tile;
+      }
+    }
   }
+}
+
+template <int kNumStages, typename Loads, typename Body>
+KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
+  NoTiles none;
+  run_steps<kNumStages>(num_steps, 0, loads, body, none);
+}
+
+template <int kNumStages, typename Loads, typename Body, typename End>
+KILN_DEVICE void run_tiles(int64_t num_tiles, int64_t num_steps, Loads& loads, Body& body, End& end) {
+  const int steps_of_tile = static_cast<int>(num_steps);
+  auto loads_of_all = [&](int64_t step) {
+    const int tile = static_cast<int>(step) / steps_of_tile;
+    return loads(int64_t{tile}, int64_t{static_cast<int>(step) - tile * steps_of_tile});
+  };
+  run_steps<kNumStages>(num_tiles * num_steps, steps_of_tile, loads_of_all, body, end);
 }
 
 }  // namespace kiln::tl
