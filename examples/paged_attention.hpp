@@ -2,9 +2,9 @@
 
 /// Attention of one query for each request and head over keys and values in pages of 16: q and out [requests, heads *
 /// GROUP, D], caches [pages, 16, heads, D], table [requests, pages of a request], lengths [requests] of at least 1; all
-/// contiguous. A program has a request's GROUP queries that share a head of the caches, and goes through keys by BLOCK_N.
-/// Places of a page behind a request's end may hold anything.
-template <typename T, int D, int GROUP, int BLOCK_N, int NUM_STAGES>
+/// contiguous. A program has a request's GROUP queries that share a head of the caches. Places of a page behind a
+/// request's end may hold anything.
+template <typename T, int D, int GROUP, int NUM_STAGES>
 KILN_KERNEL void paged_attention(const T* q, const T* keys, const T* values, const int32_t* table,
                                  const int32_t* lengths, T* out, int64_t heads, int64_t most_pages, float scale) {
   const int64_t head = tl::program_id(0), request = tl::program_id(1), length = tl::load(lengths + request);
@@ -18,18 +18,16 @@ KILN_KERNEL void paged_attention(const T* q, const T* keys, const T* values, con
   const float log2_scale = scale * 1.44269504f;
 
   int64_t begin = 0;
-  tl::pipeline<NUM_STAGES>((length + BLOCK_N - 1) / BLOCK_N,
+  tl::pipeline<NUM_STAGES>((length + 15) / 16,
                            [&](int64_t step) {
-                             const auto here = step * BLOCK_N + tl::arange<BLOCK_N>();
-                             const auto page = tl::load(table + request * most_pages + here / 16, here < length);
-                             const auto lines = tl::cast<int64_t>(page) * 16 + here % 16;
-                             const auto places = tl::expand_dims<1>(lines) * (heads * D) + (head * D + dims);
-                             const auto there = tl::expand_dims<1>(here) < length;
+                             const int64_t page = tl::load(table + request * most_pages + step);
+                             const auto places = (page * 16 + rows) * (heads * D) + (head * D + dims);
+                             const auto there = step * 16 + rows < length;
                              return tl::Tuple{tl::deferred_load(tl::trans(keys + places), tl::trans(there)),
                                               tl::deferred_load(values + places, there)};
                            },
                            [&](const auto& k_tile, const auto& v_tile) {
-                             const auto places = begin + tl::expand_dims<0>(tl::arange<BLOCK_N>());
+                             const auto places = begin + tl::expand_dims<0>(tl::arange<16>());
                              auto x = tl::where(places < length, tl::dot(queries, k_tile), -INFINITY);
                              const auto now_largest = tl::maximum(largest, tl::max<1>(x) * log2_scale);
                              const auto p = tl::exp2(x * log2_scale - tl::expand_dims<1>(now_largest));
@@ -37,7 +35,7 @@ KILN_KERNEL void paged_attention(const T* q, const T* keys, const T* values, con
                              total = total * fade + tl::sum<1>(p);
                              acc = tl::dot(tl::cast<T>(p), v_tile, acc * tl::expand_dims<1>(fade));
                              largest = now_largest;
-                             begin += BLOCK_N;
+                             begin += 16;
                            });
   tl::store(out + of_queries, tl::cast<T>(acc / tl::expand_dims<1>(total)), rows < GROUP);
 }

@@ -49,10 +49,7 @@ KILN_DEVICE void pipeline(int64_t num_steps, Loads loads, Body body) {
 template <int kNumStages, typename Loads, typename Body, typename End>
 KILN_DEVICE void pipeline(int64_t num_tiles, int64_t num_steps, Loads loads, Body body, End end) {
   static_assert(kNumStages >= 1, "pipeline: one stage or more");
-  if (num_steps > 0)
-    run_tiles<kNumStages>(num_tiles, num_steps, loads, body, end);
-  else
-    KILN_NO_UNROLL for (int64_t tile = 0; tile < num_tiles; ++tile) end(tile);
+  run_tiles<kNumStages>(num_tiles, num_steps, loads, body, end);
 }
 
 }  // namespace kiln::tl

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/sm90/warpgroup.hpp"
 #include "compiler/tl/cuda/stage_tiles.hpp"
 
@@ -72,6 +73,8 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   KILN_DEVICE void take_maps() {
     are_given = true;
     (take_map<kPart>(), ...);
+    are_given = agreed(are_given) != 0;
+    follow_stores = agreed(follow_stores) != 0;
   }
   /// Of step `first` and those behind it, one in each lane.
   template <typename MakeLoads>
@@ -162,9 +165,6 @@ struct NoTiles {};
 ///
 /// What cp.async wrote is seen by wgmma once it has been waited for and a barrier passed (CUTLASS and Triton rely on
 /// that too); a proxy fence here would wait for the copies that are still on their way: 20% of a bf16 product.
-///
-/// Where there are several tiles their products are waited for in front of end(tile), and where 32 places begin, so
-/// that they are in flight on no path to it: ptxas makes products wait for each other where they are on one of two.
 template <int kNumStages, typename Tiles, typename Loads, typename Body, typename End>
 KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, int steps_of_tile, Loads& loads,
                                          Body& body, End& end) {
@@ -215,12 +215,16 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   uint32_t chunked = 0;      // a bit for each place that threads fill and not the copy engine
   // Of the first steps, whose products are not there yet, only the loads. A loop of their own would compile those a
   // second time.
-  int step = -kAhead, tile = 0, tile_end = steps_of_tile;
-  KILN_NO_UNROLL for (int window = 0; window == 0 || step < num_steps; window += 32) {
-    boxes.set_places(loads, window, num_steps);
-    if (window == 0) __syncthreads();  // behind the first places, which take as long as the barriers
-    uint32_t lane = 0;
-    const auto run_steps_to = [&](int stop) {
+  int step = -kAhead, window = -32;
+  uint32_t lane = 32;  // of the next step, whose place it holds
+  const auto run_steps_to = [&](int stop) {
+    KILN_NO_UNROLL while (step < stop) {
+      if (lane == 32) {
+        window += 32;
+        lane = 0;
+        boxes.set_places(loads, window, num_steps);
+        if (window == 0) __syncthreads();  // behind the first places, which take as long as the barriers
+      }
       KILN_NO_UNROLL for (; lane < 32 && step < stop; ++lane, ++step) {
         const int next = step + kAhead;
         const uint32_t stage = begin + filling.slot * Tiles::kBytes;
@@ -298,17 +302,15 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
         filling.advance();
       }
     };
-    if constexpr (is_same<End, NoTiles>) {
-      run_steps_to(num_steps);
-    } else {
-      KILN_NO_UNROLL while (lane < 32 && step < num_steps) {
-        run_steps_to(tile_end);
-        sm90::products_wait<0>();
-        if (step == tile_end) {
-          end(int64_t{tile++});
-          tile_end += steps_of_tile;
-        }
-      }
+  };
+  if constexpr (is_same<End, NoTiles>) {
+    run_steps_to(num_steps);
+  } else {
+    KILN_NO_UNROLL for (int tile = 0; step < num_steps; ++tile) {
+      run_steps_to((tile + 1) * steps_of_tile);
+      // In front of the branch back: ptxas makes products wait for each other that are in flight on one of two paths.
+      sm90::products_wait<0>();
+      end(int64_t{tile});
     }
   }
   sm90::products_wait<0>();

@@ -73,12 +73,17 @@ KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
 
 template <int kNumStages, typename Loads, typename Body, typename End>
 KILN_DEVICE void run_tiles(int64_t num_tiles, int64_t num_steps, Loads& loads, Body& body, End& end) {
-  const int steps_of_tile = static_cast<int>(num_steps);
-  auto loads_of_all = [&](int64_t step) {
-    const int tile = static_cast<int>(step) / steps_of_tile;
-    return loads(int64_t{tile}, int64_t{static_cast<int>(step) - tile * steps_of_tile});
-  };
-  run_steps<kNumStages>(num_tiles * num_steps, steps_of_tile, loads_of_all, body, end);
+  // What decides how often loops run is the warp's to ptxas, or else nothing that they change is, descriptors among it.
+  const int tiles = agreed(static_cast<int>(num_tiles)), steps = agreed(static_cast<int>(num_steps));
+  if (steps > 0 && tiles > 0) {
+    auto loads_of_all = [&](int64_t step) {
+      const int tile = static_cast<int>(step) / steps;
+      return loads(int64_t{tile}, int64_t{static_cast<int>(step) - tile * steps});
+    };
+    run_steps<kNumStages>(int64_t{tiles} * steps, steps, loads_of_all, body, end);
+  } else {
+    KILN_NO_UNROLL for (int tile = 0; tile < tiles; ++tile) end(int64_t{tile});
+  }
 }
 
 }  // namespace kiln::tl

@@ -36,4 +36,10 @@ KILN_DEVICE int64_t num_programs(int axis) {
   return axis == 0 ? gridDim.x : axis == 1 ? gridDim.y : gridDim.z;
 }
 
+/// `value`, which is the same in all threads of a warp, such that ptxas knows it: by a reduction, whose result is a
+/// warp's. What is computed from the program's number by a division it takes for a thread's own.
+KILN_DEVICE int agreed(int value) {
+  return static_cast<int>(__reduce_or_sync(0xffffffffu, static_cast<unsigned int>(value)));
+}
+
 }  // namespace kiln::tl
