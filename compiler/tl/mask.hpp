@@ -93,6 +93,11 @@ struct UniformMask {
   KILN_DEVICE UniformMask moved(int, int) const { return *this; }
 };
 
+template <typename T>
+inline constexpr bool is_uniform_mask = false;
+template <typename S>
+inline constexpr bool is_uniform_mask<UniformMask<S>> = true;
+
 /// Given for a mask, it says that all of the tile exists and that its address allows the widest accesses.
 struct DirectAccess {};
 template <typename ShapeT>
@@ -132,6 +137,16 @@ template <typename M>
 inline constexpr bool is_symbolic_mask<PartialMask<M>> = true;
 template <typename T>
 concept SymbolicMask = is_symbolic_mask<T>;
+
+/// Whether a mask says of every column before (kSide = -1) or behind (1) the tile's, too, whether there is an element.
+template <typename M, int kSide>
+inline constexpr bool kBoundsColumns = false;
+template <typename S, typename R, int kSide>
+inline constexpr bool kBoundsColumns<LessMask<Affine<S, R, Constant<kSide>>>, kSide> = true;
+template <typename A, typename B, int kSide>
+inline constexpr bool kBoundsColumns<AndMask<A, B>, kSide> = kBoundsColumns<A, kSide> || kBoundsColumns<B, kSide>;
+template <typename M, int kSide>
+inline constexpr bool kBoundsColumns<PartialMask<M>, kSide> = kBoundsColumns<M, kSide>;
 
 /// The bound in 64 bits; what is larger than any index stays so.
 template <Integer I>

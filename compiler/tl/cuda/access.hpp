@@ -132,17 +132,24 @@ struct ThreadPart {
   KILN_DEVICE bool wants_all(int r) const {
     return wants(r) && wants(r + kElements - 1);
   }
+  /// The same of these, `before` elements before them and `after` behind them, in one row: where the mask does not
+  /// bound it, of the tile's columns alone.
+  template <int kElements>
+  KILN_DEVICE bool wants_around(int r, int before, int after) const {
+    const int row = L::row_step(r), column = L::column_step(r), last = column + kElements - 1;
+    return (kBoundsColumns<M, -1> || L::column(r) >= before) &&
+           (kBoundsColumns<M, 1> || L::column(r) + kElements + after <= S::kColumns) &&
+           mask.at(row, column - before, r) && mask.at(row, last + after, r);
+  }
+  /// False only where none of them is.
+  template <int kElements>
+  KILN_DEVICE bool may_want(int r) const {
+    return mask.touches(L::row_step(r), L::column_step(r), L::column_step(r) + kElements - 1);
+  }
   /// Whether some of them may be wanted, and not all.
   template <int kElements>
   KILN_DEVICE bool cuts(int r) const {
-    return !wants_all<kElements>(r) &&
-           mask.touches(L::row_step(r), L::column_step(r), L::column_step(r) + kElements - 1);
-  }
-  template <typename P>
-  KILN_DEVICE bool cuts_any() const {
-    bool any = false;
-    KILN_UNROLL for (int i = 0; i < P::kCount; ++i) any |= cuts<P::kElements>(i * P::kElements);
-    return any;
+    return !wants_all<kElements>(r) && may_want<kElements>(r);
   }
 };
 
@@ -175,96 +182,132 @@ struct Staging {
   }
 };
 
-/// The elements of packet i that are wanted, into `elements`.
-template <typename P, typename Part, Number T>
-KILN_DEVICE void load_elements(const Part& part, int i, T (&elements)[P::kElements], T other) {
-  KILN_UNROLL for (int e = 0; e < P::kElements; ++e) {
-    const int r = i * P::kElements + e;
-    elements[e] = load_if(part.wants(r), part.address(r), other);
-  }
+/// A packet of elements that are all the same.
+template <typename P, Number T>
+KILN_DEVICE typename P::packet filled_packet(T value) {
+  T elements[P::kElements];
+  KILN_UNROLL for (int e = 0; e < P::kElements; ++e) elements[e] = value;
+  typename P::packet packet;
+  memcpy(&packet, elements, P::kBytes);
+  return packet;
 }
 
-/// The packets that the mask cuts, into their places among the others.
-template <Number T, typename S, AffineTile A, typename M>
-__device__ __noinline__ Packing<T, S, A> load_cut(ThreadPart<const T, S, A, M> part, Packing<T, S, A> result, T other) {
-  using P = Packing<T, S, A>;
-  KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
-    const int r = i * P::kElements;
-    if (!part.template cuts<P::kElements>(r)) continue;
-    T elements[P::kElements];
-    load_elements<P>(part, i, elements, other);
-    memcpy(&result.packets[i], elements, P::kBytes);
-  }
-  return result;
+/// A packet that the mask cuts, the first element of which is at (row, column).
+template <typename P, typename M, Number T>
+KILN_DEVICE typename P::packet load_elements(const T* address, const M& mask, int row, int column, T other) {
+  T elements[P::kElements];
+  KILN_UNROLL for (int e = 0; e < P::kElements; ++e) elements[e] =
+      load_if(mask.at(row, column + e, e), address + e, other);
+  typename P::packet packet;
+  memcpy(&packet, elements, P::kBytes);
+  return packet;
+}
+template <typename P, typename M, Number T>
+__device__ __noinline__ typename P::packet load_cut(const T* address, M mask, int row, int column, T other) {
+  return load_elements<P>(address, mask, row, column, other);
+}
+template <typename P, typename M, Number T>
+__device__ __noinline__ void store_cut(T* address, M mask, int row, int column, typename P::packet packet) {
+  T elements[P::kElements];
+  memcpy(elements, &packet, P::kBytes);
+  KILN_UNROLL for (int e = 0; e < P::kElements; ++e) store_if(mask.at(row, column + e, e), address + e, elements[e]);
 }
 
 template <Number T, typename S, AffineTile A, typename M>
 KILN_DEVICE Packing<T, S, A> load_masked(const T* first, const A& offsets, const M& mask, T other) {
+  using L = Blocked<S>;
   using P = Packing<T, S, A>;
   const ThreadPart<const T, S, A, M> part(first, offsets, mask);
-  T others[P::kElements];
-  KILN_UNROLL for (int e = 0; e < P::kElements; ++e) others[e] = other;
   P result;
+  if (is_uniform_mask<M> && mask.all()) {
+    KILN_UNROLL for (int i = 0; i < P::kCount; ++i) result.packets[i] =
+        *reinterpret_cast<const typename P::packet*>(part.address(i * P::kElements));
+    return result;
+  }
   KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
     const int r = i * P::kElements;
-    memcpy(&result.packets[i], others, P::kBytes);
-    result.packets[i] = load_packet_if(part.template wants_all<P::kElements>(r),
-                                       reinterpret_cast<const typename P::packet*>(part.address(r)), result.packets[i]);
+    result.packets[i] =
+        load_packet_if(part.template wants_all<P::kElements>(r),
+                       reinterpret_cast<const typename P::packet*>(part.address(r)), filled_packet<P>(other));
   }
-  if (__builtin_expect(mask.all() || !part.template cuts_any<P>(), 1)) return result;
-  return load_cut<T, S>(part, result, other);
-}
-
-template <Number T, typename S, AffineTile A, typename M>
-__device__ __noinline__ Packing<T, S, A> load_misaligned(const T* first, A offsets, M mask, T other) {
-  using P = Packing<T, S, A>;
-  const ThreadPart<const T, S, A, M> part(first, offsets, mask);
-  P result;
+  if (__builtin_expect(mask.all(), 1)) return result;
   KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
-    T elements[P::kElements];
-    if constexpr (P::kBytes == 16) {
-      const int r = i * P::kElements;
-      const unsigned char* const address = reinterpret_cast<const unsigned char*>(part.address(r));
-      const int past = static_cast<int>(reinterpret_cast<uint64_t>(address)) & 15;
-      // Both hold an element of the packet, so that nothing is read but what lies beside one.
-      const bool whole = part.template wants_all<P::kElements>(r);
-      const uint4* const chunks = reinterpret_cast<const uint4*>(address - past);
-      const uint4 low = load_packet_if(whole, chunks, uint4{});
-      const uint4 high = load_packet_if(whole && past != 0, chunks + 1, uint4{});
-      const uint4 packet = straddled<sizeof(T)>(low, high, past);
-      memcpy(elements, &packet, 16);
-      if (!whole) load_elements<P>(part, i, elements, other);
-    } else {
-      load_elements<P>(part, i, elements, other);
-    }
-    memcpy(&result.packets[i], elements, P::kBytes);
+    const int r = i * P::kElements;
+    if (part.template cuts<P::kElements>(r))
+      result.packets[i] = load_cut<P>(part.address(r), part.mask, L::row_step(r), L::column_step(r), other);
   }
   return result;
 }
 
-/// The packets that the mask cuts.
-template <Number T, typename S, AffineTile A, typename M>
-__device__ __noinline__ void store_cut(ThreadPart<T, S, A, M> part, Packing<T, S, A> values) {
+/// Some packets of a thread.
+template <typename P, int kCount>
+struct PacketGroup {
+  typename P::packet packets[kCount];
+};
+
+/// As many packets as a function returns in registers, of a tile that is not aligned: each put together out of the two
+/// that it straddles, where the elements of both are the tile's.
+template <int kFirst, int kCount, Number T, typename S, AffineTile A, typename M>
+__device__ __noinline__ PacketGroup<Packing<T, S, A>, kCount> load_straddling(const T* first, A offsets, M mask,
+                                                                              T other) {
+  using L = Blocked<S>;
   using P = Packing<T, S, A>;
-  KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
-    const int r = i * P::kElements;
-    if (!part.template cuts<P::kElements>(r)) continue;
-    T elements[P::kElements];
-    memcpy(elements, &values.packets[i], P::kBytes);
-    KILN_UNROLL for (int e = 0; e < P::kElements; ++e) store_if(part.wants(r + e), part.address(r + e), elements[e]);
+  const ThreadPart<const T, S, A, M> part(first, offsets, mask);
+  PacketGroup<P, kCount> result;
+  bool is_whole[kCount];
+  KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+    is_whole[i] = false;
+    result.packets[i] = filled_packet<P>(other);
+    if constexpr (P::kBytes == 16) {
+      const int r = (kFirst + i) * P::kElements;
+      const unsigned char* const address = reinterpret_cast<const unsigned char*>(part.address(r));
+      const int past = static_cast<int>(reinterpret_cast<uint64_t>(address)) & 15;
+      const int before = past / static_cast<int>(sizeof(T)), after = past == 0 ? 0 : P::kElements - before;
+      is_whole[i] = part.template wants_around<P::kElements>(r, before, after);
+      const uint4* const chunks = reinterpret_cast<const uint4*>(address - past);
+      const uint4 low = load_packet_if(is_whole[i], chunks, uint4{});
+      const uint4 high = load_packet_if(is_whole[i] && past != 0, chunks + 1, uint4{});
+      const uint4 packet = straddled<sizeof(T)>(low, high, past);
+      if (is_whole[i]) memcpy(&result.packets[i], &packet, 16);
+    }
   }
+  KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+    const int r = (kFirst + i) * P::kElements;
+    if (!is_whole[i] && part.template may_want<P::kElements>(r))
+      result.packets[i] = load_elements<P>(part.address(r), part.mask, L::row_step(r), L::column_step(r), other);
+  }
+  return result;
+}
+template <int kFirst = 0, Number T, typename S, AffineTile A, typename M>
+KILN_DEVICE void load_misaligned(Packing<T, S, A>& result, const T* first, const A& offsets, const M& mask, T other) {
+  using P = Packing<T, S, A>;
+  constexpr int kGroup = smaller(P::kCount - kFirst, larger(1, 64 / P::kBytes));
+  const auto group = load_straddling<kFirst, kGroup, T, S>(first, offsets, mask, other);
+  KILN_UNROLL for (int i = 0; i < kGroup; ++i) result.packets[kFirst + i] = group.packets[i];
+  if constexpr (kFirst + kGroup < P::kCount) load_misaligned<kFirst + kGroup>(result, first, offsets, mask, other);
 }
 
 template <Number T, typename S, AffineTile A, typename M>
 KILN_DEVICE void store_masked(T* first, const A& offsets, const M& mask, const Packing<T, S, A>& values) {
+  using L = Blocked<S>;
   using P = Packing<T, S, A>;
   const ThreadPart<T, S, A, M> part(first, offsets, mask);
+  if (is_uniform_mask<M> && mask.all()) {
+    KILN_UNROLL for (int i = 0; i < P::kCount; ++i) *
+        reinterpret_cast<typename P::packet*>(part.address(i * P::kElements)) = values.packets[i];
+    return;
+  }
   KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
     const int r = i * P::kElements;
     store_packet_if(part.template wants_all<P::kElements>(r), reinterpret_cast<typename P::packet*>(part.address(r)),
                     values.packets[i]);
   }
-  if (!__builtin_expect(mask.all() || !part.template cuts_any<P>(), 1)) store_cut<T, S>(part, values);
+  if (__builtin_expect(mask.all(), 1)) return;
+  KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
+    const int r = i * P::kElements;
+    if (part.template cuts<P::kElements>(r))
+      store_cut<P>(part.address(r), part.mask, L::row_step(r), L::column_step(r), values.packets[i]);
+  }
 }
 
 template <Number T, typename S, AffineTile A, typename M>
@@ -303,7 +346,7 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
     else if (__builtin_expect(P::aligned(first, offsets), 1))
       values = load_masked<T, S>(first, offsets, mask, other);
     else
-      values = load_misaligned<T, S>(first, offsets, mask, other);
+      load_misaligned(values, first, offsets, mask, other);
     values.to(result.registers);
   } else if (kColumnsKnown && __builtin_expect(mask.all(), 1)) {
     // Without a condition, loads of one address become one.
