@@ -5,9 +5,12 @@
 
 namespace kiln::tl {
 
-// Masks answer two questions: all() of the tile, and at(row, column, r) of one element, which is in register r.
+// Masks answer questions: all() of the tile, at(row, column, r) of one element, which is in register r, and
+// touches(row, first, last), which is false only where no element of a row from column first to column last is wanted.
 // Symbolic ones compute the answers from the coordinates, so a whole tile's mask costs one comparison where it is full;
-// only a TileMask looks at r.
+// only a TileMask looks at r. What lies between two elements of a row that a symbolic mask holds for, it holds for too.
+// moved(row, column) is the same mask with coordinates counted from there: of a thread's elements from the first, so
+// that what is left of the others' coordinates is known to the compiler.
 
 inline constexpr int64_t kLargestBound = 0x7fffffffffffffff;
 
@@ -27,6 +30,11 @@ struct LessMask {
 
   KILN_DEVICE LessMask(const A& compared, int64_t bound)
       : values{0, compared.row_stride, compared.column_stride}, room(room_between(compared.base, bound)) {}
+  KILN_DEVICE LessMask moved(int row, int column) const {
+    LessMask result = *this;
+    result.room -= value(row, column);
+    return result;
+  }
 
   /// bound - base, clamped to kReach either way. Unsigned: a bound like INT64_MAX over a negative base overflows.
   KILN_DEVICE static Room room_between(int64_t base, int64_t bound) {
@@ -40,6 +48,9 @@ struct LessMask {
   }
   KILN_DEVICE bool all() const { return values.largest() < room; }
   KILN_DEVICE bool at(int row, int column, int) const { return value(row, column) < room; }
+  KILN_DEVICE bool touches(int row, int first, int last) const {
+    return value(row, first) < room || value(row, last) < room;
+  }
 };
 
 /// Both of two masks.
@@ -53,6 +64,10 @@ struct AndMask {
   KILN_DEVICE bool at(int row, int column, int r) const {
     return first.at(row, column, r) && second.at(row, column, r);
   }
+  KILN_DEVICE bool touches(int row, int from, int to) const {
+    return first.touches(row, from, to) && second.touches(row, from, to);
+  }
+  KILN_DEVICE AndMask moved(int row, int column) const { return {first.moved(row, column), second.moved(row, column)}; }
 };
 
 /// A mask that is not asked for a whole tile, so that no access has a second form for full tiles.
@@ -63,6 +78,8 @@ struct PartialMask {
 
   KILN_DEVICE bool all() const { return false; }
   KILN_DEVICE bool at(int row, int column, int r) const { return mask.at(row, column, r); }
+  KILN_DEVICE bool touches(int row, int first, int last) const { return mask.touches(row, first, last); }
+  KILN_DEVICE PartialMask moved(int row, int column) const { return {mask.moved(row, column)}; }
 };
 
 /// One bool for every element of the tile.
@@ -72,7 +89,14 @@ struct UniformMask {
   bool value;
   KILN_DEVICE bool all() const { return value; }
   KILN_DEVICE bool at(int, int, int) const { return value; }
+  KILN_DEVICE bool touches(int, int, int) const { return value; }
+  KILN_DEVICE UniformMask moved(int, int) const { return *this; }
 };
+
+template <typename T>
+inline constexpr bool is_uniform_mask = false;
+template <typename S>
+inline constexpr bool is_uniform_mask<UniformMask<S>> = true;
 
 /// Given for a mask, it says that all of the tile exists and that its address allows the widest accesses.
 struct DirectAccess {};
@@ -81,6 +105,7 @@ struct DirectMask {
   using shape = ShapeT;
   KILN_DEVICE bool all() const { return true; }
   KILN_DEVICE bool at(int, int, int) const { return true; }
+  KILN_DEVICE DirectMask moved(int, int) const { return {}; }
 };
 template <typename T>
 inline constexpr bool is_direct_mask = false;
@@ -94,6 +119,7 @@ struct TileMask {
   Tile<bool, ShapeT> values;
   KILN_DEVICE bool all() const { return false; }
   KILN_DEVICE bool at(int, int, int r) const { return values.registers[r]; }
+  KILN_DEVICE const TileMask& moved(int, int) const { return *this; }
 };
 
 template <typename T>
@@ -111,6 +137,16 @@ template <typename M>
 inline constexpr bool is_symbolic_mask<PartialMask<M>> = true;
 template <typename T>
 concept SymbolicMask = is_symbolic_mask<T>;
+
+/// Whether a mask says of every column before (kSide = -1) or behind (1) the tile's, too, whether there is an element.
+template <typename M, int kSide>
+inline constexpr bool kBoundsColumns = false;
+template <typename S, typename R, int kSide>
+inline constexpr bool kBoundsColumns<LessMask<Affine<S, R, Constant<kSide>>>, kSide> = true;
+template <typename A, typename B, int kSide>
+inline constexpr bool kBoundsColumns<AndMask<A, B>, kSide> = kBoundsColumns<A, kSide> || kBoundsColumns<B, kSide>;
+template <typename M, int kSide>
+inline constexpr bool kBoundsColumns<PartialMask<M>, kSide> = kBoundsColumns<M, kSide>;
 
 /// The bound in 64 bits; what is larger than any index stays so.
 template <Integer I>

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/errors.hpp"
+#include "ops/common/block_choice.hpp"
 #include "ops/common/grid.hpp"
 
 namespace kiln::common {
@@ -17,6 +18,10 @@ namespace {
 /// lanes to feed, a CPU program's tile is a few vectors.
 constexpr std::int64_t kSmallestCudaTile = 256;
 constexpr std::int64_t kSmallestCpuTile = 32;
+/// Columns of a GPU's tile, and how full rows of such tiles are at least where coordinates for each element, a dozen
+/// instructions, are not worth while.
+constexpr std::int64_t kNarrowestCudaRow = 16, kWidestCudaRow = 1024;
+constexpr double kFullEnough = 0.9;
 
 /// Dimensions arrive sorted by the output's stride. Each must step over all that the inner ones cover; a layout that is
 /// free of overlap yet fails this (interleaved as_strided views) is refused too, since proving it is a number-theoretic
@@ -119,10 +124,52 @@ bool fits_in_32_bits(const StridedWalk& walk) {
   return true;
 }
 
-bool prefers_indexed(const StridedWalk& walk, DeviceType device) {
-  if (walk.dims.size() < 3 || !fits_in_32_bits(walk)) return false;
+std::int64_t linear_operands(const StridedWalk& walk) {
+  std::int64_t operands = 0;
+  for (int o = 0; o < walk.num_operands; ++o) {
+    std::int64_t stride = 1;
+    bool is_linear = true;
+    for (const StridedDim& dim : walk.dims) {
+      is_linear = is_linear && dim.strides[static_cast<std::size_t>(o)] == stride;
+      stride *= dim.extent;
+    }
+    if (is_linear) operands |= std::int64_t{1} << o;
+  }
+  return operands;
+}
+
+bool linear_but_for_broadcasts(const StridedWalk& walk) {
+  const std::int64_t linear = linear_operands(walk);
+  for (int o = 0; o < walk.num_operands; ++o) {
+    if ((linear >> o & 1) != 0) continue;
+    const auto stride_of = [o](const StridedDim& dim) { return dim.strides[static_cast<std::size_t>(o)]; };
+    const auto is_repeated = [&](const StridedDim& dim) { return stride_of(dim) == 0; };
+    if (std::none_of(walk.dims.begin(), walk.dims.end(), is_repeated) || magnitude(stride_of(walk.dims[0])) > 1)
+      return false;
+  }
+  return true;
+}
+
+bool rows_keep_alignment(const StridedWalk& walk, std::int64_t width) {
+  for (int o = 0; o < walk.num_operands; ++o) {
+    const auto operand = static_cast<std::size_t>(o);
+    if (walk.dims.empty() || walk.dims[0].strides[operand] != 1) continue;
+    for (std::size_t d = 1; d < walk.dims.size(); ++d)
+      if (walk.dims[d].strides[operand] % width != 0) return false;
+  }
+  return true;
+}
+
+bool prefers_indexed(const StridedWalk& walk, DeviceType device, std::int64_t width) {
+  if (walk.dims.size() < 2 || !fits_in_32_bits(walk)) return false;
+  const std::int64_t columns = walk.dims[0].extent;
   const std::int64_t rows = walk.dims[static_cast<std::size_t>(row_dim(walk))].extent;
-  return walk.dims[0].extent * rows < (device == DeviceType::cuda ? kSmallestCudaTile : kSmallestCpuTile);
+  if (walk.dims.size() > 2 && columns * rows < (device == DeviceType::cuda ? kSmallestCudaTile : kSmallestCpuTile))
+    return true;
+  if (device != DeviceType::cuda || !linear_but_for_broadcasts(walk)) return false;
+  const std::int64_t block = block_over(columns, {.least = kNarrowestCudaRow, .most = kWidestCudaRow});
+  const double full = static_cast<double>(columns) / static_cast<double>(ceil_div(columns, block) * block);
+  return full < kFullEnough || !rows_keep_alignment(walk, width);
 }
 
 std::int64_t stride_kinds(const StridedWalk& walk) {
@@ -132,6 +179,10 @@ std::int64_t stride_kinds(const StridedWalk& walk) {
     kinds |= static_cast<std::int64_t>(kind_of(stride)) << (2 * o);
   }
   return kinds;
+}
+
+std::int64_t has_long_rows(const StridedWalk& walk, std::int64_t width) {
+  return !walk.dims.empty() && walk.dims[0].extent >= width ? 1 : 0;
 }
 
 ops::StridedIteration strided_iteration(const StridedWalk& walk, std::int64_t block_m, std::int64_t block_n) {

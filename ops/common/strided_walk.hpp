@@ -36,11 +36,26 @@ bool is_contiguous(const StridedWalk& walk);
 /// dimension is dense, else the second. 0 when there is only one.
 int row_dim(const StridedWalk& walk);
 
-/// Whether the two tiled dimensions leave most of a tile empty, so that iterating element by element is cheaper.
-bool prefers_indexed(const StridedWalk& walk, DeviceType device);
+/// A bit for each operand that lies in the walk's order without gaps, the output's lowest.
+std::int64_t linear_operands(const StridedWalk& walk);
+/// Whether all others are broadcast, and neighbours of one element lie beside it or are it: what they are read from is
+/// read more than once, and whole.
+bool linear_but_for_broadcasts(const StridedWalk& walk);
+
+/// Whether rows start at multiples of `width` elements in all operands that are dense along the innermost dimension,
+/// if the first one does.
+bool rows_keep_alignment(const StridedWalk& walk, std::int64_t width);
+
+/// Whether iterating element by element is cheaper than in two-dimensional tiles: where these would be mostly empty, or
+/// on a GPU their rows too short or off the addresses of accesses of `width` elements, while all that is large is
+/// linear.
+bool prefers_indexed(const StridedWalk& walk, DeviceType device, std::int64_t width);
 
 /// Two bits per operand, see ops::StrideKind.
 std::int64_t stride_kinds(const StridedWalk& walk);
+
+/// 1 where of `width` neighbouring elements no more than two rows have a part, else 0 (see ops::Counting).
+std::int64_t has_long_rows(const StridedWalk& walk, std::int64_t width);
 
 /// For programs of block_m rows by block_n columns.
 ops::StridedIteration strided_iteration(const StridedWalk& walk, std::int64_t block_m, std::int64_t block_n);

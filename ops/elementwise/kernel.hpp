@@ -2,6 +2,7 @@
 
 // Not all of <kiln/tl.hpp>: reading what these kernels do not use would be a tenth of the time to compile one.
 #include "compiler/tl/cover.hpp"
+#include "ops/common/kernel_coordinates.hpp"
 #include "ops/common/kernel_place.hpp"
 #include "ops/common/kernel_span.hpp"
 #include "ops/elementwise/functors.hpp"
@@ -16,6 +17,18 @@ namespace kiln::ops {
 template <typename T>
 inline constexpr bool is_fp8 = tl::Floating<T> && sizeof(T) == 1;
 
+/// tl::cover of a program's block.
+template <typename Functor, int BLOCK_SIZE, typename Body, typename Out, typename... In>
+KILN_DEVICE void cover_elements(tl::int64_t n, Body body, Out* out, const In*... in) {
+  if constexpr (is_fp8<Out> || (... || is_fp8<In>)) {  // code of which a second copy would take longer to compile than
+                                                       // it saves at run time
+    const auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
+    body(offsets, offsets < n);
+  } else {
+    tl::cover<BLOCK_SIZE, is_long<Functor> ? 1 : 4>(tl::program_id(0), n, body, out, in...);
+  }
+}
+
 /// out[i] = Functor(in[i]...) over dense tensors of n elements in one order. Inputs are cast to Compute, the result to
 /// Out. STREAM: the output goes past the caches, where it is none of the inputs.
 template <typename Functor, typename Compute, int BLOCK_SIZE, int STREAM, typename Out, typename... In>
@@ -28,15 +41,10 @@ KILN_KERNEL void elementwise_contiguous_kernel(Out* out, tl::int64_t n, const In
     else
       tl::store(out + offsets, values, mask);
   };
-  if constexpr (STREAM != 0) {
+  if constexpr (STREAM != 0)
     tl::cover_lines<BLOCK_SIZE>(tl::program_id(0), n, body, out);
-  } else if constexpr (is_fp8<Out> || (... || is_fp8<In>)) {  // code of which a second copy would take longer to
-                                                              // compile than it saves at run time
-    const auto offsets = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
-    body(offsets, offsets < n);
-  } else {
-    tl::cover<BLOCK_SIZE, is_long<Functor> ? 1 : 4>(tl::program_id(0), n, body, out, in...);
-  }
+  else
+    cover_elements<Functor, BLOCK_SIZE>(n, body, out, in...);
 }
 
 /// The offsets of one operand's tile that begins at (row, column) of what is at `base`. The kind of its stride along
@@ -118,38 +126,33 @@ KILN_KERNEL void elementwise_strided_kernel(Out* out, StridedIteration iteration
 #endif
 }
 
-/// Coordinates per element, for shapes that would leave a two-dimensional tile mostly empty.
-template <typename Functor, typename Compute, int BLOCK_SIZE, typename Out, typename... In>
+/// Coordinates per element, for shapes that would leave a two-dimensional tile mostly empty or its rows off the
+/// addresses of wide accesses. LINEAR: a bit for each operand, the output's lowest, that lies in the order in which
+/// elements are counted, and is accessed as dense arrays are. The rest: see Counting.
+template <typename Functor, typename Compute, int BLOCK_SIZE, int LINEAR, int NUM_DIMS, int STRIDE_KINDS, int LONG_ROWS,
+          typename Out, typename... In>
 KILN_KERNEL void elementwise_indexed_kernel(Out* out, IndexedIteration iteration, const In*... in, Scalars scalars) {
-  constexpr int kOperands = 1 + sizeof...(In);
-  const auto linear = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
-  const auto mask = linear < iteration.n;
-  auto rest = tl::cast<tl::uint32_t>(linear);
-  decltype(tl::zeros<tl::int32_t, BLOCK_SIZE>()) offsets[kOperands];
-  KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) offsets[operand] =
-      tl::zeros<tl::int32_t, BLOCK_SIZE>();
-  KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_dims; ++dim) {
-    const tl::uint32_t multiplier = iteration.multipliers[dim], shift = iteration.shifts[dim];
-    const tl::uint32_t extent = iteration.extents[dim];
-    // Functions of numbers, mapped: as many operators on tiles would take four times as long to compile.
-    const auto quotient =
-        tl::map_elementwise([=](tl::uint32_t n) { return (tl::scalar::umulhi(n, multiplier) + n) >> shift; }, rest);
-    const auto coordinate = tl::map_elementwise(
-        [=](tl::uint32_t n, tl::uint32_t q) { return static_cast<tl::int32_t>(n - q * extent); }, rest, quotient);
-    KILN_UNROLL for (int operand = 0; operand < kOperands; ++operand) {
-      const tl::int32_t stride = iteration.strides[operand][dim];
-      offsets[operand] = tl::map_elementwise([=](tl::int32_t offset, tl::int32_t i) { return offset + i * stride; },
-                                             offsets[operand], coordinate);
-    }
-    rest = quotient;
-  }
-  const auto run = [&]<int... kInput>(tl::Sequence<kInput...>) {
-    tl::store(out + offsets[0],
-              tl::cast<Out>(Functor::template apply<Compute>(
-                  scalars, tl::cast<Compute>(tl::load(in + offsets[1 + kInput], mask))...)),
-              mask);
+  using C = Counting<NUM_DIMS, STRIDE_KINDS, LONG_ROWS != 0>;
+  const auto body = [&](const auto& numbers, const auto& mask) {
+    const auto place = [&]<int kOperand>(auto* data) {
+      if constexpr ((LINEAR >> kOperand & 1) != 0)
+        return data + numbers;
+      else
+        return data + counted_offsets<C, kOperand>(iteration, numbers);
+    };
+    const auto run = [&]<int... kInput>(tl::Sequence<kInput...>, const auto*... inputs) {
+      const auto values = tl::cast<Out>(Functor::template apply<Compute>(
+          scalars, tl::cast<Compute>(tl::load(place.template operator()<1 + kInput>(inputs), mask))...));
+      tl::store(place.template operator()<0>(out), values, mask);
+    };
+    run(tl::make_sequence<sizeof...(In)>(), in...);
   };
-  run(tl::make_sequence<sizeof...(In)>());
+  const auto run = [&]<int... kInput>(tl::Sequence<kInput...>, const auto*... inputs) {
+    // What is not accessed as a dense array is aligned as far as that goes.
+    cover_elements<Functor, BLOCK_SIZE>(iteration.n, body, (LINEAR & 1) != 0 ? out : nullptr,
+                                        ((LINEAR >> (1 + kInput) & 1) != 0 ? inputs : nullptr)...);
+  };
+  run(tl::make_sequence<sizeof...(In)>(), in...);
 }
 
 }  // namespace kiln::ops

@@ -120,17 +120,24 @@ Config cpu_tile_default(const ElementwiseCall& call, const ops::StridedIteration
   return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"STREAM", streams ? 1 : 0}};
 }
 
+/// Elements of one access of a strided kernel.
+std::int64_t strided_width(const ElementwiseCall& call) {
+  return common::rows_keep_alignment(call.walk, call.vector_width) ? call.vector_width : 1;
+}
+
 Config tile_default(const ElementwiseCall& call, const Target& target) {
   const common::StridedWalk& walk = call.walk;
-  const std::int64_t width = call.vector_width;
+  const std::int64_t width = strided_width(call);
   const ops::StridedIteration whole = common::strided_iteration(walk, 1, 1);
   if (!is_cuda(target)) return cpu_tile_default(call, whole, target);
   const std::int64_t rows = std::max<std::int64_t>(whole.rows, 1);
   const std::int64_t columns = std::max<std::int64_t>(whole.columns, 1);
   const bool transposing = is_transposing(whole, walk.num_operands);
-  // One 16-byte access for each thread: as fast as two within a few percent, and a third less to compile.
-  const std::int64_t elements = transposing ? 1024 : width * 32 * kDefaultWarps;
-  const std::int64_t block_n = block_over(columns, width * 16, transposing ? 32 : elements);
+  // One 16-byte access for each thread: as fast as two within a few percent, and a third less to compile. Of single
+  // elements as many as are in flight then.
+  const std::int64_t in_flight = width > 1 ? width : std::min<std::int64_t>(call.vector_width, 8);
+  const std::int64_t elements = transposing ? 1024 : in_flight * 32 * kDefaultWarps;
+  const std::int64_t block_n = block_over(columns, call.vector_width * 16, transposing ? 32 : elements);
   std::int64_t block_m =
       std::clamp<std::int64_t>(elements / block_n, 1, std::min<std::int64_t>(ceil_power_of_two(rows), 1024));
   std::int64_t num_warps = kDefaultWarps;
@@ -208,8 +215,12 @@ LaunchPlan contiguous_plan(const ElementwiseCall& call, const Config& config, co
 LaunchPlan indexed_plan(const ElementwiseCall& call, const Config& config, const Target& target) {
   const ops::IndexedIteration iteration = common::indexed_iteration(call.walk);
   const std::int64_t block_size = config.at("BLOCK_SIZE");
-  LaunchPlan plan = make_plan(call, config, ceil_div(iteration.n, block_size), {block_size}, iteration, target);
-  plan.launches[0].vector_width = 1;  // no access is wide, and neighbouring threads shall touch neighbouring elements
+  LaunchPlan plan = make_plan(call, config, ceil_div(iteration.n, block_size),
+                              {block_size, common::linear_operands(call.walk), iteration.num_dims,
+                               common::stride_kinds(call.walk), common::has_long_rows(call.walk, call.vector_width)},
+                              iteration, target);
+  // Where some access of many elements is not wide, neighbouring threads shall touch neighbouring ones.
+  if (!common::linear_but_for_broadcasts(call.walk)) plan.launches[0].vector_width = 1;
   return plan;
 }
 
@@ -222,8 +233,11 @@ LaunchPlan strided_plan(const ElementwiseCall& call, const Config& config, const
     program = common::program_extents(whole.rows, whole.columns, program);
   }
   const ops::StridedIteration iteration = common::strided_iteration(call.walk, program.rows, program.columns);
-  return make_plan(call, config, common::num_programs(iteration),
-                   {block_m, block_n, stream ? *stream : 0, common::stride_kinds(call.walk)}, iteration, target);
+  LaunchPlan plan =
+      make_plan(call, config, common::num_programs(iteration),
+                {block_m, block_n, stream ? *stream : 0, common::stride_kinds(call.walk)}, iteration, target);
+  plan.launches[0].vector_width = static_cast<std::int32_t>(strided_width(call));
+  return plan;
 }
 
 }  // namespace
@@ -242,13 +256,18 @@ std::vector<Variant> elementwise_variants(const ElementwiseParser& parse, const 
                   .plan = contiguous_plan}),
       common::variant_of<Call>(
           parse, {.name = "indexed",
-                  .doc = "small inner dimensions: each element's coordinates are computed from its index",
+                  .doc = "short or unaligned rows: each element's coordinates are computed from its index",
                   .source = source,
                   .kernel = "kiln::ops::elementwise_indexed_kernel",
-                  .serves = [](const Call& call,
-                               const Target& target) { return common::prefers_indexed(call.walk, target.type); },
+                  .serves =
+                      [](const Call& call, const Target& target) {
+                        return common::prefers_indexed(call.walk, target.type, call.vector_width);
+                      },
                   .space = linear_space,
-                  .default_config = [](const Call&, const Target& target) { return linear_default(4, 128, target); },
+                  .default_config =
+                      [](const Call& call, const Target& target) {
+                        return linear_default(std::max<std::int64_t>(4, call.vector_width), 128, target);
+                      },
                   .plan = indexed_plan}),
       common::variant_of<Call>(
           parse, {.name = "strided",

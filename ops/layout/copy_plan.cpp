@@ -134,7 +134,7 @@ CopyKind kind_of(const Copy& copy, DeviceType device) {
         std::min(dense_out.extent, dense_in.extent) >= kLeastTransposedExtent)
       return CopyKind::transposed;
   }
-  return common::prefers_indexed(walk, device) ? CopyKind::indexed : CopyKind::strided;
+  return common::prefers_indexed(walk, device, 16 / widest_bytes(copy)) ? CopyKind::indexed : CopyKind::strided;
 }
 
 std::string kind_name(CopyKind kind) {
@@ -191,8 +191,14 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
     launch.template_arguments.emplace_back(block_size);
     programs = ceil_div(copy.walk.numel, block_size);
     if (kind == CopyKind::indexed) {
-      launch.vector_width = 1;  // no access is wide, and neighbouring threads shall touch neighbouring elements
-      parameters.value(common::indexed_iteration(copy.walk));
+      const ops::IndexedIteration iteration = common::indexed_iteration(copy.walk);
+      const std::int64_t width = 16 / widest_bytes(copy);
+      for (const std::int64_t argument : {common::linear_operands(copy.walk), std::int64_t{iteration.num_dims},
+                                          common::stride_kinds(copy.walk), common::has_long_rows(copy.walk, width)})
+        launch.template_arguments.emplace_back(argument);
+      // Where some access of many elements is not wide, neighbouring threads shall touch neighbouring ones.
+      launch.vector_width = common::linear_but_for_broadcasts(copy.walk) ? static_cast<std::int32_t>(width) : 1;
+      parameters.value(iteration);
     } else {
       launch.template_arguments.emplace_back(streams);
       programs += streams;  // blocks that begin at lines of the cache are one more: see tl::cover_lines

@@ -2,6 +2,7 @@
 
 #include <kiln/tl.hpp>
 
+#include "ops/common/kernel_coordinates.hpp"
 #include "ops/common/kernel_place.hpp"
 #include "ops/common/kernel_span.hpp"
 #include "ops/layout/iteration.hpp"
@@ -127,23 +128,26 @@ KILN_KERNEL void cast_transposed_kernel(To* out, const From* x, CopyIteration it
   }
 }
 
-/// Coordinates per element, for shapes that would leave a two-dimensional tile mostly empty.
-template <typename To, typename From, int BLOCK_SIZE>
+/// Coordinates per element, for shapes that would leave a two-dimensional tile mostly empty. LINEAR: a bit for the
+/// output, and one for the input, where it lies in the order in which elements are counted. The rest: see Counting.
+template <typename To, typename From, int BLOCK_SIZE, int LINEAR, int NUM_DIMS, int STRIDE_KINDS, int LONG_ROWS>
 KILN_KERNEL void copy_indexed_kernel(To* out, const From* x, IndexedIteration iteration, tl::int64_t out_offset,
                                      tl::int64_t x_offset) {
-  const auto linear = tl::program_id(0) * BLOCK_SIZE + tl::arange<BLOCK_SIZE>();
-  const auto mask = linear < iteration.n;
-  auto rest = tl::cast<tl::uint32_t>(linear);
-  auto to = tl::zeros<tl::int32_t, BLOCK_SIZE>();
-  auto from = tl::zeros<tl::int32_t, BLOCK_SIZE>();
-  KILN_NO_UNROLL for (int dim = 0; dim < iteration.num_dims; ++dim) {
-    const auto quotient = (tl::umulhi(rest, iteration.multipliers[dim]) + rest) >> iteration.shifts[dim];
-    const auto coordinate = tl::cast<tl::int32_t>(rest - quotient * iteration.extents[dim]);
-    to = to + coordinate * iteration.strides[kCopyOut][dim];
-    from = from + coordinate * iteration.strides[kCopyIn][dim];
-    rest = quotient;
-  }
-  tl::store(out + out_offset + to, tl::cast<To>(tl::load(x + x_offset + from, mask)), mask);
+  using C = Counting<NUM_DIMS, STRIDE_KINDS, LONG_ROWS != 0>;
+  out += out_offset;
+  x += x_offset;
+  const auto body = [&](const auto& numbers, const auto& mask) {
+    const auto place = [&]<int kOperand>(auto* data) {
+      if constexpr ((LINEAR >> kOperand & 1) != 0)
+        return data + numbers;
+      else
+        return data + counted_offsets<C, kOperand>(iteration, numbers);
+    };
+    tl::store(place.template operator()<kCopyOut>(out),
+              tl::cast<To>(tl::load(place.template operator()<kCopyIn>(x), mask)), mask);
+  };
+  tl::cover<BLOCK_SIZE, 4>(tl::program_id(0), iteration.n, body, (LINEAR >> kCopyOut & 1) != 0 ? out : nullptr,
+                           (LINEAR >> kCopyIn & 1) != 0 ? x : nullptr);
 }
 
 }  // namespace kiln::ops

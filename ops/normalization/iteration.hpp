@@ -21,6 +21,11 @@ struct RowIteration {
   long long segment_extents[kMaxRowDims], segment_strides[kOperands][kMaxRowDims];
 };
 
+/// How elements along a tile's columns lie in memory: apart by strides; side by side; so in rows, and as many of them,
+/// that tiles are full; so in rows that may start anywhere and are taken one to a program, from the boundary of a wide
+/// access of the output on.
+enum RowColumns { kStridedColumns, kDenseColumns, kDenseWhole, kDenseAnywhere };
+
 /// Operands of softmax.
 enum SoftmaxOperand { kSoftmaxOut, kSoftmaxIn, kSoftmaxOperands };
 /// Operands of layer_norm and rms_norm. Those a call leaves out have null pointers.

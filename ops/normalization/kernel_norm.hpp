@@ -125,15 +125,15 @@ KILN_DEVICE void write_normalized(const Tiles& tiles, const NormTensors<T, W>& t
 }
 
 /// The row in registers: kTiles tiles hold it all.
-template <typename Form, typename T, typename W, int kAxis, bool kDense, int BLOCK_M, int BLOCK_N, int kTiles>
+template <typename Form, typename T, typename W, int kAxis, int kColumns, int BLOCK_M, int BLOCK_N, int kTiles>
 KILN_KERNEL void norm_one_pass_kernel(T* out, T* residual_out, const T* x_in, const T* residual, const W* weight,
                                       const W* bias, RowIteration<kNormOperands> iteration, double inverse_n,
                                       double eps) {
   using Compute = tl::compute_t<T>;
-  using Tiles = RowTiles<kAxis, kDense, BLOCK_M, BLOCK_N, kNormOperands>;
+  using Tiles = RowTiles<kAxis, kColumns, BLOCK_M, BLOCK_N, kNormOperands>;
   using Shape = typename Tiles::Shape;
   using Values = tl::Tile<Compute, Shape>;
-  const Tiles tiles(iteration, tl::program_id(0));
+  const Tiles tiles(iteration, tl::program_id(0), kNormOut, out);
   const NormTensors<T, W> tensors{out, residual_out, x_in, residual, weight, bias};
   const Compute factor = static_cast<Compute>(inverse_n), epsilon = static_cast<Compute>(eps);
   tl::Tile<T, Shape> x[kTiles];
@@ -174,7 +174,7 @@ KILN_KERNEL void norm_one_pass_kernel(T* out, T* residual_out, const T* x_in, co
 template <int kTiles, bool kSegmented, typename Form, typename T, typename W, typename Tiles, typename Visit>
 KILN_DEVICE void for_each_step(Tiles& tiles, const NormTensors<T, W>& tensors, Visit visit) {
   const auto visit_segment = [&] {
-    tiles.template for_each_step<kTiles>(0, tiles.iteration.reduced, [&]<bool kWhole>(tl::int64_t start) {
+    tiles.template for_each_step<kTiles>(0, tiles.end(), [&]<bool kWhole>(tl::int64_t start) {
       tl::Tile<T, typename Tiles::Shape> x[kTiles];
       KILN_UNROLL for (int t = 0; t < kTiles; ++t) x[t] =
           load_summed<Form, kWhole>(tiles, tensors, start + t * Tiles::kReduced);
@@ -212,16 +212,16 @@ struct RunningSum {
 
 /// Longer rows, and rows whose elements lie in segments: mean, variance and result in a reading each. A running
 /// variance would save one; it divides for every element, and rows this long are rare.
-template <typename Form, typename T, typename W, int kAxis, bool kDense, int BLOCK_M, int BLOCK_N, int kTiles,
+template <typename Form, typename T, typename W, int kAxis, int kColumns, int BLOCK_M, int BLOCK_N, int kTiles,
           bool kSegmented>
 KILN_KERNEL void norm_looped_kernel(T* out, T* residual_out, const T* x_in, const T* residual, const W* weight,
                                     const W* bias, RowIteration<kNormOperands> iteration, double inverse_n,
                                     double eps) {
   using Compute = tl::compute_t<T>;
-  using Tiles = RowTiles<kAxis, kDense, BLOCK_M, BLOCK_N, kNormOperands>;
+  using Tiles = RowTiles<kAxis, kColumns, BLOCK_M, BLOCK_N, kNormOperands>;
   using Shape = typename Tiles::Shape;
   using Values = tl::Tile<Compute, Shape>;
-  Tiles tiles(iteration, tl::program_id(0));
+  Tiles tiles(iteration, tl::program_id(0), kNormOut, out);
   const NormTensors<T, W> tensors{out, residual_out, x_in, residual, weight, bias};
   constexpr bool kCompensated = Tiles::kReduced < 32;
   const auto shift = row_shift<Form, Compute>(tiles, tensors);

@@ -80,7 +80,7 @@ KILN_DEVICE auto combine_statistics(const T& maxima, const T& totals) {
   return SoftmaxStatistics{maximum, total};
 }
 
-/// Statistics of reduced indices begin to end - 1 in one reading: every register keeps a maximum and a sum of its own,
+/// Statistics of places begin to end - 1 in one reading: every register keeps a maximum and a sum of its own,
 /// which a larger maximum rescales, once for kTiles elements.
 template <typename Out, int kAxis, int kTiles, typename In, typename Tiles>
 KILN_DEVICE auto online_statistics(const Tiles& tiles, const In* in, tl::int64_t begin, tl::int64_t end) {
@@ -103,7 +103,7 @@ KILN_DEVICE auto online_statistics(const Tiles& tiles, const In* in, tl::int64_t
   return combine_statistics<kAxis>(maxima, totals);
 }
 
-/// Writes reduced indices begin to end - 1, last tiles first: they are what the cache still holds.
+/// Writes places begin to end - 1, last tiles first: they are what the cache still holds.
 template <typename Out, int kAxis, bool kLog, int kTiles, typename In, typename Tiles, typename Statistics>
 KILN_DEVICE void write_softmax(const Tiles& tiles, Out* out, const In* in, tl::int64_t begin, tl::int64_t end,
                                const Statistics& statistics) {
@@ -123,11 +123,11 @@ KILN_DEVICE void write_softmax(const Tiles& tiles, Out* out, const In* in, tl::i
 }
 
 /// The row in registers: kTiles tiles hold it all.
-template <typename Out, typename In, int kAxis, bool kDense, bool kLog, int BLOCK_M, int BLOCK_N, int kTiles>
+template <typename Out, typename In, int kAxis, int kColumns, bool kLog, int BLOCK_M, int BLOCK_N, int kTiles>
 KILN_KERNEL void softmax_one_pass_kernel(Out* out, const In* in, RowIteration<kSoftmaxOperands> iteration) {
   using Compute = tl::compute_t<Out>;
-  using Tiles = RowTiles<kAxis, kDense, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
-  const Tiles tiles(iteration, tl::program_id(0));
+  using Tiles = RowTiles<kAxis, kColumns, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
+  const Tiles tiles(iteration, tl::program_id(0), kSoftmaxOut, out);
   tl::Tile<Compute, typename Tiles::Shape> x[kTiles];
   KILN_UNROLL for (int t = 0; t < kTiles; ++t) x[t] = load_logits<Out>(tiles, in, t * Tiles::kReduced);
   auto larger = x[0];
@@ -168,11 +168,11 @@ KILN_DEVICE void forget_conversions(tl::Tile<T, S>& x) {
 
 /// The same for rows of 16-bit values too long to lie in registers as floats, or not twice on a processor: they stay
 /// packed, and each exponential is computed twice.
-template <typename T, int kAxis, bool kDense, bool kLog, int BLOCK_M, int BLOCK_N, int kTiles>
+template <typename T, int kAxis, int kColumns, bool kLog, int BLOCK_M, int BLOCK_N, int kTiles>
 KILN_KERNEL void softmax_packed_kernel(T* out, const T* in, RowIteration<kSoftmaxOperands> iteration) {
-  using Tiles = RowTiles<kAxis, kDense, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
+  using Tiles = RowTiles<kAxis, kColumns, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
   using Values = tl::Tile<float, typename Tiles::Shape>;
-  const Tiles tiles(iteration, tl::program_id(0));
+  const Tiles tiles(iteration, tl::program_id(0), kSoftmaxOut, out);
   tl::Tile<T, typename Tiles::Shape> x[kTiles];
   KILN_UNROLL for (int t = 0; t < kTiles; ++t) {
     const tl::int64_t first = t * Tiles::kReduced;
@@ -195,47 +195,50 @@ KILN_KERNEL void softmax_packed_kernel(T* out, const T* in, RowIteration<kSoftma
 }
 
 /// Longer rows: one reading for the statistics, one for the result.
-template <typename Out, typename In, int kAxis, bool kDense, bool kLog, int BLOCK_M, int BLOCK_N, int kTiles>
+template <typename Out, typename In, int kAxis, int kColumns, bool kLog, int BLOCK_M, int BLOCK_N, int kTiles>
 KILN_KERNEL void softmax_online_kernel(Out* out, const In* in, RowIteration<kSoftmaxOperands> iteration) {
-  const RowTiles<kAxis, kDense, BLOCK_M, BLOCK_N, kSoftmaxOperands> tiles(iteration, tl::program_id(0));
-  const auto statistics = online_statistics<Out, kAxis, kTiles>(tiles, in, 0, iteration.reduced);
-  write_softmax<Out, kAxis, kLog, kTiles>(tiles, out, in, 0, iteration.reduced, statistics);
+  const RowTiles<kAxis, kColumns, BLOCK_M, BLOCK_N, kSoftmaxOperands> tiles(iteration, tl::program_id(0), kSoftmaxOut,
+                                                                            out);
+  const auto statistics = online_statistics<Out, kAxis, kTiles>(tiles, in, 0, tiles.end());
+  write_softmax<Out, kAxis, kLog, kTiles>(tiles, out, in, 0, tiles.end(), statistics);
 }
 
 // A row that many programs share: the first kernel leaves each program's statistics in a workspace, SPLIT of them side
 // by side for every block of rows, the second combines them, which is little work, and writes.
 
-/// A program's part of a split row: indices first to end - 1.
+/// A program's part of a split row that ends before place `end`: places first to end - 1.
 struct RowChunk {
-  tl::int64_t block, chunk, first, end;
+  tl::int64_t first, end;
 };
 template <int SPLIT>
-KILN_DEVICE RowChunk chunk_of(tl::int64_t program, tl::int64_t chunk_size, tl::int64_t reduced) {
-  const tl::int64_t block = program / SPLIT, chunk = program % SPLIT, first = chunk * chunk_size;
-  return {block, chunk, first, first + chunk_size < reduced ? first + chunk_size : reduced};
+KILN_DEVICE RowChunk chunk_of(tl::int64_t program, tl::int64_t chunk_size, tl::int64_t end) {
+  const tl::int64_t first = program % SPLIT * chunk_size;
+  return {first, first + chunk_size < end ? first + chunk_size : end};
 }
 
-template <typename Out, typename In, int kAxis, bool kDense, int BLOCK_M, int BLOCK_N, int kTiles, int SPLIT>
+template <typename Out, typename In, int kAxis, int kColumns, int BLOCK_M, int BLOCK_N, int kTiles, int SPLIT>
 KILN_KERNEL void softmax_partial_kernel(tl::compute_t<Out>* maxima, tl::compute_t<Out>* totals, const In* in,
                                         RowIteration<kSoftmaxOperands> iteration, tl::int64_t chunk_size) {
-  using Tiles = RowTiles<kAxis, kDense, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
-  const RowChunk part = chunk_of<SPLIT>(tl::program_id(0), chunk_size, iteration.reduced);
-  const Tiles tiles(iteration, part.block);
+  using Tiles = RowTiles<kAxis, kColumns, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
+  const Tiles tiles(iteration, tl::program_id(0) / SPLIT, kSoftmaxIn, in);
+  const RowChunk part = chunk_of<SPLIT>(tl::program_id(0), chunk_size, tiles.end());
   const auto statistics = online_statistics<Out, kAxis, kTiles>(tiles, in, part.first, part.end);
   const auto offsets = tl::program_id(0) * Tiles::kKept + tl::arange<Tiles::kKept>();
   tl::store(maxima + offsets, statistics.maximum);
   tl::store(totals + offsets, statistics.total);
 }
 
-template <typename Out, typename In, int kAxis, bool kDense, bool kLog, int BLOCK_M, int BLOCK_N, int kTiles, int SPLIT>
+template <typename Out, typename In, int kAxis, int kColumns, bool kLog, int BLOCK_M, int BLOCK_N, int kTiles,
+          int SPLIT>
 KILN_KERNEL void softmax_combine_kernel(Out* out, const In* in, const tl::compute_t<Out>* maxima,
                                         const tl::compute_t<Out>* totals, RowIteration<kSoftmaxOperands> iteration,
                                         tl::int64_t chunk_size) {
-  using Tiles = RowTiles<kAxis, kDense, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
+  using Tiles = RowTiles<kAxis, kColumns, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
   // Last rows first: the cache still holds what the first kernel read last.
-  const RowChunk part = chunk_of<SPLIT>(tl::num_programs(0) - 1 - tl::program_id(0), chunk_size, iteration.reduced);
-  const Tiles tiles(iteration, part.block);
-  const auto offsets = part.block * (SPLIT * Tiles::kKept) + tl::expand_dims<kAxis>(tl::arange<Tiles::kKept>()) +
+  const tl::int64_t program = tl::num_programs(0) - 1 - tl::program_id(0), block = program / SPLIT;
+  const Tiles tiles(iteration, block, kSoftmaxOut, out);
+  const RowChunk part = chunk_of<SPLIT>(program, chunk_size, tiles.end());
+  const auto offsets = block * (SPLIT * Tiles::kKept) + tl::expand_dims<kAxis>(tl::arange<Tiles::kKept>()) +
                        tl::expand_dims<1 - kAxis>(tl::arange<SPLIT>()) * Tiles::kKept;
   const auto statistics = combine_statistics<kAxis>(tl::load(maxima + offsets), tl::load(totals + offsets));
   write_softmax<Out, kAxis, kLog, kTiles>(tiles, out, in, part.first, part.end, statistics);
@@ -243,21 +246,21 @@ KILN_KERNEL void softmax_combine_kernel(Out* out, const In* in, const tl::comput
 
 /// For a CPU, whose caches hold a row better than its registers do: maximum, sum, result, a small tile at a time. One
 /// exponential for each element where the output can hold it between the passes.
-template <typename Out, typename In, int kAxis, bool kDense, bool kLog, int BLOCK_M, int BLOCK_N>
+template <typename Out, typename In, int kAxis, int kColumns, bool kLog, int BLOCK_M, int BLOCK_N>
 KILN_KERNEL void softmax_three_pass_kernel(Out* out, const In* in, RowIteration<kSoftmaxOperands> iteration) {
   using Compute = tl::compute_t<Out>;
-  using Tiles = RowTiles<kAxis, kDense, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
+  using Tiles = RowTiles<kAxis, kColumns, BLOCK_M, BLOCK_N, kSoftmaxOperands>;
   constexpr bool kKeepsExponentials = !kLog && tl::is_same<Out, Compute>;
-  const Tiles tiles(iteration, tl::program_id(0));
+  const Tiles tiles(iteration, tl::program_id(0), kSoftmaxOut, out);
   auto maxima = tl::full_of<Compute, typename Tiles::Shape>(-static_cast<Compute>(INFINITY));
-  tiles.template for_each_step<1>(0, iteration.reduced, [&]<bool kWhole>(tl::int64_t first) {
+  tiles.template for_each_step<1>(0, tiles.end(), [&]<bool kWhole>(tl::int64_t first) {
     maxima = tl::map_elementwise(Larger{}, maxima, load_logits<Out, kWhole>(tiles, in, first));
   });
   const auto top =
       tl::broadcast_to_shape<typename Tiles::Shape>(tl::expand_dims<kAxis>(tl::reduce<kAxis>(maxima, Larger{})));
 
   auto totals = tl::full_of<Compute, typename Tiles::Shape>(Compute{});
-  tiles.template for_each_step<1>(0, iteration.reduced, [&]<bool kWhole>(tl::int64_t first) {
+  tiles.template for_each_step<1>(0, tiles.end(), [&]<bool kWhole>(tl::int64_t first) {
     const auto e = tl::map_elementwise(ExpOfDifference{}, load_logits<Out, kWhole>(tiles, in, first), top);
     totals = totals + e;
     if constexpr (kKeepsExponentials)
@@ -266,7 +269,7 @@ KILN_KERNEL void softmax_three_pass_kernel(Out* out, const In* in, RowIteration<
 
   const auto scale = tl::broadcast_to_shape<typename Tiles::Shape>(
       tl::expand_dims<kAxis>(softmax_scale<kLog>(tl::sum<kAxis>(totals))));
-  tiles.template for_each_step<1>(0, iteration.reduced, [&]<bool kWhole>(tl::int64_t first) {
+  tiles.template for_each_step<1>(0, tiles.end(), [&]<bool kWhole>(tl::int64_t first) {
     const auto mask = tiles.template mask<kWhole>(first);
     const auto pointers = out + tiles.offsets(kSoftmaxOut, first);
     if constexpr (kKeepsExponentials)

@@ -8,18 +8,34 @@
 namespace kiln::ops {
 
 /// The tiles that one program goes through. Axis kAxis of a tile runs along the reduced dimension, the other along the
-/// kept one. kDense: elements along the tile's columns are neighbours in memory.
-template <int kAxis, bool kDense, int BLOCK_M, int BLOCK_N, int kOperands>
+/// kept one. kColumns: see RowColumns. Places along the reduced dimension are counted from where the first tile starts,
+/// which with kDenseAnywhere is up to an access before the row.
+template <int kAxis, int kColumns, int BLOCK_M, int BLOCK_N, int kOperands>
 struct RowTiles {
   static constexpr int kKept = kAxis == 1 ? BLOCK_M : BLOCK_N;
   static constexpr int kReduced = kAxis == 1 ? BLOCK_N : BLOCK_M;
   static constexpr bool kKeptIsColumns = kAxis == 0;
   using Shape = tl::Shape<BLOCK_M, BLOCK_N>;
+  static constexpr bool kIsAnywhere = kColumns == kDenseAnywhere;
+  static_assert(!kIsAnywhere || (kAxis == 1 && BLOCK_M == 1), "only a program of one row chooses where it starts");
 
   const RowIteration<kOperands>& iteration;
   tl::int64_t first_kept;
   tl::int64_t base[kOperands];
+  tl::int64_t before = 0;  ///< elements from where the first tile starts up to the row
 
+  /// `data`: of the operand whose accesses are to be aligned.
+  template <typename T>
+  KILN_DEVICE RowTiles(const RowIteration<kOperands>& walk, tl::int64_t block, int operand, const T* data)
+      : RowTiles(walk, block) {
+#if defined(KILN_TARGET_CUDA)
+    if constexpr (kIsAnywhere) {
+      constexpr int kAccess = tl::DefaultLayout<Shape>::kVector * static_cast<int>(sizeof(T));
+      const T* const row = data + (base[operand] + first_kept * walk.kept_strides[operand]);
+      before = static_cast<tl::int64_t>(reinterpret_cast<tl::uint64_t>(row) % kAccess / sizeof(T));
+    }
+#endif
+  }
   KILN_DEVICE RowTiles(const RowIteration<kOperands>& walk, tl::int64_t block) : iteration(walk), base{} {
     if (__builtin_expect(walk.num_outer_dims > 0, 0)) {
       ProgramNumber rest = static_cast<ProgramNumber>(block);
@@ -36,11 +52,13 @@ struct RowTiles {
 
   /// Indices along the kept and the reduced dimension.
   KILN_DEVICE auto kept() const { return tl::expand_dims<kAxis>(first_kept + tl::arange<kKept>()); }
-  KILN_DEVICE static auto reduced(tl::int64_t first) {
-    return tl::expand_dims<1 - kAxis>(first + tl::arange<kReduced>());
+  KILN_DEVICE auto reduced(tl::int64_t place) const {
+    return tl::expand_dims<1 - kAxis>(place - before + tl::arange<kReduced>());
   }
+  /// The place behind the last.
+  KILN_DEVICE tl::int64_t end() const { return iteration.reduced + before; }
 
-  /// Offsets of the tile whose reduced indices start at `first`.
+  /// Offsets of the tile that starts at place `first`.
   KILN_DEVICE auto offsets(int operand, tl::int64_t first) const {
     return base[operand] + scaled<kKeptIsColumns>(kept(), iteration.kept_strides[operand]) +
            scaled<!kKeptIsColumns>(reduced(first), iteration.reduced_strides[operand]);
@@ -53,8 +71,10 @@ struct RowTiles {
   /// kWhole: the tile is known to be full.
   template <bool kWhole = false>
   KILN_DEVICE auto mask(tl::int64_t first) const {
-    if constexpr (kWhole)
+    if constexpr (kWhole || kColumns == kDenseWhole)
       return true;
+    else if constexpr (kIsAnywhere)
+      return (reduced(first) >= 0) & (reduced(first) < iteration.reduced);
     else if constexpr (kKept == 1)  // the kept blocks are the kept indices
       return reduced(first) < iteration.reduced;
     else
@@ -113,7 +133,7 @@ struct RowTiles {
  private:
   template <bool kAlongColumns, typename A>
   KILN_DEVICE static auto scaled(const A& indices, tl::int64_t stride) {
-    if constexpr (kDense && kAlongColumns)
+    if constexpr (kColumns != kStridedColumns && kAlongColumns)
       return indices;
     else
       return indices * stride;

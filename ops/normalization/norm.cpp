@@ -88,9 +88,14 @@ LaunchPlan plan_of(const NormWalk& call, const Config& config, const Target& tar
   launch.kernel = tiles_of_a_row > 0 ? "kiln::ops::norm_one_pass_kernel" : "kiln::ops::norm_looped_kernel";
   const std::string form = fmt::format("kiln::ops::NormForm<{}, {}, {}, {}>", call.is_layer, norm.residual != nullptr,
                                        norm.weight != nullptr, norm.bias != nullptr);
-  launch.template_arguments = {
-      TypeName{form}, call.dtype,     call.parameter, std::int64_t{walk.axis},
-      walk.is_dense,  tiling.block_m, tiling.block_n, tiles_of_a_row > 0 ? tiles_of_a_row : tiling.tiles};
+  launch.template_arguments = {TypeName{form},
+                               call.dtype,
+                               call.parameter,
+                               std::int64_t{walk.axis},
+                               std::int64_t{tiling.columns(walk, target)},
+                               tiling.block_m,
+                               tiling.block_n,
+                               tiles_of_a_row > 0 ? tiles_of_a_row : tiling.tiles};
   if (tiles_of_a_row == 0) launch.template_arguments.emplace_back(walk.segments() > 1);
   launch.geometry = {{programs, 1, 1}, tiling.num_warps};
   launch.vector_width = vector_width(walk, tiling, itemsize_bytes(call.dtype));
@@ -113,7 +118,8 @@ Config default_config(const NormWalk& call, const Target& target) {
   return default_tiling(call.walk,
                         {.element_bytes = element_bytes,
                          .is_double = call.dtype == DType::f64,
-                         .per_thread = element_bytes <= 2 ? 32 : 16},
+                         .per_thread = element_bytes <= 2 ? 32 : 16,
+                         .has_shared = call.norm.weight != nullptr || call.norm.bias != nullptr},
                         target);
 }
 

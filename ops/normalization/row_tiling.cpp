@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "core/errors.hpp"
@@ -33,18 +34,28 @@ constexpr std::int64_t kLeastCpuChunk = 16 * 1024;
 constexpr std::int64_t kShortCpuRow = 256;
 constexpr std::int64_t kLongCpuRow = 4096;
 
-/// What going through shared memory costs an element of a masked tile, in elements.
-constexpr std::int64_t kMaskedCost = 3;
+/// Bytes of a row that is worth a program of its own. An H200 starts 1.65 programs a nanosecond, in which its memory
+/// moves this much in and out.
+constexpr std::int64_t kLeastRowBytes = 1280;
+/// Elements of a row that a warp holds, in 32 values a thread.
+constexpr std::int64_t kLongestShortRow = 1024;
+constexpr std::int64_t kMostTiles = 8;
+/// Rows that are read twice stay in the L2 between the two where programs of so many bytes together are at work, 48
+/// warps to a processor.
+constexpr std::int64_t kCachedBytes = 32 << 20;
+constexpr std::int64_t kWarpsAtWork = 132 * 48;
 
-/// Tiles, at most 8, that cover `extent`, as (size, number): of at least `least`, with as little masked and as little
-/// left over as can be. Where accesses are single elements, masks cost nothing.
-std::pair<std::int64_t, std::int64_t> cover(std::int64_t extent, std::int64_t least, bool wide_accesses) {
-  const std::int64_t whole = ceil_power_of_two(extent);
-  std::pair best{whole, std::int64_t{1}};
+/// Tiles, at most kMostTiles, that cover `extent`, as (size, number), with as little left over as can be: of at least
+/// `least` and, where that many are enough, at most `most`.
+std::pair<std::int64_t, std::int64_t> cover(std::int64_t extent, std::int64_t least, std::int64_t most) {
+  extent = std::max<std::int64_t>(extent, 1);
+  const std::int64_t whole = ceil_power_of_two(extent), least_of_all = std::max<std::int64_t>(whole / kMostTiles, 1);
+  const std::int64_t widest = std::min(whole, std::max(most, least_of_all));
+  std::pair best{widest, ceil_div(extent, widest)};
   std::int64_t lowest_cost = std::numeric_limits<std::int64_t>::max();
-  for (std::int64_t block = whole; block >= std::max(whole / 8, std::min(whole, least)); block /= 2) {
+  for (std::int64_t block = widest; block >= std::max(least_of_all, std::min(widest, least)); block /= 2) {
     const std::int64_t tiles = ceil_div(extent, block);
-    const std::int64_t cost = tiles * block + (wide_accesses ? kMaskedCost * (extent % block) : 0);
+    const std::int64_t cost = tiles * block;
     if (cost < lowest_cost - lowest_cost / 10) {  // for less, the larger tile is the simpler one
       best = {block, tiles};
       lowest_cost = cost;
@@ -53,9 +64,21 @@ std::pair<std::int64_t, std::int64_t> cover(std::int64_t extent, std::int64_t le
   return best;
 }
 
-Config make_config(const RowTiling& tiling, bool can_split, const Target& target) {
+/// Whether rows that are off the addresses of wide accesses may be taken one to a program.
+bool may_start_anywhere(const RowWalk& walk) {
+  return walk.axis == 1 && walk.is_dense && walk.segments() == 1 && !walk.keeps_alignment();
+}
+
+/// Places of such a row: the output's first access may begin up to one element less than an access before it.
+std::int64_t places_anywhere(const RowWalk& walk) {
+  const std::int64_t reduced = walk.reduced[0].extent;
+  return reduced > 0 ? reduced + 16 / walk.operands[0].itemsize_bytes - 1 : 0;
+}
+
+Config make_config(const RowTiling& tiling, int axis, bool can_split, const Target& target) {
   Config config{{"BLOCK_M", tiling.block_m}, {"BLOCK_N", tiling.block_n}, {"TILES", tiling.tiles}};
   if (can_split) config.set("SPLIT", tiling.split);
+  if (is_cuda(target) && axis == 1) config.set("ANYWHERE", tiling.starts_anywhere ? 1 : 0);
   if (is_cuda(target)) config.set("num_warps", tiling.num_warps);
   return config;
 }
@@ -64,60 +87,95 @@ Config make_config(const RowTiling& tiling, bool can_split, const Target& target
 /// than fit.
 std::int32_t warps_for(const RowTiling& tiling, std::int64_t per_thread, std::int64_t width) {
   const std::int64_t tile = tiling.block_m * tiling.block_n, held = tile * tiling.tiles;
-  const std::int64_t wanted = floor_power_of_two(std::min(held / (32 * per_thread), tile / (32 * width)));
+  // Up to a third more of them than that, for want of a power of two in between.
+  const std::int64_t wanted = floor_power_of_two(std::min(held * 4 / 3 / (32 * per_thread), tile / (32 * width)));
   const std::int64_t least = ceil_power_of_two(ceil_div(held, 32 * kMostPerThread));
   return static_cast<std::int32_t>(std::min<std::int64_t>(std::max(wanted, least), 32));
 }
 
+/// Rows up to kLongestShortRow, each within a warp, which needs no shared memory to join its lanes; several to a
+/// program, but where they start anywhere.
+RowTiling short_row_tiling(const RowWalk& walk, const RowTiling& start, std::int64_t element_bytes,
+                           std::int64_t per_thread) {
+  RowTiling tiling = start;
+  const std::int64_t width = vector_width(walk, tiling, element_bytes);
+  // Eight wide accesses to a row's tile, or a sector of single ones.
+  std::tie(tiling.block_n, tiling.tiles) =
+      cover(tiling.places(walk), width > 1 ? 8 * width : 32 / element_bytes, 32 * width);
+  const bool fits_lanes = tiling.block_n <= 32 * width;
+  if (!fits_lanes) std::tie(tiling.block_n, tiling.tiles) = cover(tiling.places(walk), 32, kLongestShortRow);
+  tiling.num_warps = fits_lanes && !tiling.starts_anywhere ? 4 : 1;
+  if (!tiling.starts_anywhere) {
+    const std::int64_t rows = per_thread * 32 * tiling.num_warps / (tiling.block_n * tiling.tiles);
+    tiling.block_m = std::min({floor_power_of_two(rows), ceil_power_of_two(walk.kept[0].extent), kLongestShortRow});
+  }
+  while (tiling.num_warps > 1 && tiling.block_m * tiling.block_n < 32 * tiling.num_warps * width) tiling.num_warps /= 2;
+  while (tiling.block_m * tiling.block_n < 32) tiling.block_m *= 2;
+  return tiling;
+}
+
+/// Rows that registers do not hold.
+RowTiling looped_tiling(const RowWalk& walk, const RowTiling& start, const RowNeeds& needs) {
+  RowTiling tiling = start;
+  std::int64_t& block_kept = walk.axis == 1 ? tiling.block_m : tiling.block_n;
+  std::int64_t& block_reduced = walk.axis == 1 ? tiling.block_n : tiling.block_m;
+  const std::int64_t width = 16 / needs.element_bytes, kept = walk.kept[0].extent, places = tiling.places(walk);
+  const bool is_split = needs.can_split && walk.axis == 1 && !needs.is_double && walk.segments() == 1 &&
+                        2 * tiling.programs(walk) <= kManyPrograms;
+  tiling.num_warps = is_split ? 16 : 8;
+  if (walk.axis == 1 && !is_split)
+    while (tiling.num_warps < 32 && kWarpsAtWork / tiling.num_warps * places * needs.element_bytes > kCachedBytes)
+      tiling.num_warps *= 2;
+  tiling.tiles = std::min<std::int64_t>(4, 32 / width);  // converting many narrow values takes long to compile
+  const std::int64_t tile = is_split ? kSplitTile : 32 * tiling.num_warps * width;
+  if (walk.axis == 1)
+    block_reduced = std::min(ceil_power_of_two(places), tile);
+  else
+    block_reduced = std::max<std::int64_t>(1, tile / block_kept);
+  while (block_kept * block_reduced < tile && block_kept < kept) block_kept *= 2;
+  while (tiling.block_m * tiling.block_n < 32) block_kept *= 2;
+  while (tiling.num_warps > 1 && tiling.block_m * tiling.block_n < 32 * tiling.num_warps) tiling.num_warps /= 2;
+  if (needs.can_split) {
+    const std::int64_t steps = ceil_div(places, tiling.tiles * block_reduced);
+    const std::int64_t wanted = kManyPrograms / std::max<std::int64_t>(tiling.programs(walk), 1);
+    tiling.split = std::clamp<std::int64_t>(floor_power_of_two(std::min(wanted, steps / 4)), 1, kMostSplit);
+  }
+  return tiling;
+}
+
 RowTiling cuda_default(const RowWalk& walk, const RowNeeds& needs) {
   const std::int64_t element_bytes = needs.element_bytes;
-  const std::int64_t width = 16 / element_bytes;
   const std::int64_t reduced = std::max<std::int64_t>(walk.reduced[0].extent, 1), kept = walk.kept[0].extent;
   const std::int64_t capacity = needs.is_double ? 8192 : 32768;
   RowTiling tiling;
   std::int64_t& block_kept = walk.axis == 1 ? tiling.block_m : tiling.block_n;
   std::int64_t& block_reduced = walk.axis == 1 ? tiling.block_n : tiling.block_m;
+  // To put weights together out of what they straddle costs narrow types more than single accesses.
+  tiling.starts_anywhere = may_start_anywhere(walk) && !needs.has_shared && reduced * element_bytes >= kLeastRowBytes;
+  if (walk.axis == 1 && walk.segments() == 1 && tiling.places(walk) <= kLongestShortRow / (needs.is_double ? 2 : 1))
+    return short_row_tiling(walk, tiling, element_bytes, needs.per_thread);
   // Columns that are kept: a cache line of them at least.
   if (walk.axis == 0) block_kept = std::min(ceil_power_of_two(kept), 128 / element_bytes);
-  const auto [block, tiles] = cover(reduced, walk.axis == 1 ? 32 : 1, walk.keeps_alignment());
-  if (walk.segments() == 1 && block * tiles * block_kept <= capacity) {
-    block_reduced = block;
-    tiling.tiles = tiles;
-    while (block_kept < kept && block_kept < 1024 &&
-           tiling.block_m * tiling.block_n * tiles * element_bytes < kLeastProgramBytes)
-      block_kept *= 2;
-    while (tiling.block_m * tiling.block_n < 32) block_kept *= 2;
-    const std::int64_t held = tiling.block_m * tiling.block_n * tiles;
-    std::int64_t per_thread = held > 4096 && !needs.is_double ? 32 : needs.per_thread;
-    if (needs.can_pack && held > 16384) {
-      // A program of 1024 threads would have the processor to itself, which then either loads or stores; of half as
-      // many with packed values there are two. In one tile rather than four the kernel needs a few registers too many.
-      per_thread = 64;
-      if (tiles == 1) {
-        tiling.tiles = 4;
-        block_reduced /= 4;
-      }
-    }
-    tiling.num_warps = warps_for(tiling, per_thread, walk.is_dense ? width : 1);
-  } else {
-    const bool is_split = needs.can_split && walk.axis == 1 && !needs.is_double && walk.segments() == 1 &&
-                          2 * tiling.programs(walk) <= kManyPrograms;
-    tiling.num_warps = is_split ? 16 : 8;
-    tiling.tiles = std::min<std::int64_t>(4, 32 / width);  // converting many narrow values takes long to compile
-    const std::int64_t tile = is_split ? kSplitTile : 32 * tiling.num_warps * width;
-    if (walk.axis == 1)
-      block_reduced = std::min(ceil_power_of_two(reduced), tile);
-    else
-      block_reduced = std::max<std::int64_t>(1, tile / block_kept);
-    while (block_kept * block_reduced < tile && block_kept < kept) block_kept *= 2;
-    while (tiling.block_m * tiling.block_n < 32) block_kept *= 2;
-    while (tiling.num_warps > 1 && tiling.block_m * tiling.block_n < 32 * tiling.num_warps) tiling.num_warps /= 2;
-    if (needs.can_split) {
-      const std::int64_t steps = ceil_div(reduced, tiling.tiles * block_reduced);
-      const std::int64_t wanted = kManyPrograms / std::max<std::int64_t>(tiling.programs(walk), 1);
-      tiling.split = std::clamp<std::int64_t>(floor_power_of_two(std::min(wanted, steps / 4)), 1, kMostSplit);
+  const auto [block, tiles] = cover(tiling.places(walk), walk.axis == 1 ? 32 : 1, capacity);
+  if (walk.segments() > 1 || block * tiles * block_kept > capacity) return looped_tiling(walk, tiling, needs);
+  block_reduced = block;
+  tiling.tiles = tiles;
+  while (!tiling.starts_anywhere && block_kept < kept && block_kept < 1024 &&
+         tiling.block_m * tiling.block_n * tiles * element_bytes < kLeastProgramBytes)
+    block_kept *= 2;
+  while (tiling.block_m * tiling.block_n < 32) block_kept *= 2;
+  const std::int64_t held = tiling.block_m * tiling.block_n * tiles;
+  std::int64_t per_thread = held > 8192 && !needs.is_double ? 32 : needs.per_thread;
+  if (needs.can_pack && held > 16384) {
+    // A program of 1024 threads would have the processor to itself, which then either loads or stores; of half as
+    // many with packed values there are two. In one tile rather than four the kernel needs a few registers too many.
+    per_thread = 64;
+    if (tiles == 1) {
+      tiling.tiles = 4;
+      block_reduced /= 4;
     }
   }
+  tiling.num_warps = warps_for(tiling, per_thread, vector_width(walk, tiling, element_bytes));
   return tiling;
 }
 
@@ -163,8 +221,25 @@ RowTiling cpu_default(const RowWalk& walk, const RowNeeds& needs, const Target& 
 
 }  // namespace
 
+ops::RowColumns RowTiling::columns(const RowWalk& walk, const Target& target) const {
+  if (!walk.is_dense) return ops::kStridedColumns;
+  if (is_anywhere(walk)) return ops::kDenseAnywhere;
+  const std::int64_t held = block_reduced(walk) * std::max<std::int64_t>(tiles_of_a_row(walk), 1);
+  const bool is_whole = walk.keeps_alignment() && walk.kept[0].extent % block_kept(walk) == 0 &&
+                        walk.reduced[0].extent > 0 && walk.reduced[0].extent % held == 0;
+  return is_cuda(target) && is_whole && tiles_of_a_row(walk) > 0 ? ops::kDenseWhole : ops::kDenseColumns;
+}
+
+bool RowTiling::is_anywhere(const RowWalk& walk) const {
+  return starts_anywhere && block_m == 1 && may_start_anywhere(walk);
+}
+
+std::int64_t RowTiling::places(const RowWalk& walk) const {
+  return is_anywhere(walk) ? places_anywhere(walk) : walk.reduced[0].extent;
+}
+
 std::int64_t RowTiling::tiles_of_a_row(const RowWalk& walk) const {
-  const std::int64_t needed = ceil_div(walk.reduced[0].extent, block_reduced(walk));
+  const std::int64_t needed = ceil_div(places(walk), block_reduced(walk));
   return walk.segments() == 1 && needed <= tiles ? needed : 0;
 }
 
@@ -187,15 +262,19 @@ ConfigSpace row_space(int axis, const Target& target, bool can_split) {
               {"BLOCK_N", axis == 1 ? reduced : kept},
               {"TILES", {1, 2, 3, 4, 5, 6, 7, 8}}};
   if (can_split) tunables.push_back({"SPLIT", {1, 2, 4, 8, 16, 32, 64}});
+  if (axis == 1) tunables.push_back({"ANYWHERE", {0, 1}});
   tunables.push_back({"num_warps", {8, 4, 16, 32, 2, 1}});
   const common::ConfigExpression most =
       common::choose(warps == 32, 32 * kMostPerThreadOfLargest, 32 * kMostPerThread) * warps;
-  return {tunables, {tile >= 32 * warps, tile * "TILES" <= most}};
+  std::vector<Constraint> constraints = {tile >= 32 * warps, tile * "TILES" <= most};
+  if (axis == 1) constraints.push_back(common::ConfigExpression("ANYWHERE") * "BLOCK_M" <= 1);
+  return {tunables, std::move(constraints)};
 }
 
 RowTiling tiling_of(const Config& config) {
   RowTiling tiling{config.at("BLOCK_M"), config.at("BLOCK_N"), config.at("TILES")};
   if (const std::int64_t* split = config.find("SPLIT")) tiling.split = *split;
+  if (const std::int64_t* anywhere = config.find("ANYWHERE")) tiling.starts_anywhere = *anywhere != 0;
   if (const std::int64_t* num_warps = config.find("num_warps"))
     tiling.num_warps = static_cast<std::int32_t>(*num_warps);
   return tiling;
@@ -203,13 +282,11 @@ RowTiling tiling_of(const Config& config) {
 
 Config default_tiling(const RowWalk& walk, const RowNeeds& needs, const Target& target) {
   const RowTiling tiling = is_cuda(target) ? cuda_default(walk, needs) : cpu_default(walk, needs, target);
-  return make_config(tiling, needs.can_split, target);
+  return make_config(tiling, walk.axis, needs.can_split, target);
 }
 
 std::int32_t vector_width(const RowWalk& walk, const RowTiling& tiling, std::int64_t element_bytes) {
-  const std::int64_t columns = walk.axis == 1 ? walk.reduced[0].extent : walk.kept[0].extent;
-  const bool mostly_full = columns >= tiling.block_n;
-  return walk.keeps_alignment() && mostly_full ? static_cast<std::int32_t>(16 / element_bytes) : 1;
+  return walk.keeps_alignment() || tiling.is_anywhere(walk) ? static_cast<std::int32_t>(16 / element_bytes) : 1;
 }
 
 }  // namespace kiln::normalization

@@ -72,12 +72,12 @@ constexpr std::int64_t kLeastPacked = 64;
 /// One kernel on the rows of a call: template arguments the dtypes, axis, dense, then as given.
 KernelLaunch make_launch(const std::string& kernel, const std::vector<TemplateArgument>& dtypes,
                          const SoftmaxCall& call, const RowTiling& tiling, std::int64_t programs,
-                         const std::vector<TemplateArgument>& more) {
+                         const std::vector<TemplateArgument>& more, const Target& target) {
   KernelLaunch launch;
   launch.kernel = "kiln::ops::" + kernel;
   launch.template_arguments = dtypes;
   launch.template_arguments.emplace_back(std::int64_t{call.walk.axis});
-  launch.template_arguments.emplace_back(call.walk.is_dense);
+  launch.template_arguments.emplace_back(std::int64_t{tiling.columns(call.walk, target)});
   launch.template_arguments.insert(launch.template_arguments.end(), more.begin(), more.end());
   launch.geometry = {{programs, 1, 1}, tiling.num_warps};
   launch.vector_width = vector_width(call.walk, tiling, call.widest_bytes());
@@ -98,7 +98,8 @@ LaunchPlan plan_of(const SoftmaxCall& call, const Config& config, const Target& 
   LaunchPlan plan;
   const auto add_in_one = [&](const std::string& kernel, const std::vector<TemplateArgument>& kernel_dtypes,
                               const std::vector<TemplateArgument>& more) {
-    KernelLaunch& launch = plan.launches.emplace_back(make_launch(kernel, kernel_dtypes, call, tiling, programs, more));
+    KernelLaunch& launch =
+        plan.launches.emplace_back(make_launch(kernel, kernel_dtypes, call, tiling, programs, more, target));
     common::KernelParameters(launch).written(kOut, call.out).read(kIn, call.in).value(iteration);
   };
   if (is_one_pass) {
@@ -114,14 +115,14 @@ LaunchPlan plan_of(const SoftmaxCall& call, const Config& config, const Target& 
       add_in_one("softmax_three_pass_kernel", dtypes, {call.is_log, tiling.block_m, tiling.block_n});
   } else {
     const std::int64_t step = tiling.tiles * tiling.block_reduced(walk);
-    const std::int64_t steps = ceil_div(walk.reduced[0].extent, step);
+    const std::int64_t steps = ceil_div(tiling.places(walk), step);
     const std::int64_t elements_of_a_chunk = ceil_div(steps, tiling.split) * step;
     const auto chunk_size = static_cast<long long>(elements_of_a_chunk);  // as the kernel spells its parameter
     const DType statistic = compute_dtype(call.out);
     plan.workspace_bytes.assign(2, shares * tiling.block_kept(walk) * itemsize_bytes(statistic));
     KernelLaunch& partial =
         plan.launches.emplace_back(make_launch("softmax_partial_kernel", dtypes, call, tiling, shares,
-                                               {tiling.block_m, tiling.block_n, tiling.tiles, tiling.split}));
+                                               {tiling.block_m, tiling.block_n, tiling.tiles, tiling.split}, target));
     common::KernelParameters(partial)
         .written_workspace(0, statistic)
         .written_workspace(1, statistic)
@@ -130,7 +131,7 @@ LaunchPlan plan_of(const SoftmaxCall& call, const Config& config, const Target& 
         .value(chunk_size);
     KernelLaunch& combine = plan.launches.emplace_back(
         make_launch("softmax_combine_kernel", dtypes, call, tiling, shares,
-                    {call.is_log, tiling.block_m, tiling.block_n, tiling.tiles, tiling.split}));
+                    {call.is_log, tiling.block_m, tiling.block_n, tiling.tiles, tiling.split}, target));
     common::KernelParameters(combine)
         .written(kOut, call.out)
         .read(kIn, call.in)

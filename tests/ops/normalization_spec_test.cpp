@@ -115,7 +115,8 @@ TEST(Normalization, RowsThatFitAreReadOnce) {
 
 TEST(Normalization, ASplitRowHasAWorkspaceForItsStatistics) {
   const PlannedCall call("softmax", {{DType::bf16, {3, 1 << 20}}}, {});
-  const Config config{{"BLOCK_M", 1}, {"BLOCK_N", 2048}, {"TILES", 4}, {"SPLIT", 16}, {"num_warps", 8}};
+  const Config config{{"BLOCK_M", 1}, {"BLOCK_N", 2048}, {"TILES", 4},
+                      {"SPLIT", 16},  {"ANYWHERE", 0},   {"num_warps", 8}};
   const LaunchPlan plan = call.variant(kHopper).plan(call.call(), config, kHopper);
   ASSERT_EQ(plan.launches.size(), 2U);
   EXPECT_EQ(plan.launches[0].geometry.grid[0], 3 * 16);
@@ -156,7 +157,9 @@ TEST(Normalization, NormsKeep64BytesOfLoadsInFlightForAThread) {
 TEST(Normalization, FewLongRowsAreSharedByLargePrograms) {
   const PlannedCall few("softmax", {{DType::f32, {128, 1 << 20}}}, {});
   const Config config = few.variant(kHopper).default_config(few.call(), kHopper);
-  EXPECT_EQ(config, (Config{{"BLOCK_M", 1}, {"BLOCK_N", 4096}, {"TILES", 4}, {"SPLIT", 8}, {"num_warps", 16}}));
+  EXPECT_EQ(
+      config,
+      (Config{{"BLOCK_M", 1}, {"BLOCK_N", 4096}, {"TILES", 4}, {"SPLIT", 8}, {"ANYWHERE", 0}, {"num_warps", 16}}));
   const PlannedCall many("softmax", {{DType::f32, {4096, 1 << 16}}}, {});
   EXPECT_EQ(many.variant(kHopper).default_config(many.call(), kHopper).at("SPLIT"), 1);
 }

@@ -205,8 +205,8 @@ TEST(ElementwiseIteration, ContiguousNeedsOneDenseOrder) {
     EXPECT_EQ(variant_of("exp", {strided_view(DType::f32, {64, 1, 100}, {100, 7, 1})}, f32({64, 1, 100}), target),
               "contiguous");
     EXPECT_EQ(variant_of("add", {column_major({64, 100}), f32({64, 100})}, f32({64, 100}), target), "strided");
-    EXPECT_EQ(variant_of("add", {f32({64, 100}), f32({100})}, f32({64, 100}), target), "strided");
-    EXPECT_EQ(variant_of("add", {f32({64, 100}), f32({64, 1})}, f32({64, 100}), target), "strided");
+    EXPECT_EQ(variant_of("add", {f32({64, 128}), f32({128})}, f32({64, 128}), target), "strided");
+    EXPECT_EQ(variant_of("add", {f32({64, 128}), f32({64, 1})}, f32({64, 128}), target), "strided");
     EXPECT_EQ(variant_of("add", {f32({64, 100}), f32({})}, f32({64, 100}), target), "strided");
     EXPECT_EQ(variant_of("exp", {strided_view(DType::f32, {100}, {2})}, f32({100}), target), "strided");
     EXPECT_EQ(variant_of("exp", {strided_view(DType::f32, {100}, {-1})}, f32({100}), target), "strided");
@@ -214,6 +214,22 @@ TEST(ElementwiseIteration, ContiguousNeedsOneDenseOrder) {
     // Two inner dimensions that would fill a tile with three or six elements.
     EXPECT_EQ(variant_of("exp", {strided_view(DType::f32, {1000, 3, 2}, {13, 4, 1})}, f32({1000, 3, 2}), target),
               "indexed");
+  }
+}
+
+TEST(ElementwiseIteration, BroadcastsOverRowsThatFillNoTileAreIndexedOnAGpu) {
+  const auto f32 = [](const Dims& shape) { return shaped(DType::f32, shape); };
+  for (const Dims& shape : {Dims{64, 100}, Dims{64, 33}, Dims{64, 3}, Dims{64, 1001}}) {
+    SCOPED_TRACE(to_string(shape));
+    for (const Dims& other : {Dims{shape[1]}, Dims{64, 1}}) {
+      EXPECT_EQ(variant_of("add", {f32(shape), f32(other)}, f32(shape), kHopper), "indexed");
+      EXPECT_EQ(variant_of("add", {f32(shape), f32(other)}, f32(shape), kCpu), "strided");
+    }
+    EXPECT_EQ(variant_of("add", {f32({64, 1}), f32({shape[1]})}, f32(shape), kHopper), "indexed");
+    // What is large and lies elsewhere is read in rows.
+    const TensorView slice = strided_view(DType::f32, shape, {shape[1] + 5, 1});
+    EXPECT_EQ(variant_of("add", {slice, f32({shape[1]})}, f32(shape), kHopper), "strided");
+    EXPECT_EQ(variant_of("exp", {slice}, f32(shape), kHopper), "strided");
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cuda/conditional_access.hpp"
+#include "compiler/tl/cuda/straddled.hpp"
 #include "compiler/tl/mask.hpp"
 
 namespace kiln::tl {
@@ -69,13 +70,6 @@ struct Packing {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) memcpy(&registers[i * kElements], &packets[i], kBytes);
   }
 
-  KILN_DEVICE void load(const T* first, int64_t pitch) {
-    KILN_UNROLL for (int i = 0; i < kCount; ++i) packets[i] = *address(first, pitch, i);
-  }
-  KILN_DEVICE void store(T* first, int64_t pitch) const {
-    KILN_UNROLL for (int i = 0; i < kCount; ++i) * address(first, pitch, i) = packets[i];
-  }
-
   KILN_DEVICE void load_row(const T* first) {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) packets[i] = *row_address(first, i);
   }
@@ -109,12 +103,55 @@ KILN_DEVICE int64_t offset_of(const A& offsets, int row, int column) {
   return row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride);
 }
 
-// A full and aligned tile moves in packets between registers and memory. Any other tile goes by way of functions that
-// are not inlined, which take the same packets from or to shared memory and carry the elements between there and memory
-// one by one. So the code that usually runs is one straight piece (jumps into instruction cache that is still cold cost
-// a kernel of a few microseconds several percent), and what seldom runs is compiled once per kind of tile. Masking
-// every unrolled access in place was the alternative: twice the compile time, and ptxas took 16-bit packets apart where
-// the paths met, so that one load had to arrive before the next was issued.
+// An aligned tile moves in packets between registers and memory, each under a condition of its own, and what the mask
+// cuts a packet into element by element, behind a branch that only the threads at the mask's edges take. So the code
+// that usually runs is one straight piece (jumps into instruction cache that is still cold cost a kernel of a few
+// microseconds several percent). Tiles that are not aligned go by way of functions that are not inlined: loads put each
+// packet together out of the two that it straddles, stores pass through shared memory, so that whole sectors are
+// written. Passing what is masked through shared memory too was the alternative: rows of 1001 elements in a tile of
+// 1024 took a third longer than element by element.
+
+/// The calling thread's part of an affine tile in global memory, counted from its first element: where the others are
+/// and whether they are wanted is then known to the compiler but for one address and one number for each bound.
+template <typename U, typename S, AffineTile A, typename M>
+struct ThreadPart {
+  using L = Blocked<S>;
+  U* first;
+  A offsets;
+  M mask;
+
+  KILN_DEVICE ThreadPart(U* tile, const A& offsets, const M& tile_mask)
+      : first(tile + offset_of(offsets, L::row(0), L::column(0))),
+        offsets(offsets),
+        mask(tile_mask.moved(L::row(0), L::column(0))) {}
+
+  KILN_DEVICE U* address(int r) const { return first + offset_of(offsets, L::row_step(r), L::column_step(r)); }
+  KILN_DEVICE bool wants(int r) const { return mask.at(L::row_step(r), L::column_step(r), r); }
+  /// Whether registers r to r + kElements - 1, which lie in one row, are all wanted.
+  template <int kElements>
+  KILN_DEVICE bool wants_all(int r) const {
+    return wants(r) && wants(r + kElements - 1);
+  }
+  /// The same of these, `before` elements before them and `after` behind them, in one row: where the mask does not
+  /// bound it, of the tile's columns alone.
+  template <int kElements>
+  KILN_DEVICE bool wants_around(int r, int before, int after) const {
+    const int row = L::row_step(r), column = L::column_step(r), last = column + kElements - 1;
+    return (kBoundsColumns<M, -1> || L::column(r) >= before) &&
+           (kBoundsColumns<M, 1> || L::column(r) + kElements + after <= S::kColumns) &&
+           mask.at(row, column - before, r) && mask.at(row, last + after, r);
+  }
+  /// False only where none of them is.
+  template <int kElements>
+  KILN_DEVICE bool may_want(int r) const {
+    return mask.touches(L::row_step(r), L::column_step(r), L::column_step(r) + kElements - 1);
+  }
+  /// Whether some of them may be wanted, and not all.
+  template <int kElements>
+  KILN_DEVICE bool cuts(int r) const {
+    return !wants_all<kElements>(r) && may_want<kElements>(r);
+  }
+};
 
 /// A tile passes through shared memory in pieces of whole runs.
 template <typename T, typename S>
@@ -145,28 +182,132 @@ struct Staging {
   }
 };
 
+/// A packet of elements that are all the same.
+template <typename P, Number T>
+KILN_DEVICE typename P::packet filled_packet(T value) {
+  T elements[P::kElements];
+  KILN_UNROLL for (int e = 0; e < P::kElements; ++e) elements[e] = value;
+  typename P::packet packet;
+  memcpy(&packet, elements, P::kBytes);
+  return packet;
+}
+
+/// A packet that the mask cuts, the first element of which is at (row, column).
+template <typename P, typename M, Number T>
+KILN_DEVICE typename P::packet load_elements(const T* address, const M& mask, int row, int column, T other) {
+  T elements[P::kElements];
+  KILN_UNROLL for (int e = 0; e < P::kElements; ++e) elements[e] =
+      load_if(mask.at(row, column + e, e), address + e, other);
+  typename P::packet packet;
+  memcpy(&packet, elements, P::kBytes);
+  return packet;
+}
+template <typename P, typename M, Number T>
+__device__ __noinline__ typename P::packet load_cut(const T* address, M mask, int row, int column, T other) {
+  return load_elements<P>(address, mask, row, column, other);
+}
+template <typename P, typename M, Number T>
+__device__ __noinline__ void store_cut(T* address, M mask, int row, int column, typename P::packet packet) {
+  T elements[P::kElements];
+  memcpy(elements, &packet, P::kBytes);
+  KILN_UNROLL for (int e = 0; e < P::kElements; ++e) store_if(mask.at(row, column + e, e), address + e, elements[e]);
+}
+
 template <Number T, typename S, AffineTile A, typename M>
-__device__ __noinline__ Packing<T, S, A> load_staged(const T* first, A offsets, M mask, T other) {
-  using G = Staging<T, S>;
+KILN_DEVICE Packing<T, S, A> load_masked(const T* first, const A& offsets, const M& mask, T other) {
+  using L = Blocked<S>;
   using P = Packing<T, S, A>;
-  constexpr int kPackets = P::kCount / G::kPieces;
-  T* const staged = G::memory();
+  const ThreadPart<const T, S, A, M> part(first, offsets, mask);
   P result;
-  KILN_UNROLL for (int piece = 0; piece < G::kPieces; ++piece) {
-    __syncthreads();  // an earlier piece may still be read
-    G::for_each_batch(piece * G::kElements, [&](const int(&places)[G::kBatch], int from) {
-      T values[G::kBatch];
-      KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) {
-        const int row = (from + places[i]) / S::kColumns, column = (from + places[i]) % S::kColumns;
-        values[i] = load_if(mask.at(row, column, 0), first + offset_of(offsets, row, column), other);
-      }
-      KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) staged[places[i]] = values[i];
-    });
-    __syncthreads();
-    KILN_UNROLL for (int i = piece * kPackets; i < (piece + 1) * kPackets; ++i) result.packets[i] =
-        *P::address(const_cast<const T*>(staged) - piece * G::kElements, S::kColumns, i);
+  if (is_uniform_mask<M> && mask.all()) {
+    KILN_UNROLL for (int i = 0; i < P::kCount; ++i) result.packets[i] =
+        *reinterpret_cast<const typename P::packet*>(part.address(i * P::kElements));
+    return result;
+  }
+  KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
+    const int r = i * P::kElements;
+    result.packets[i] =
+        load_packet_if(part.template wants_all<P::kElements>(r),
+                       reinterpret_cast<const typename P::packet*>(part.address(r)), filled_packet<P>(other));
+  }
+  if (__builtin_expect(mask.all(), 1)) return result;
+  KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
+    const int r = i * P::kElements;
+    if (part.template cuts<P::kElements>(r))
+      result.packets[i] = load_cut<P>(part.address(r), part.mask, L::row_step(r), L::column_step(r), other);
   }
   return result;
+}
+
+/// Some packets of a thread.
+template <typename P, int kCount>
+struct PacketGroup {
+  typename P::packet packets[kCount];
+};
+
+/// As many packets as a function returns in registers, of a tile that is not aligned: each put together out of the two
+/// that it straddles, where the elements of both are the tile's.
+template <int kFirst, int kCount, Number T, typename S, AffineTile A, typename M>
+__device__ __noinline__ PacketGroup<Packing<T, S, A>, kCount> load_straddling(const T* first, A offsets, M mask,
+                                                                              T other) {
+  using L = Blocked<S>;
+  using P = Packing<T, S, A>;
+  const ThreadPart<const T, S, A, M> part(first, offsets, mask);
+  PacketGroup<P, kCount> result;
+  bool is_whole[kCount];
+  KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+    is_whole[i] = false;
+    result.packets[i] = filled_packet<P>(other);
+    if constexpr (P::kBytes == 16) {
+      const int r = (kFirst + i) * P::kElements;
+      const unsigned char* const address = reinterpret_cast<const unsigned char*>(part.address(r));
+      const int past = static_cast<int>(reinterpret_cast<uint64_t>(address)) & 15;
+      const int before = past / static_cast<int>(sizeof(T)), after = past == 0 ? 0 : P::kElements - before;
+      is_whole[i] = part.template wants_around<P::kElements>(r, before, after);
+      const uint4* const chunks = reinterpret_cast<const uint4*>(address - past);
+      const uint4 low = load_packet_if(is_whole[i], chunks, uint4{});
+      const uint4 high = load_packet_if(is_whole[i] && past != 0, chunks + 1, uint4{});
+      const uint4 packet = straddled<sizeof(T)>(low, high, past);
+      if (is_whole[i]) memcpy(&result.packets[i], &packet, 16);
+    }
+  }
+  KILN_UNROLL for (int i = 0; i < kCount; ++i) {
+    const int r = (kFirst + i) * P::kElements;
+    if (!is_whole[i] && part.template may_want<P::kElements>(r))
+      result.packets[i] = load_elements<P>(part.address(r), part.mask, L::row_step(r), L::column_step(r), other);
+  }
+  return result;
+}
+template <int kFirst = 0, Number T, typename S, AffineTile A, typename M>
+KILN_DEVICE void load_misaligned(Packing<T, S, A>& result, const T* first, const A& offsets, const M& mask, T other) {
+  using P = Packing<T, S, A>;
+  constexpr int kGroup = smaller(P::kCount - kFirst, larger(1, 64 / P::kBytes));
+  const auto group = load_straddling<kFirst, kGroup, T, S>(first, offsets, mask, other);
+  KILN_UNROLL for (int i = 0; i < kGroup; ++i) result.packets[kFirst + i] = group.packets[i];
+  if constexpr (kFirst + kGroup < P::kCount) load_misaligned<kFirst + kGroup>(result, first, offsets, mask, other);
+}
+
+template <Number T, typename S, AffineTile A, typename M>
+KILN_DEVICE void store_masked(T* first, const A& offsets, const M& mask, const Packing<T, S, A>& values) {
+  using L = Blocked<S>;
+  using P = Packing<T, S, A>;
+  const ThreadPart<T, S, A, M> part(first, offsets, mask);
+  if (is_uniform_mask<M> && mask.all()) {
+    KILN_UNROLL for (int i = 0; i < P::kCount; ++i) *
+        reinterpret_cast<typename P::packet*>(part.address(i * P::kElements)) = values.packets[i];
+    return;
+  }
+  KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
+    const int r = i * P::kElements;
+    store_packet_if(part.template wants_all<P::kElements>(r), reinterpret_cast<typename P::packet*>(part.address(r)),
+                    values.packets[i]);
+  }
+  if (__builtin_expect(mask.all(), 1)) return;
+  KILN_UNROLL for (int i = 0; i < P::kCount; ++i) {
+    const int r = i * P::kElements;
+    if (part.template cuts<P::kElements>(r))
+      store_cut<P>(part.address(r), part.mask, L::row_step(r), L::column_step(r), values.packets[i]);
+  }
 }
 
 template <Number T, typename S, AffineTile A, typename M>
@@ -200,23 +341,21 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
   constexpr bool kColumnsKnown = is_constant<typename A::column_stride_type>;
   if constexpr (P::kPossible && !is_tile_mask<M>) {
     P values;
-    const int64_t pitch = static_cast<int64_t>(offsets.row_stride);
     if constexpr (is_direct_mask<M>)
       values.load_row(first);
-    else if (__builtin_expect(mask.all() && P::aligned(first, offsets), 1))
-      values.load(first, pitch);
+    else if (__builtin_expect(P::aligned(first, offsets), 1))
+      values = load_masked<T, S>(first, offsets, mask, other);
     else
-      values = load_staged<T, S>(first, offsets, mask, other);
+      load_misaligned(values, first, offsets, mask, other);
     values.to(result.registers);
   } else if (kColumnsKnown && __builtin_expect(mask.all(), 1)) {
     // Without a condition, loads of one address become one.
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) result.registers[r] =
         first[offset_of(offsets, L::row(r), L::column(r))];
   } else {
-    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
-      const int row = L::row(r), column = L::column(r);
-      result.registers[r] = load_if(mask.at(row, column, r), first + offset_of(offsets, row, column), other);
-    }
+    const ThreadPart<const T, S, A, M> part(first, offsets, mask);
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) result.registers[r] =
+        load_if(part.wants(r), part.address(r), other);
   }
   return result;
 }
@@ -228,13 +367,16 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
   if constexpr (P::kPossible && is_same<L, Blocked<S>> && !is_tile_mask<M>) {
     P packed;
     packed.from(values.registers);
-    const int64_t pitch = static_cast<int64_t>(offsets.row_stride);
     if constexpr (is_direct_mask<M>)
       packed.store_row(first);
-    else if (__builtin_expect(mask.all() && P::aligned(first, offsets), 1))
-      packed.store(first, pitch);
+    else if (__builtin_expect(P::aligned(first, offsets), 1))
+      store_masked<T, S>(first, offsets, mask, packed);
     else
       store_staged<T, S>(first, offsets, mask, packed);
+  } else if constexpr (is_same<L, Blocked<S>>) {
+    const ThreadPart<T, S, A, M> part(first, offsets, mask);
+    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r)
+        store_if(L::owns(r) && part.wants(r), part.address(r), values.registers[r]);
   } else {
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
       const int row = L::row(r), column = L::column(r);
@@ -247,8 +389,10 @@ template <Number T, typename S, Integer I, typename M>
 KILN_DEVICE Tile<T, S> load_scattered(const T* data, const Tile<I, S>& offsets, const M& mask, T other) {
   using L = Blocked<S>;
   Tile<T, S> result;
-  KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) result.registers[r] =
-      load_if(mask.at(L::row(r), L::column(r), r), data + offsets.registers[r], other);
+  KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
+    const T* const address = data + offsets.registers[r];
+    result.registers[r] = is_direct_mask<M> ? *address : load_if(mask.at(L::row(r), L::column(r), r), address, other);
+  }
   return result;
 }
 

@@ -130,16 +130,6 @@ struct TransposingCopy {
       load_partial(*this, first, stride);
   }
 
-  /// The 16 bytes that start `past` bytes after the first of the 32 that are given.
-  KILN_DEVICE static uint4 straddled(const uint4& low, const uint4& high, int past) {
-    unsigned int words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    KILN_UNROLL for (int i = 0; i < 6; ++i) words[i] = past & 8 ? words[i + 2] : words[i];
-    if constexpr (kSize < 8) KILN_UNROLL for (int i = 0; i < 5; ++i) words[i] = past & 4 ? words[i + 1] : words[i];
-    if constexpr (kSize < 4)
-      KILN_UNROLL for (int i = 0; i < 4; ++i) words[i] =
-          __funnelshift_r(words[i], words[i + 1], 8 * (static_cast<unsigned int>(past) & 3));
-    return {words[0], words[1], words[2], words[3]};
-  }
   /// 16 bytes of the column that is `step` after `column` (see Places::moved), from byte `from` on.
   KILN_DEVICE uint4 packet(int column, int step, int from) const {
     const unsigned int first = static_cast<unsigned int>(from) / 16;
@@ -150,7 +140,7 @@ struct TransposingCopy {
     if constexpr (kPad == 0)
       return chunk(first);
     else
-      return straddled(chunk(first), chunk((first + 1) % Places::kChunksPerColumn), from & 15);
+      return straddled<kSize>(chunk(first), chunk((first + 1) % Places::kChunksPerColumn), from & 15);
   }
   /// Writes packet `index` of the window of the output's row `row`, of which row start_row of the tile is at `row`.
   KILN_DEVICE static void put_packet(T* row, int misplaced, int index, const uint4& packet) {

@@ -34,21 +34,33 @@ struct Blocked {
   }
   // Rows and columns are split so that what a run adds is known to the compiler: with r a constant, at most one shift
   // and one mask of the thread's number remain for the whole tile.
-  KILN_DEVICE static int row(int r) {
+  static constexpr bool kRunsAreRows = ShapeT::kRows > 1 && kPitch >= ShapeT::kColumns;
+  /// Rows and columns from a thread's first element to that in register r.
+  KILN_DEVICE static constexpr int row_step(int r) {
     if constexpr (ShapeT::kRows == 1)
       return 0;
-    else if constexpr (kPitch >= ShapeT::kColumns)
-      return (r / kVector) * (kPitch / ShapeT::kColumns) + thread_element() / ShapeT::kColumns;
+    else if constexpr (kRunsAreRows)
+      return (r / kVector) * (kPitch / ShapeT::kColumns);
     else
       return (r / kVector) / (ShapeT::kColumns / kPitch);
   }
-  KILN_DEVICE static int column(int r) {
-    if constexpr (kPitch >= ShapeT::kColumns && ShapeT::kRows > 1)
-      return thread_element() % ShapeT::kColumns + r % kVector;
-    else if constexpr (kReplicated)
-      return thread_element();
+  KILN_DEVICE static constexpr int column_step(int r) {
+    if constexpr (kReplicated)
+      return 0;
     else
-      return ((r / kVector) * kPitch) % ShapeT::kColumns + thread_element() + r % kVector;
+      return (kRunsAreRows ? 0 : ((r / kVector) * kPitch) % ShapeT::kColumns) + r % kVector;
+  }
+  KILN_DEVICE static int row(int r) {
+    if constexpr (kRunsAreRows)
+      return row_step(r) + thread_element() / ShapeT::kColumns;
+    else
+      return row_step(r);
+  }
+  KILN_DEVICE static int column(int r) {
+    if constexpr (kRunsAreRows)
+      return column_step(r) + thread_element() % ShapeT::kColumns;
+    else
+      return column_step(r) + thread_element();
   }
   KILN_DEVICE static bool owns(int) { return !kReplicated || static_cast<int>(threadIdx.x) < ShapeT::kNumel; }
 };
