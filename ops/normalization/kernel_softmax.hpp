@@ -55,8 +55,8 @@ KILN_DEVICE auto load_logits(const Tiles& tiles, const In* in, tl::int64_t first
   using Compute = tl::compute_t<Out>;
   const auto mask = tiles.template mask<kWhole>(first);
   const auto x = tl::cast<Compute>(tl::cast<Out>(tl::load(in + tiles.offsets(kSoftmaxIn, first), mask, -INFINITY)));
-  if constexpr (!kWhole &&
-                (tl::is_same<In, tl::float8e4m3> || tl::is_same<Out, tl::float8e4m3>))  // which have no infinity
+  constexpr bool kHasInfinity = !tl::is_same<In, tl::float8e4m3> && !tl::is_same<Out, tl::float8e4m3>;
+  if constexpr (!kHasInfinity && !tl::is_same<decltype(mask), const bool>)
     return tl::where(mask, x, -static_cast<Compute>(INFINITY));
   else
     return x;
