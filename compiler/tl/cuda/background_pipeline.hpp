@@ -166,8 +166,8 @@ struct NoTiles {};
 /// What cp.async wrote is seen by wgmma once it has been waited for and a barrier passed (CUTLASS and Triton rely on
 /// that too); a proxy fence here would wait for the copies that are still on their way: 20% of a bf16 product.
 template <int kNumStages, typename Tiles, typename Loads, typename Body, typename End>
-KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, int steps_of_tile, Loads& loads,
-                                         Body& body, End& end) {
+KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, int tiles, int steps_of_tile,
+                                         Loads& loads, Body& body, End& end) {
   // The place that is filled while a step's products go on: with two places that of the step before, whose products
   // are waited for first; with four or more that of two steps before, whose are over. Three are too few to spare one:
   // there it is that of the step before, once its products are over, behind the step's body.
@@ -244,7 +244,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
         if (step < 0) {
           load_boxes();
         } else {
-          if (chunked != 0) {
+          if (__builtin_expect(chunked != 0, 0)) {
             if ((chunked >> used.slot & 1) != 0) {
               // Behind steps that boxes brought there are no groups to count.
               if (boxes.bring_all)
@@ -273,7 +273,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
         }
         const auto load_rest = [&] {
           if (!kLoadsBehindProducts && step >= 0) load_boxes();
-          if (boxes.bring_all) return;
+          if (__builtin_expect(boxes.bring_all, 1)) return;
           if (next < num_steps && !boxes.fits(lane)) {
             chunked |= 1u << filling.slot;
             emptied(filling.slot).wait(filling.parity);
@@ -306,7 +306,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   if constexpr (is_same<End, NoTiles>) {
     run_steps_to(num_steps);
   } else {
-    KILN_NO_UNROLL for (int tile = 0; step < num_steps; ++tile) {
+    KILN_NO_UNROLL for (int tile = 0; tile < tiles; ++tile) {
       run_steps_to((tile + 1) * steps_of_tile);
       // In front of the branch back: ptxas makes products wait for each other that are in flight on one of two paths.
       sm90::products_wait<0>();

@@ -17,9 +17,9 @@ KILN_DEVICE uint32_t given_dynamic_shared_bytes() {
   return bytes;
 }
 
-/// A pipeline of steps of several tiles (steps_of_tile each): end(tile) behind each one's last. NoTiles: none.
+/// A pipeline of the steps of several tiles, steps_of_tile each: end(tile) behind each one's last. NoTiles: of none.
 template <int kNumStages, typename Loads, typename Body, typename End>
-KILN_DEVICE void run_steps(int64_t num_steps, int steps_of_tile, Loads& loads, Body& body, End& end) {
+KILN_DEVICE void run_steps(int64_t num_steps, int tiles, int steps_of_tile, Loads& loads, Body& body, End& end) {
   using Tiles = StageTiles<decltype(loads(int64_t{0}))>;
   constexpr uint32_t kBytes = pipeline_shared_bytes(kNumStages, Tiles::kBytes);
   // The compiler reads this in the PTX (Artifact::dynamic_shared_bytes).
@@ -28,9 +28,14 @@ KILN_DEVICE void run_steps(int64_t num_steps, int steps_of_tile, Loads& loads, B
                 "the launch gives tl::pipeline less than pipeline_shared_bytes");
   const uint32_t begin = shared_window_address(dynamic_shared_bytes());
   if constexpr (Tiles::may_use_wgmma() && kNumStages > 1)
-    return run_background_pipeline<kNumStages, Tiles>(begin, num_steps, steps_of_tile, loads, body, end);
+    return run_background_pipeline<kNumStages, Tiles>(begin, num_steps, tiles, steps_of_tile, loads, body, end);
   StageRing<Tiles::kBytes, kNumStages> filled(begin), used(begin);
   int left = steps_of_tile, tile = 0;
+  if constexpr (!is_same<End, NoTiles>) {
+    if (steps_of_tile <= 0) {
+      KILN_NO_UNROLL for (; tile < tiles; ++tile) end(int64_t{tile});
+    }
+  }
   // The first kNumStages - 1 rounds only start loads: a loop of their own would compile those a second time.
   KILN_NO_UNROLL for (int64_t step = 1 - kNumStages; step < num_steps; ++step) {
     if constexpr (kNumStages > 1) wait_for_copies<kNumStages - 2>();
@@ -58,7 +63,7 @@ KILN_DEVICE void run_steps(int64_t num_steps, int steps_of_tile, Loads& loads, B
     if (!copies_first) load_ahead();
     if constexpr (!is_same<End, NoTiles>) {
       if (step >= 0 && --left == 0) {
-        end(tile++);
+        end(int64_t{tile++});
         left = steps_of_tile;
       }
     }
@@ -68,22 +73,18 @@ KILN_DEVICE void run_steps(int64_t num_steps, int steps_of_tile, Loads& loads, B
 template <int kNumStages, typename Loads, typename Body>
 KILN_DEVICE void run_pipeline(int64_t num_steps, Loads& loads, Body& body) {
   NoTiles none;
-  run_steps<kNumStages>(num_steps, 0, loads, body, none);
+  run_steps<kNumStages>(num_steps, 0, 0, loads, body, none);
 }
 
 template <int kNumStages, typename Loads, typename Body, typename End>
 KILN_DEVICE void run_tiles(int64_t num_tiles, int64_t num_steps, Loads& loads, Body& body, End& end) {
   // What decides how often loops run is the warp's to ptxas, or else nothing that they change is, descriptors among it.
   const int tiles = agreed(static_cast<int>(num_tiles)), steps = agreed(static_cast<int>(num_steps));
-  if (steps > 0 && tiles > 0) {
-    auto loads_of_all = [&](int64_t step) {
-      const int tile = static_cast<int>(step) / steps;
-      return loads(int64_t{tile}, int64_t{static_cast<int>(step) - tile * steps});
-    };
-    run_steps<kNumStages>(int64_t{tiles} * steps, steps, loads_of_all, body, end);
-  } else {
-    KILN_NO_UNROLL for (int tile = 0; tile < tiles; ++tile) end(int64_t{tile});
-  }
+  auto loads_of_all = [&](int64_t step) {
+    const int tile = static_cast<int>(step) / steps;
+    return loads(int64_t{tile}, int64_t{static_cast<int>(step) - tile * steps});
+  };
+  run_steps<kNumStages>(int64_t{tiles} * steps, tiles, steps, loads_of_all, body, end);
 }
 
 }  // namespace kiln::tl
