@@ -15,6 +15,8 @@ namespace kiln {
 namespace {
 
 constexpr std::string_view kStatement = "// kiln.box_map ";
+/// That tiles of float are operands of wgmma (compiler/tl/cuda/dot_wgmma.hpp), and that they are read otherwise.
+constexpr std::string_view kReadAsTf32 = "// kiln.tf32_tiles", kReadAsFloat = "// kiln.f32_tiles";
 /// More would be no stride that a person wrote.
 constexpr std::size_t kMostText = 500;
 
@@ -145,7 +147,8 @@ std::string table_symbol(const BoxForm& form) {
 std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
   const std::size_t begin = ptx.find(".entry " + std::string(entry) + "(");
   if (begin == std::string_view::npos) return {};
-  const std::string_view body = ptx.substr(begin, std::min(ptx.find("\n}", begin), ptx.size()) - begin);
+  // Not to the first brace that ends a line: assembly has blocks of its own.
+  const std::string_view body = ptx.substr(begin, ptx.find(".entry ", begin + 1) - begin);
   if (body.find(kStatement) == std::string_view::npos) return {};
 
   const Definitions definitions(body, entry);
@@ -153,6 +156,8 @@ std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
   for (std::size_t at = body.find(kStatement); at != std::string_view::npos; at = body.find(kStatement, at + 1))
     places.push_back(at);
   const std::vector<bool> behind_stores = follow_stores(body, places);
+  const bool rounds_float =
+      body.find(kReadAsTf32) != std::string_view::npos && body.find(kReadAsFloat) == std::string_view::npos;
   std::vector<BoxLoad> loads;
   std::vector<BoxForm> follow;  // forms of which a load follows stores; one table serves all loads of a form
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -165,6 +170,7 @@ std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
         stride;
     if (text.fail()) continue;
     load.form.table = table_symbol(load.form);
+    load.form.rounds_to_tf32 = rounds_float && load.form.element_bytes == 4;
     if (behind_stores[i]) follow.push_back(load.form);
     const std::optional<std::string> line_bytes = definitions.expression(stride);
     if (!line_bytes.has_value()) continue;

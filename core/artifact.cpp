@@ -13,7 +13,7 @@ namespace kiln {
 namespace {
 
 // Changes with the layout below. Readers refuse other versions; a cache treats the refusal as a miss and builds again.
-constexpr std::uint8_t kFormatVersion = 5;
+constexpr std::uint8_t kFormatVersion = 6;
 
 class Writer {
  public:
@@ -97,6 +97,7 @@ std::vector<std::byte> Artifact::serialize() const {
     writer.text(form.table);
     for (const std::int32_t number : {form.lines, form.elements, form.element_bytes})
       writer.number(static_cast<std::uint64_t>(number));
+    writer.byte(form.rounds_to_tf32 ? 1 : 0);
     writer.text(line_bytes.text());
     writer.byte(follows_stores ? 1 : 0);
   }
@@ -125,6 +126,7 @@ Artifact Artifact::deserialize(const std::vector<std::byte>& bytes) {
     load.form.lines = reader.small_number("lines of a box");
     load.form.elements = reader.small_number("elements of a box's line");
     load.form.element_bytes = reader.small_number("bytes of a box's element");
+    load.form.rounds_to_tf32 = reader.boolean("answer to whether a box rounds");
     load.line_bytes = ParameterExpression(reader.text());
     load.follows_stores = reader.boolean("answer to whether a box follows stores");
   }

@@ -15,6 +15,9 @@ class ArgumentTemplate;
 struct BoxForm {
   std::string table;  ///< symbol of the BoxMapTable in the kernel's code
   std::int32_t lines = 0, elements = 0, element_bytes = 0;
+  /// float that tf32 products read as it comes: to nearest, as wgmma itself would cut it off. Not where a kernel also
+  /// reads such tiles as what they are.
+  bool rounds_to_tf32 = false;
   friend bool operator==(const BoxForm&, const BoxForm&) = default;
 };
 /// One pipeline's load of such boxes. The distance of lines depends on the launch.

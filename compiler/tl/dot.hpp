@@ -4,9 +4,13 @@
 
 namespace kiln::tl {
 
-/// How the products of float operands are formed: in full, or from operands rounded to 11 bits (the GPU's tensor
-/// cores). Means nothing for other operands, and nothing on the CPU, which computes in full.
+/// How the products of float operands are formed: in full, or from operands of 11 bits (the GPU's tensor cores; what
+/// becomes of the other bits says docs/tile-language.md). Means nothing for other operands, and nothing on the CPU,
+/// which computes in full.
 enum class DotPrecision { ieee, tf32 };
+
+/// More elements of K than a dot has.
+inline constexpr int kAllImpreciseAcc = 1 << 30;
 
 /// The type that products of T are summed in.
 template <Number T>
@@ -66,7 +70,12 @@ using dot_sums_t = Tile<dot_sum_t<typename A::value_type>, product_shape_t<A, B>
 /// i8 and u8 may meet), fp8e4m3 and fp8e5m2 (which may meet). Products of integers are exact and sums wrap; those of
 /// narrow floats are exact and are summed in float. Extents are powers of two of 16 or more, K of 32 or more for
 /// 1-byte types. On the GPU operands that are values go through shared memory and take 48 KiB together at most.
-template <DotPrecision kPrecision = DotPrecision::ieee, typename A, typename B, ValueTile Acc>
+///
+/// kMaxNumImpreciseAcc (Triton's max_num_imprecise_acc) is about fp8 on sm_90a, whose tensor cores sum in fewer bits
+/// than float has: sums of so many elements of K, a power of two of 32 or more, go to acc by ordinary additions. More
+/// than K, as by default: acc is summed in the tensor cores. Means nothing elsewhere.
+template <DotPrecision kPrecision = DotPrecision::ieee, int kMaxNumImpreciseAcc = kAllImpreciseAcc, typename A,
+          typename B, ValueTile Acc>
 KILN_DEVICE auto dot(A&& a, const B& b, const Acc& acc) {
   using TileA = remove_cvref_t<A>;
   static_assert(is_same<typename Acc::shape, product_shape_t<TileA, B>>,
@@ -75,15 +84,17 @@ KILN_DEVICE auto dot(A&& a, const B& b, const Acc& acc) {
   static_assert(is_same<typename Acc::value_type, typename Sums::value_type>,
                 "dot: the accumulator is of dot_sum_t of the operands' type");
   if constexpr (is_same<values_t<Acc>, values_t<Sums>>)
-    return dot_tile<kPrecision, !is_lvalue_reference<A>>(a, b, acc);
+    return dot_tile<kPrecision, kMaxNumImpreciseAcc, !is_lvalue_reference<A>>(a, b, acc);
   else
-    return dot_tile<kPrecision, !is_lvalue_reference<A>>(
+    return dot_tile<kPrecision, kMaxNumImpreciseAcc, !is_lvalue_reference<A>>(
         a, b, broadcast_to_shape<typename Acc::shape, typename values_t<Sums>::layout>(to_values(acc)));
 }
 /// a @ b alone, which saves setting sums to zero.
-template <DotPrecision kPrecision = DotPrecision::ieee, typename A, typename B>
+template <DotPrecision kPrecision = DotPrecision::ieee, int kMaxNumImpreciseAcc = kAllImpreciseAcc, typename A,
+          typename B>
 KILN_DEVICE auto dot(A&& a, const B& b) {
-  return dot_tile_alone<kPrecision, !is_lvalue_reference<A>, dot_sums_t<remove_cvref_t<A>, B, kPrecision>>(a, b);
+  return dot_tile_alone<kPrecision, kMaxNumImpreciseAcc, !is_lvalue_reference<A>,
+                        dot_sums_t<remove_cvref_t<A>, B, kPrecision>>(a, b);
 }
 
 /// An operand of dots to come, which then find it in the GPU's shared memory instead of putting it there each time: the

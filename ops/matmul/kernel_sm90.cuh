@@ -4,7 +4,7 @@
 #include "compiler/tl/cuda/sm90/tensor_map.hpp"
 #include "compiler/tl/cuda/sm90/warpgroup.hpp"
 #include "compiler/tl/cuda/sm90/wgmma_half.hpp"
-#include "compiler/tl/cuda/sm90/wgmma_k_major.hpp"
+#include "compiler/tl/cuda/sm90/wgmma_k_major_loaded.hpp"
 #include "compiler/tl/program.hpp"
 #include "ops/matmul/iteration_sm90.hpp"
 #include "ops/matmul/kernel_sm90_output.cuh"

@@ -16,7 +16,8 @@ static_assert(sizeof(BoxMapTable::Map) == sizeof(EncodedTensorMap));
 TensorMap tensor_map(const BoxMap& map) {
   const BoxForm& form = map.form;
   TensorMap result;
-  result.dtype = unsigned_dtype(form.element_bytes);
+  result.dtype = form.rounds_to_tf32 ? DType::f32 : unsigned_dtype(form.element_bytes);
+  result.rounds_to_tf32 = form.rounds_to_tf32;
   result.rank = 4;
   result.extents = {form.elements, form.lines, std::int64_t{BoxMapTable::kNearPlaces} + 1, BoxMapTable::kFarPlaces};
   result.strides_bytes = {map.line_bytes, BoxMapTable::kPlaceBytes, std::int64_t{1} << BoxMapTable::kFarBits};

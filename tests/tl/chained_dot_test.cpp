@@ -28,8 +28,10 @@ KILN_DEVICE auto rows_of(T* data, int64_t first, int64_t stride) {
 // Q: the queries are a value (0), a deferred load (1) or a value (2) as dot_operand, or are loaded in each step (3).
 // P: the probabilities are computed for their dot (0), have a name (1), or come from outside of the sums' layout (2).
 // For each block of keys: x = q @ k^T; largest = max(largest, rows of x); total += rows of x; acc = acc / 2 + x @ v.
+// Products of float are tf32's.
 template <typename T, int M, int D, int N, int NUM_STAGES, int Q, int P>
 KILN_KERNEL void chain(const T* q, const T* k, const T* v, float* out, float* row_max, float* row_sum, int64_t keys) {
+  constexpr auto kTf32 = tl::DotPrecision::tf32;
   const auto load_queries = [&] { return tl::load(rows_of<M, D>(q, 0, D)); };
   const auto queries = [&] {
     if constexpr (Q == 1)
@@ -39,7 +41,7 @@ KILN_KERNEL void chain(const T* q, const T* k, const T* v, float* out, float* ro
     else
       return load_queries();
   }();
-  auto acc = tl::dot_accumulator<T, M, D>();
+  auto acc = tl::dot_accumulator<T, M, D, kTf32>();
   auto largest = tl::full<float, M>(-INFINITY);
   auto total = tl::zeros<float, M>();
   const auto keep = [&](const auto& x) {
@@ -56,20 +58,20 @@ KILN_KERNEL void chain(const T* q, const T* k, const T* v, float* out, float* ro
       [&](const auto& k_tile, const auto& v_tile) {
         const auto x = [&] {
           if constexpr (Q == 3)
-            return tl::dot(load_queries(), k_tile);
+            return tl::dot<kTf32>(load_queries(), k_tile);
           else
-            return tl::dot(queries, k_tile);
+            return tl::dot<kTf32>(queries, k_tile);
         }();
         keep(x);
         if constexpr (P == 0) {
-          acc = tl::dot(tl::cast<T>(x), v_tile, acc * 0.5f);
+          acc = tl::dot<kTf32>(tl::cast<T>(x), v_tile, acc * 0.5f);
         } else if constexpr (P == 1) {
           const auto p = tl::cast<T>(x);
-          acc = tl::dot(p, v_tile, acc * 0.5f);
+          acc = tl::dot<kTf32>(p, v_tile, acc * 0.5f);
         } else {
           tl::Tile<T, tl::Shape<M, N>> p;
           p = tl::cast<T>(x);
-          acc = tl::dot(p, v_tile, acc * 0.5f);
+          acc = tl::dot<kTf32>(p, v_tile, acc * 0.5f);
         }
       });
   tl::store(rows_of<M, D>(out, 0, D), acc);
@@ -115,10 +117,13 @@ TextKernel kernel(const std::string& name, std::vector<TemplateArgument> argumen
 
 class ChainedDot : public TileTest {
  protected:
-  /// Sums of what is made of these are exact in all types here.
-  std::vector<double> draw(std::int64_t count) {
+  /// Sums of what is made of these are exact in types of 16 bits and more; in fp8 where one in four is not zero.
+  std::vector<double> draw(std::int64_t count, bool is_sparse = false) {
     std::vector<double> values(static_cast<std::size_t>(count));
-    for (double& value : values) value = static_cast<double>(random_() % 3) - 1;
+    for (double& value : values) {
+      value = static_cast<double>(random_() % 3) - 1;
+      if (is_sparse && random_() % 8 < 5) value = 0;
+    }
     return values;
   }
 };
@@ -149,13 +154,15 @@ TEST_P(ChainedDot, SumsAreReducedAndBecomeOperands) {
                         {128, 64, 64, 3, 0, 2, 4},
                         {32, 64, 32, 2, 1, 0, 4},
                         {64, 32, 64, 3, 2, 1, 2}})
-    for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const DType dtype : {DType::bf16, DType::f16, DType::fp8e4m3, DType::f32}) {
       if (dtype == DType::f16 && c.p != 0) continue;
+      if (dtype == DType::f32 && c.m * std::max(c.d, c.n) > 64 * 64) continue;  // values lie in 48 KiB
+      const bool is_sparse = dtype == DType::fp8e4m3;
       const std::int64_t keys = 5 * c.n - 3;
       SCOPED_TRACE(::testing::Message() << name(dtype) << ", " << c.m << " queries of " << c.d << ", keys by " << c.n
                                         << ", " << c.stages << " stages, q " << c.q << ", p " << c.p << ", "
                                         << c.num_warps << " warps");
-      const auto q = draw(c.m * c.d), k = draw(keys * c.d), v = draw(keys * c.d);
+      const auto q = draw(c.m * c.d, is_sparse), k = draw(keys * c.d, is_sparse), v = draw(keys * c.d, is_sparse);
       std::vector<double> acc(static_cast<std::size_t>(c.m * c.d)), largest(static_cast<std::size_t>(c.m), -1e9),
           total(static_cast<std::size_t>(c.m));
       for (std::int64_t first = 0; first < keys; first += c.n)
@@ -178,7 +185,8 @@ TEST_P(ChainedDot, SumsAreReducedAndBecomeOperands) {
                                   tensor_of_numbers(DType::f32, poison(c.m)),
                                   tensor_of_numbers(DType::f32, poison(c.m))};
       TextKernel made = kernel("chain", {dtype, c.m, c.d, c.n, c.stages, c.q, c.p}, c.num_warps);
-      const int tile = tl::shared_tile_bytes(static_cast<int>(c.n), static_cast<int>(c.d), 2);
+      const int tile =
+          tl::shared_tile_bytes(static_cast<int>(c.n), static_cast<int>(c.d), static_cast<int>(itemsize_bytes(dtype)));
       made.shared_bytes = tl::pipeline_shared_bytes(static_cast<int>(c.stages), tile, tile);
       made.run(GetParam(), {1, 1, 1}, tensors, {keys});
       ASSERT_EQ(numbers_of(tensors[3]), acc);
@@ -217,18 +225,26 @@ TEST_P(ChainedDot, SumsThatAreUsedTwiceAndStepsWithoutProducts) {
 TEST(ChainedDotOnGpus, RunOnInTheBackground) {
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   struct Case {
+    DType dtype;
     std::int64_t m, d, n, stages, q, p;
     int num_warps;
   };
-  for (const Case& c : {Case{128, 128, 128, 2, 1, 0, 8}, {128, 64, 64, 3, 1, 0, 8}, {64, 64, 128, 3, 1, 1, 4}}) {
-    SCOPED_TRACE(::testing::Message() << c.m << "x" << c.d << "x" << c.n << ", " << c.num_warps << " warps");
+  for (const Case& c : {Case{DType::bf16, 128, 128, 128, 2, 1, 0, 8},
+                        {DType::bf16, 128, 64, 64, 3, 1, 0, 8},
+                        {DType::bf16, 64, 64, 128, 3, 1, 1, 4},
+                        {DType::fp8e4m3, 128, 128, 128, 3, 1, 0, 8},
+                        {DType::fp8e4m3, 64, 64, 128, 4, 1, 0, 4},
+                        {DType::f32, 64, 64, 64, 3, 1, 0, 4}}) {
+    SCOPED_TRACE(::testing::Message() << name(c.dtype) << " " << c.m << "x" << c.d << "x" << c.n << ", " << c.num_warps
+                                      << " warps");
     const PtxasReport report =
-        expect_no_spills(kernel("chain", {DType::bf16, c.m, c.d, c.n, c.stages, c.q, c.p}, c.num_warps)
+        expect_no_spills(kernel("chain", {c.dtype, c.m, c.d, c.n, c.stages, c.q, c.p}, c.num_warps)
                              .request(parse_cuda_target("sm_90a")));
     EXPECT_THAT(report.ptx, testing::HasSubstr("wgmma.mma_async"));
     EXPECT_THAT(report.ptx, testing::Not(testing::HasSubstr("mma.sync")));
     EXPECT_FALSE(report.serializes_products);
-    const int tile = tl::shared_tile_bytes(static_cast<int>(c.n), static_cast<int>(c.d), 2);
+    const int tile =
+        tl::shared_tile_bytes(static_cast<int>(c.n), static_cast<int>(c.d), static_cast<int>(itemsize_bytes(c.dtype)));
     EXPECT_EQ(report.dynamic_shared_bytes, tl::pipeline_shared_bytes(static_cast<int>(c.stages), tile, tile));
   }
 }

@@ -86,13 +86,14 @@ KILN_KERNEL void masks(const T* a, const T* line, float* out, int64_t m, int64_t
 // A pipeline's tiles as values: weights of 4 bits, two to a byte of 16 rows apart, with a scale for each column and
 // step, and what the values themselves are.
 template <typename T, int M, int N, int K, int NUM_STAGES, bool TURNED>
-KILN_KERNEL void values(const T* x, const uint8_t* weights, const float* scales, float* out, T* copied, int64_t* total,
-                        int64_t num_steps) {
+KILN_KERNEL void values(const T* x, const uint8_t* weights, const float* scales, tl::dot_sum_t<T>* out, T* copied,
+                        int64_t* total, int64_t num_steps) {
+  constexpr auto kTf32 = tl::DotPrecision::tf32;
   const auto i = tl::expand_dims<1>(tl::arange<M>());
   const auto k = tl::expand_dims<1>(tl::arange<K>());
   const auto j = tl::expand_dims<0>(tl::arange<N>());
   const auto x_k = tl::expand_dims<0>(tl::arange<K>());
-  auto acc = tl::dot_accumulator<T, M, N>();
+  auto acc = tl::dot_accumulator<T, M, N, kTf32>();
   int64_t sum = 0, step = 0;
   tl::pipeline<NUM_STAGES>(
       num_steps,
@@ -107,7 +108,7 @@ KILN_KERNEL void values(const T* x, const uint8_t* weights, const float* scales,
       [&](const auto& x_tile, const auto& packed) {
         const auto scale = tl::load(scales + step * N + j);
         const auto low = tl::cast<float>(packed & 15) - 8.f, high = tl::cast<float>(packed >> 4) - 8.f;
-        acc = tl::dot(x_tile, tl::cast<T>((low + high * 2.f) * scale), acc);
+        acc = tl::dot<kTf32>(x_tile, tl::cast<T>((low + high * 2.f) * scale), acc);
         sum += tl::sum(tl::cast<int32_t>(packed));
         tl::store(copied + (i * (num_steps * K) + (step * K + x_k)), x_tile);
         ++step;
@@ -244,7 +245,8 @@ TEST_P(Pipeline, TilesAsValues) {
   };
   for (const Case& c : {Case{DType::bf16, 16, 64, 32, 3, false, 4}, Case{DType::f16, 64, 64, 64, 4, false, 4},
                         Case{DType::bf16, 64, 128, 32, 2, true, 8}, Case{DType::f16, 128, 64, 64, 3, true, 4},
-                        Case{DType::f32, 32, 32, 32, 1, false, 2}})
+                        Case{DType::f32, 32, 32, 32, 1, false, 2}, Case{DType::f32, 64, 64, 32, 3, false, 4},
+                        Case{DType::i8, 128, 64, 64, 3, true, 8}, Case{DType::i8, 64, 64, 128, 4, false, 4}})
     for (const std::int64_t num_steps : {1, 2, 7}) {
       SCOPED_TRACE(::testing::Message() << name(c.dtype) << " " << c.m << "x" << c.n << "x" << c.k << ", " << c.stages
                                         << " stages, " << num_steps << " steps");
@@ -257,12 +259,13 @@ TEST_P(Pipeline, TilesAsValues) {
       const auto x = whole(c.m * depth, 9, -4), packed = whole(depth * c.n, 256, 0),
                  scales = whole(num_steps * c.n, 4, 1);
       std::vector<double> expected(static_cast<std::size_t>(c.m * c.n));
-      std::vector<Tensor> tensors{tensor_of_numbers(c.dtype, x),
-                                  tensor_of_numbers(DType::u8, packed),
-                                  tensor_of_numbers(DType::f32, scales),
-                                  tensor_of_numbers(DType::f32, std::vector<double>(expected.size(), 77)),
-                                  tensor_of_numbers(c.dtype, std::vector<double>(x.size(), 77)),
-                                  tensor_of_numbers(DType::i64, std::vector<double>{77})};
+      std::vector<Tensor> tensors{
+          tensor_of_numbers(c.dtype, x),
+          tensor_of_numbers(DType::u8, packed),
+          tensor_of_numbers(DType::f32, scales),
+          tensor_of_numbers(c.dtype == DType::i8 ? DType::i32 : DType::f32, std::vector<double>(expected.size(), 77)),
+          tensor_of_numbers(c.dtype, std::vector<double>(x.size(), 77)),
+          tensor_of_numbers(DType::i64, std::vector<double>{77})};
       kernel("values", {c.dtype, c.m, c.n, c.k, c.stages, c.is_turned}, c.num_warps, 0)
           .run(GetParam(), {1, 1, 1}, tensors, {num_steps});
       double total = 0;
@@ -285,8 +288,12 @@ TEST_P(Pipeline, TilesAsValues) {
 
 TEST_P(Pipeline, ReadsWhatItsProgramWrote) {
   constexpr std::int64_t kRounds = 6, kSide = 64;
-  for (const std::int64_t stages : {2, 3, 4}) {
-    SCOPED_TRACE(::testing::Message() << stages << " stages");
+  for (const auto& [dtype, stages] : {std::pair<DType, std::int64_t>{DType::bf16, 2},
+                                      {DType::bf16, 3},
+                                      {DType::bf16, 4},
+                                      {DType::fp8e4m3, 3},
+                                      {DType::fp8e4m3, 4}}) {
+    SCOPED_TRACE(::testing::Message() << name(dtype) << ", " << stages << " stages");
     std::vector<double> a(kSide * kSide), expected(kSide * kSide);
     for (double& value : a) value = static_cast<double>(random_() % 3) - 1;
     for (std::int64_t i = 0; i < kSide; ++i)
@@ -296,10 +303,10 @@ TEST_P(Pipeline, ReadsWhatItsProgramWrote) {
             expected[static_cast<std::size_t>(i * kSide + j)] += static_cast<double>(round * round) *
                                                                  a[static_cast<std::size_t>(i * kSide + k)] *
                                                                  a[static_cast<std::size_t>(k * kSide + j)];
-    std::vector<Tensor> tensors{tensor_of_numbers(DType::bf16, a),
-                                tensor_of_numbers(DType::bf16, std::vector<double>(a.size(), 77)),
+    std::vector<Tensor> tensors{tensor_of_numbers(dtype, a),
+                                tensor_of_numbers(dtype, std::vector<double>(a.size(), 64)),
                                 tensor_of_numbers(DType::f32, std::vector<double>(a.size(), 77))};
-    kernel("what_it_wrote", {DType::bf16, stages}, 4, 0).run(GetParam(), {1, 1, 1}, tensors, {kRounds});
+    kernel("what_it_wrote", {dtype, stages}, 4, 0).run(GetParam(), {1, 1, 1}, tensors, {kRounds});
     ASSERT_EQ(numbers_of(tensors[2]), expected);
   }
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/support/elements.hpp"
@@ -18,7 +19,7 @@ constexpr std::int64_t kLineBytes = 128, kThreads = 128;
 constexpr const char* kText = R"(
 #include "compiler/tl/cuda/sm90/tensor_map.hpp"
 #include "compiler/tl/cuda/sm90/wgmma_half.hpp"
-#include "compiler/tl/cuda/sm90/wgmma_k_major.hpp"
+#include "compiler/tl/cuda/sm90/wgmma_k_major_loaded.hpp"
 namespace products {
 using namespace kiln::tl;
 using namespace kiln::tl::sm90;
@@ -133,9 +134,10 @@ std::vector<Combination> all_combinations() {
     for (const bool a_mn : {false, true})
       for (const bool b_mn : {false, true}) all.push_back({dtype, dtype, a_mn, b_mn});
   for (const bool a_loaded : {false, true}) {
-    for (const DType dtype : {DType::f32, DType::i8}) all.push_back({dtype, dtype, false, false, a_loaded});
-    for (const DType a : {DType::fp8e4m3, DType::fp8e5m2})
-      for (const DType b : {DType::fp8e4m3, DType::fp8e5m2}) all.push_back({a, b, false, false, a_loaded});
+    all.push_back({DType::f32, DType::f32, false, false, a_loaded});
+    for (const auto& [first, second] : {std::pair{DType::fp8e4m3, DType::fp8e5m2}, {DType::i8, DType::u8}})
+      for (const DType a : {first, second})
+        for (const DType b : {first, second}) all.push_back({a, b, false, false, a_loaded});
   }
   return all;
 }
@@ -145,7 +147,7 @@ TextKernel widths_kernel(const Combination& which) {
       "tests/tl/sm90_wgmma.hpp",
       kText,
       "products::widths",
-      {which.a, which.b, which.a == DType::i8 ? DType::i32 : DType::f32, which.a_mn, which.b_mn, which.a_loaded}};
+      {which.a, which.b, is_integer(which.a) ? DType::i32 : DType::f32, which.a_mn, which.b_mn, which.a_loaded}};
   for (const std::int64_t width : kWidths) made.arguments.emplace_back(width);
   return made;
 }
@@ -176,8 +178,8 @@ class Sm90Wgmma : public Sm90Test {
   Operand random_operand(DType dtype, bool is_mn, std::int64_t extent) {
     const std::int64_t size = itemsize_bytes(dtype), across = kLineBytes / size;
     Operand operand{extent, across, {}, {}};
-    const int most = dtype == DType::i8 ? 127 : dtype == DType::fp8e5m2 ? 4 : 8;
-    std::uniform_int_distribution<int> number(-most, most);
+    const int most = dtype == DType::u8 ? 255 : dtype == DType::i8 ? 127 : dtype == DType::fp8e5m2 ? 4 : 8;
+    std::uniform_int_distribution<int> number(dtype == DType::u8 ? 0 : -most, most);
     operand.memory.resize(static_cast<std::size_t>(extent * kLineBytes));
     for (std::int64_t i = 0; i < extent; ++i)
       for (std::int64_t j = 0; j < across; ++j) {
@@ -237,7 +239,7 @@ TEST_F(Sm90Wgmma, MultipliesEveryWidthAndTypeAndOrder) {
                                                          : " along k, ")
                                       << name(which.b) << (which.b_mn ? " along n" : " along k"));
     const Operand a = random_operand(which.a, which.a_mn, kRows), b = random_operand(which.b, which.b_mn, kMostColumns);
-    if (which.a == DType::i8)
+    if (is_integer(which.a))
       expect_products<std::int32_t>(which, a, b, random_);
     else
       expect_products<float>(which, a, b, random_);

@@ -56,7 +56,7 @@ KILN_DEVICE void accumulate_product(const A& a, const B& b, Acc* acc) {
   }
 }
 
-template <DotPrecision kPrecision, bool kIsFresh, typename A, typename B, typename Acc>
+template <DotPrecision, int kMaxNumImpreciseAcc, bool kIsFresh, typename A, typename B, typename Acc>
 KILN_DEVICE Acc dot_tile(const A& a, const B& b, const Acc& acc) {
   using T = typename A::value_type;
   using S = typename Acc::shape;
@@ -75,9 +75,10 @@ KILN_DEVICE auto operand_tile(Make& make) {
   return make();
 }
 
-template <DotPrecision kPrecision, bool kIsFresh, typename Sums, typename A, typename B>
+template <DotPrecision kPrecision, int kMaxNumImpreciseAcc, bool kIsFresh, typename Sums, typename A, typename B>
 KILN_DEVICE Sums dot_tile_alone(const A& a, const B& b) {
-  return dot_tile<kPrecision, kIsFresh>(a, b, full_of<typename Sums::value_type, typename Sums::shape>({}));
+  return dot_tile<kPrecision, kMaxNumImpreciseAcc, kIsFresh>(
+      a, b, full_of<typename Sums::value_type, typename Sums::shape>({}));
 }
 
 template <Number T, typename S, typename Acc, AffineTile A, typename M>

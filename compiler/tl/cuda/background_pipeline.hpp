@@ -11,12 +11,17 @@ namespace kiln::tl {
 template <typename Begun>
 struct PipelineStep {
   Begun& begun;
-  bool has_products = false;
-  bool has_values = false;  ///< lanes have read tiles
+  bool loads_started = false;
+  bool has_products = false;  ///< that go on
+  bool has_values = false;    ///< lanes have read tiles
 
   KILN_DEVICE void values_read() { has_values = true; }
+  KILN_DEVICE void start_loads() {
+    if (!loads_started) begun();
+    loads_started = true;
+  }
   KILN_DEVICE void products_begun() {
-    if (!has_products) begun();
+    start_loads();
     has_products = true;
   }
 };
@@ -268,7 +273,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
           Tiles::call(begin + used.slot * Tiles::kBytes, &products, body, Tiles::kAll);
           used.advance();
           has_products = products.has_products;
-          if (kLoadsBehindProducts && !has_products) load_boxes();
+          if (kLoadsBehindProducts && !products.loads_started) load_boxes();
           values_read |= products.has_values;
         }
         const auto load_rest = [&] {

@@ -57,12 +57,16 @@ struct BoxCopy {
   static constexpr int kLineElements = Shared::kLineElements, kLines = Shared::kLines;
   static constexpr int kBoxElements = smaller(kLineElements, SharedPlaces::kLineBytes / kSize);
   static constexpr int kBoxLines = smaller(kLines, 256);
-  static constexpr bool kPossible = kHasWgmma && kSize == 2 && Copy::kContiguous && !Shared::kHasPadding;
+  /// Of elements of 4 bytes only float, whose boxes may be rounded (BoxForm).
+  static constexpr bool kPossible =
+      kHasWgmma && (kSize <= 2 || is_same<typename Copy::T, float>) && Copy::kContiguous && !Shared::kHasPadding;
   static constexpr int kPanels = kLineElements / kBoxElements;
   static constexpr int kBoxes = kPanels * (kLines / kBoxLines);
-  static constexpr uint32_t kBoxBytes = Shared::kBytes / kBoxes;
+  static constexpr uint32_t kBoxBytes = kBoxElements * kBoxLines * kSize;
 
+  /// Of one line any distance is right.
   KILN_DEVICE static int64_t line_bytes(const Deferred& load) {
+    if constexpr (kLines == 1) return kLineElements * kSize;
     const auto& offsets = load.pointers.offsets;
     return kSize * (Copy::kColumnsAreLines ? static_cast<int64_t>(offsets.column_stride)
                                            : static_cast<int64_t>(offsets.row_stride));

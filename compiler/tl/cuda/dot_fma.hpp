@@ -65,6 +65,7 @@ KILN_DEVICE Acc dot_by_fma(const A& a, const B& b, const Acc& acc) {
     if constexpr (Rows::kAhead != 0) rows.read(0);
     if constexpr (Columns::kAhead != 0) columns.read(0);
   };
+  asm volatile("// kiln.f32_tiles");  // see BoxForm
   Acc result = acc;
   move_to(0);
   KILN_NO_UNROLL for (int first = 0; first < kK; first += kTogether) {

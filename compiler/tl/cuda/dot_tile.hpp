@@ -14,13 +14,14 @@ namespace kiln::tl {
 template <Number T, DotPrecision kPrecision>
 inline constexpr bool kUsesFma = is_same<T, float> && kPrecision == DotPrecision::ieee;
 
-template <Number T, typename ShapeT>
-inline constexpr bool kUsesWgmma = sizeof(T) == 2 && WarpgroupGrid<ShapeT>::kFits;
+template <Number T, typename ShapeT, DotPrecision kPrecision>
+inline constexpr bool kUsesWgmma = sizeof(T) <= 4 && !kUsesFma<T, kPrecision> && WarpgroupGrid<ShapeT>::kFits;
 
 template <Number T, typename ShapeT, DotPrecision kPrecision>
-using accumulator_layout_t = conditional_t<kUsesFma<T, kPrecision>, FmaLayout<ShapeT>,
-                                           conditional_t<kUsesWgmma<T, ShapeT>, InFlight<WgmmaLayout<ShapeT>>,
-                                                         MmaLayout<ShapeT, static_cast<int>(sizeof(T))>>>;
+using accumulator_layout_t =
+    conditional_t<kUsesFma<T, kPrecision>, FmaLayout<ShapeT>,
+                  conditional_t<kUsesWgmma<T, ShapeT, kPrecision>, InFlight<WgmmaLayout<ShapeT>>,
+                                MmaLayout<ShapeT, static_cast<int>(sizeof(T))>>>;
 
 /// Reads an operand's fragments: kOuter rows (of a; columns, of b), of which the calling warp's part starts at `first`.
 template <typename Shared, bool kOfB, int kOuter, int kK>
@@ -130,8 +131,35 @@ KILN_DEVICE Acc dot_by_mma(const A& a, const B& b, const Acc& acc) {
   return result;
 }
 
+/// A value to shared memory, for wgmma rounded to what it multiplies.
+template <bool kRounds, ValueTile X>
+KILN_DEVICE auto share_operand(const X& x, unsigned char* place) {
+  if constexpr (kRounds && is_same<typename X::value_type, float>)
+    return share_tile(
+        map_registers(
+            [](float value) { return __builtin_bit_cast(float, round_to_tf32(__builtin_bit_cast(uint32_t, value))); },
+            to_values(x)),
+        place);
+  else
+    return share_tile(to_values(x), place);
+}
+/// b, of which all threads see all, as wgmma takes it.
+template <typename B>
+KILN_DEVICE auto turned_in_place(const B& b) {
+  if constexpr (kIsTurned<B, true>) {
+    using Turn = TileTurn<B, true, B::shape::kRows>;
+    const typename Turn::To turned{b.address};
+    Turn(b, turned).turn_in_place();
+    sm90::writes_ready();
+    __syncthreads();
+    return turned;
+  } else {
+    return b;
+  }
+}
+
 /// body(a, b) with operands that are values in shared memory, but for a where it stays in registers.
-template <bool kMovesA, typename A, typename B, typename Body>
+template <bool kForWgmma, bool kMovesA, typename A, typename B, typename Body>
 KILN_DEVICE void with_shared_operands(const A& a, const B& b, Body body) {
   constexpr bool kMovesB = !is_shared_tile<B>;
   constexpr int kBytesA =
@@ -142,19 +170,23 @@ KILN_DEVICE void with_shared_operands(const A& a, const B& b, Body body) {
                 "dot: operands that are values must fit in 48 KiB of shared memory; load them with tl::pipeline");
   __shared__ alignas(1024) unsigned char shared[kBytesA + kBytesB];
   __syncthreads();  // an earlier dot's operands may still be read
-  if constexpr (kMovesA && kMovesB) {
-    const auto shared_a = share_tile(a, shared);
-    const auto shared_b = share_tile(b, shared + kBytesA);
-    __syncthreads();
-    body(shared_a, shared_b);
-  } else if constexpr (kMovesA) {
-    const auto shared_a = share_tile(a, shared);
+  if constexpr (!kMovesB) {
+    const auto shared_a = share_operand<kForWgmma>(a, shared);
     __syncthreads();
     body(shared_a, b);
   } else {
-    const auto shared_b = share_tile(b, shared);
-    __syncthreads();
-    body(a, shared_b);
+    const auto shared_b = share_operand<false>(b, shared + kBytesA);
+    const auto continue_with = [&](const auto& x) {
+      __syncthreads();
+      if constexpr (kForWgmma)
+        body(x, turned_in_place(shared_b));
+      else
+        body(x, shared_b);
+    };
+    if constexpr (kMovesA)
+      continue_with(share_operand<kForWgmma>(a, shared));
+    else
+      continue_with(a);
   }
 }
 
@@ -191,53 +223,78 @@ KILN_DEVICE auto operand_tile(Make& make) {
   }
 }
 
-template <bool kIsFresh, typename A, typename B, typename Sums>
+template <bool kIsFresh, int kMaxNumImpreciseAcc, typename A, typename B, typename Sums>
 KILN_DEVICE void dot_by_wgmma(const A& a, const B& b, Sums& sums, bool accumulate) {
   using L = typename SettledLayout<typename Sums::layout>::type;
   constexpr bool kMovesA = !is_shared_tile<A> && !kIsFragment<A, L>;
+  const auto begin = [&](const auto& x, const auto& y) {
+    if constexpr (is_shared_tile<remove_cvref_t<decltype(x)>>)
+      begin_products<kMaxNumImpreciseAcc>(x, y, sums, accumulate);
+    else
+      begin_products_of_fragments<kIsFresh>(x, y, sums, accumulate);
+  };
   if constexpr (!kMovesA && is_shared_tile<B>) {
-    begin_products<kIsFresh>(a, b, sums, accumulate);
+    begin(a, b);
   } else {
-    with_shared_operands<kMovesA>(a, b, [&](const auto& x, const auto& y) {
-      begin_products<kIsFresh>(x, y, sums, accumulate);
+    with_shared_operands<true, kMovesA>(a, b, [&](const auto& x, const auto& y) {
+      begin(x, y);
       sm90::products_wait<0>();  // the next such dot reuses the place
     });
   }
 }
 
+/// Tells a pipeline that lanes read its tile, and that nothing else does.
+template <typename Shared>
+KILN_DEVICE void read_by_lanes(const Shared& tile) {
+  if constexpr (kIsOfPipeline<Shared>) {
+    tile.step->start_loads();
+    tile.step->values_read();
+  }
+}
+
 /// acc + a @ b. kIsFresh: a was computed for this dot alone.
-template <DotPrecision kPrecision, bool kIsFresh, typename A, typename B, ValueTile Acc>
+template <DotPrecision kPrecision, int kMaxNumImpreciseAcc, bool kIsFresh, typename A, typename B, ValueTile Acc>
 KILN_DEVICE auto dot_tile(const A& a, const B& b, const Acc& acc) {
   using T = typename A::value_type;
   using S = typename Acc::shape;
-  if constexpr (kUsesWgmma<T, S>) {
+  if constexpr (kUsesWgmma<T, S, kPrecision>) {
     Tile<typename Acc::value_type, S, accumulator_layout_t<T, S, kPrecision>> sums;
-    KILN_UNROLL for (int r = 0; r < sums.kRegisters; ++r) sums.registers[r] = acc.registers[r];
-    dot_by_wgmma<kIsFresh>(a, b, sums, true);
+    const auto take = [&](const auto& from) {
+      KILN_UNROLL for (int r = 0; r < sums.kRegisters; ++r) sums.registers[r] = from.registers[r];
+    };
+    // Sums that threads add to are waited for first.
+    if constexpr (sizeof(T) == 1 && Floating<T> && kMaxNumImpreciseAcc <= A::shape::kColumns)
+      take(to_values(acc));
+    else
+      take(acc);
+    dot_by_wgmma<kIsFresh, kMaxNumImpreciseAcc>(a, b, sums, true);
     return sums;
   } else if constexpr (is_shared_tile<A> && is_shared_tile<B>) {
+    read_by_lanes(a);
+    read_by_lanes(b);
     if constexpr (kUsesFma<T, kPrecision>)
       return dot_by_fma(a, b, acc);
     else
       return dot_by_mma(a, b, acc);
   } else {
     Acc result;
-    with_shared_operands<!is_shared_tile<A>>(
-        a, b, [&](const auto& x, const auto& y) { result = dot_tile<kPrecision, kIsFresh>(x, y, acc); });
+    with_shared_operands<false, !is_shared_tile<A>>(a, b, [&](const auto& x, const auto& y) {
+      result = dot_tile<kPrecision, kMaxNumImpreciseAcc, kIsFresh>(x, y, acc);
+    });
     return result;
   }
 }
 
 /// a @ b, into sums that were not set before.
-template <DotPrecision kPrecision, bool kIsFresh, typename Sums, typename A, typename B>
+template <DotPrecision kPrecision, int kMaxNumImpreciseAcc, bool kIsFresh, typename Sums, typename A, typename B>
 KILN_DEVICE Sums dot_tile_alone(const A& a, const B& b) {
   Sums sums;
-  if constexpr (kUsesWgmma<typename A::value_type, typename Sums::shape>) {
-    dot_by_wgmma<kIsFresh>(a, b, sums, false);
+  if constexpr (kUsesWgmma<typename A::value_type, typename Sums::shape, kPrecision>) {
+    dot_by_wgmma<kIsFresh, kMaxNumImpreciseAcc>(a, b, sums, false);
     return sums;
   } else {
     KILN_UNROLL for (int r = 0; r < sums.kRegisters; ++r) sums.registers[r] = {};
-    return dot_tile<kPrecision, kIsFresh>(a, b, sums);
+    return dot_tile<kPrecision, kMaxNumImpreciseAcc, kIsFresh>(a, b, sums);
   }
 }
 

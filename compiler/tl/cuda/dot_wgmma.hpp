@@ -4,6 +4,8 @@
 #include "compiler/tl/cuda/shared_tile.hpp"
 #include "compiler/tl/cuda/sm90/warpgroup.hpp"
 #include "compiler/tl/cuda/sm90/wgmma_half.hpp"
+#include "compiler/tl/cuda/sm90/wgmma_k_major.hpp"
+#include "compiler/tl/cuda/turned_tile.hpp"
 
 namespace kiln::tl {
 
@@ -47,6 +49,14 @@ constexpr int wgmma_columns(int columns) {
   return taken;
 }
 
+/// Columns of the widest instruction of which some make `columns`, 128 at most.
+constexpr int wgmma_share(int columns) {
+  int share = 8;
+  for (const int possible : {16, 32, 64, 96, 128})
+    if (columns % possible == 0) share = possible;
+  return share;
+}
+
 /// Products of one step of K and one block of 64 rows with all columns from kFirst on. `a` describes an operand in
 /// shared memory, or is four registers of one.
 template <typename A, typename B, sm90::Major kMajorA, int kFirst = 0, int kRegisters, typename OperandA, typename Sum>
@@ -85,43 +95,176 @@ KILN_DEVICE uint32_t opaque_zero() {
   return multiprocessor >> 31;
 }
 
-/// sums (+)= a @ b, begun and not waited for. a and b are in shared memory, or a is in registers.
+/// Whether an operand in shared memory is turned first: wgmma takes elements of other than two bytes along K alone.
+template <typename Shared, bool kOfB>
+inline constexpr bool kIsTurned = sizeof(typename Shared::value_type) != 2 && Shared::kRowsAreLines == kOfB;
+
+/// How a product of operands in shared memory goes through K, in steps of one instruction each. Operands that are
+/// turned come in two parts by turns, each to a place of its own: one is turned while the other's products go on.
+/// kMaxNumImpreciseAcc: see dot.
+template <typename A, typename B, int kMaxNumImpreciseAcc>
+struct WgmmaSteps {
+  using T = typename A::value_type;
+  static constexpr int kElements = 32 / static_cast<int>(sizeof(T));  ///< of K in a step
+  static constexpr int kK = A::shape::kColumns, kSteps = kK / kElements;
+  static constexpr bool kTurnsA = kIsTurned<A, false>, kTurnsB = kIsTurned<B, true>;
+  static constexpr int kTurnedLines = (kTurnsA ? A::shape::kRows : 0) + (kTurnsB ? B::shape::kColumns : 0);
+  /// Shared memory that turned operands take: half of what a kernel has beside its pipelines.
+  static constexpr int kMostTurnedBytes = 24 * 1024;
+  static constexpr int place_steps() {
+    int steps = smaller(kSteps, 4);
+    while (steps > 1 && steps * 32 * kTurnedLines > kMostTurnedBytes) steps /= 2;
+    return steps;
+  }
+  static constexpr int kPlaceSteps = place_steps();
+  static constexpr int kPartSteps = kTurnedLines == 0 ? kSteps : larger(1, kPlaceSteps / 2);
+  /// Sums of fp8 products that go to others by ordinary additions, behind each group.
+  static constexpr bool kPromotes = sizeof(T) == 1 && Floating<T> && kMaxNumImpreciseAcc <= kK;
+  static_assert(!kPromotes || (kMaxNumImpreciseAcc >= kElements && is_power_of_two(kMaxNumImpreciseAcc)),
+                "dot: kMaxNumImpreciseAcc is a power of two of 32 or more");
+  static constexpr int kGroupSteps = kPromotes ? smaller(kPartSteps, kMaxNumImpreciseAcc / kElements) : kPartSteps;
+};
+
+/// A place for turned operands, the same for all dots of such operands. Other forms have others: what is there of a dot
+/// before is over part by part.
+template <typename Turned>
+KILN_DEVICE Turned turned_place() {
+  __shared__ alignas(1024) unsigned char place[Turned::kBytes];
+  return {shared_window_address(place)};
+}
+
+/// An operand in shared memory as wgmma takes it: as it lies, or turned.
+template <typename Shared, bool kOfB, typename Steps>
+struct WgmmaSource {
+  static constexpr int kPlaceSteps = Steps::kSteps;
+  const Shared& tile;
+  KILN_DEVICE explicit WgmmaSource(const Shared& operand) : tile(operand) {}
+  KILN_DEVICE void turn(int) const {}
+  KILN_DEVICE void read() const {}
+};
+template <typename Shared, bool kOfB, typename Steps>
+  requires(kIsTurned<Shared, kOfB>)
+struct WgmmaSource<Shared, kOfB, Steps> {
+  static constexpr int kPlaceSteps = Steps::kPlaceSteps;
+  using Turn = TileTurn<Shared, kOfB, kPlaceSteps * Steps::kElements>;
+  const Shared& operand;
+  typename Turn::To tile;
+  Turn turned;
+  KILN_DEVICE explicit WgmmaSource(const Shared& operand)
+      : operand(operand), tile(turned_place<typename Turn::To>()), turned(operand, tile) {}
+  /// The part of K that begins with step `first`.
+  KILN_DEVICE void turn(int first) const {
+    constexpr int kElements = Steps::kElements;
+    turned.template turn<Steps::kPartSteps * kElements>(first * kElements, first % kPlaceSteps * kElements);
+  }
+  KILN_DEVICE void read() const {
+    if constexpr (kIsOfPipeline<Shared>) operand.step->values_read();
+  }
+};
+
+/// sums (+)= the products of kSteps steps of operands in shared memory, from step first_a of a's tile and first_b of
+/// b's on, begun as one group.
+template <int kSteps, typename A, typename B, Number Sum, typename S, typename L>
+KILN_DEVICE void begin_group(const A& a, const B& b, int first_a, int first_b, Tile<Sum, S, InFlight<L>>& sums,
+                             bool accumulate) {
+  using T = typename A::value_type;
+  using Rows = WgmmaOperand<A, false>;
+  constexpr int kElements = 32 / static_cast<int>(sizeof(T));
+  const WgmmaColumns<B, L> columns(b);
+  const Rows rows(a, sm90::warp_uniform(L::Grid::row()));
+  sm90::products_begin();
+  KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
+    KILN_UNROLL for (int block = 0; block < L::kRowBlocks; ++block) multiply_block<T, WgmmaColumns<B, L>, Rows::kMajor>(
+        sums.registers, block, (first_b + step) * kElements, rows.at(64 * block, (first_a + step) * kElements), columns,
+        accumulate || step > 0);
+  }
+  sm90::products_commit();
+}
+
+/// The same, summed apart and added, up to 128 columns of 64 rows at a time: few registers, and while a warpgroup adds
+/// others' products go on.
+template <int kSteps, typename A, typename B, Number Sum, typename S, typename L>
+KILN_DEVICE void add_group(const A& a, const B& b, int first_a, int first_b, Tile<Sum, S, InFlight<L>>& sums,
+                           bool accumulate) {
+  using T = typename A::value_type;
+  using Rows = WgmmaOperand<A, false>;
+  constexpr int kElements = 32 / static_cast<int>(sizeof(T)), kColumns = wgmma_share(L::Grid::kColumns);
+  const WgmmaColumns<B, L> columns(b);
+  const Rows rows(a, sm90::warp_uniform(L::Grid::row()));
+  Sum part[kColumns / 2];
+  KILN_UNROLL for (int block = 0; block < L::kRowBlocks; ++block) {
+    KILN_UNROLL for (int first = 0; first < L::Grid::kColumns; first += kColumns) {
+      sm90::products_begin();
+      KILN_UNROLL for (int step = 0; step < kSteps; ++step)
+          sm90::product<T, typename B::value_type, sm90::Major::k, sm90::Major::k>(
+              part, rows.at(64 * block, (first_a + step) * kElements),
+              columns.operand.at(first, (first_b + step) * kElements), step > 0);
+      sm90::products_commit();
+      sm90::products_wait<0>();
+      sm90::keep_registers(part);
+      Sum* const to = &sums.registers[block * L::kBlockRegisters + first / 2];
+      KILN_UNROLL for (int i = 0; i < kColumns / 2; ++i) to[i] = accumulate ? to[i] + part[i] : part[i];
+    }
+  }
+}
+
+/// sums (+)= a @ b of operands in shared memory, begun and not waited for, but for sums that are added.
+template <int kMaxNumImpreciseAcc, typename A, typename B, Number Sum, typename S, typename L>
+KILN_DEVICE void begin_products(const A& a, const B& b, Tile<Sum, S, InFlight<L>>& sums, bool accumulate) {
+  using Steps = WgmmaSteps<A, B, kMaxNumImpreciseAcc>;
+  const WgmmaSource<A, false, Steps> rows(a);
+  const WgmmaSource<B, true, Steps> columns(b);
+  // For the host (BoxForm): boxes of float that wgmma reads are rounded on their way.
+  if constexpr (is_same<typename A::value_type, float>) asm volatile("// kiln.tf32_tiles");
+  KILN_UNROLL for (int first = 0; first < Steps::kSteps; first += Steps::kGroupSteps) {
+    if constexpr (Steps::kTurnedLines != 0) {
+      if (first % Steps::kPartSteps == 0) {
+        sm90::products_wait<Steps::kPlaceSteps / Steps::kPartSteps - 1>();  // those of what was in the place are over
+        __syncthreads();
+        rows.turn(first);
+        columns.turn(first);
+        sm90::writes_ready();
+        __syncthreads();
+      }
+    }
+    const int first_a = first % decltype(rows)::kPlaceSteps, first_b = first % decltype(columns)::kPlaceSteps;
+    if constexpr (Steps::kPromotes)
+      add_group<Steps::kGroupSteps>(rows.tile, columns.tile, first_a, first_b, sums, accumulate || first > 0);
+    else
+      begin_group<Steps::kGroupSteps>(rows.tile, columns.tile, first_a, first_b, sums, accumulate || first > 0);
+  }
+  rows.read();
+  columns.read();
+  sums.is_pending = sums.is_begun = true;
+  if constexpr (kIsOfPipeline<B>) b.step->products_begun();
+}
+
+/// The same with a in registers.
 ///
 /// ptxas 13.0 gives the registers of an operand that a loop does not change to another product's operand (seen where
 /// both had as many): one that may be used again is copied, in a way that ptxas does not see through.
 template <bool kIsFresh, typename A, typename B, Number Sum, typename S, typename L>
-KILN_DEVICE void begin_products(const A& a, const B& b, Tile<Sum, S, InFlight<L>>& sums, bool accumulate) {
+KILN_DEVICE void begin_products_of_fragments(const A& a, const B& b, Tile<Sum, S, InFlight<L>>& sums, bool accumulate) {
   using T = typename A::value_type;
   constexpr int kStep = 32 / static_cast<int>(sizeof(T));
   constexpr int kSteps = A::shape::kColumns / kStep;
   const WgmmaColumns<B, L> columns(b);
-  if constexpr (is_shared_tile<A>) {
-    using Rows = WgmmaOperand<A, false>;
-    const Rows rows(a, sm90::warp_uniform(L::Grid::row()));
-    sm90::products_begin();
-    KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
-      KILN_UNROLL for (int block = 0; block < L::kRowBlocks; ++block)
-          multiply_block<T, WgmmaColumns<B, L>, Rows::kMajor>(
-              sums.registers, block, step * kStep, rows.at(64 * block, step * kStep), columns, accumulate || step > 0);
-    }
-  } else {
-    uint32_t fragments[L::kRowBlocks][kSteps][4];
-    memcpy(fragments, a.registers, sizeof fragments);
-    if constexpr (!kIsFresh) {
-      const uint32_t zero = opaque_zero();
-      KILN_UNROLL for (int block = 0; block < L::kRowBlocks; ++block) {
-        KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
-          KILN_UNROLL for (int i = 0; i < 4;
-                           ++i) asm volatile("or.b32 %0, %0, %1;" : "+r"(fragments[block][step][i]) : "r"(zero));
-        }
+  uint32_t fragments[L::kRowBlocks][kSteps][4];
+  memcpy(fragments, a.registers, sizeof fragments);
+  if constexpr (!kIsFresh) {
+    const uint32_t zero = opaque_zero();
+    KILN_UNROLL for (int block = 0; block < L::kRowBlocks; ++block) {
+      KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
+        KILN_UNROLL for (int i = 0; i < 4;
+                         ++i) asm volatile("or.b32 %0, %0, %1;" : "+r"(fragments[block][step][i]) : "r"(zero));
       }
     }
-    sm90::products_begin();
-    KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
-      KILN_UNROLL for (int block = 0; block < L::kRowBlocks; ++block)
-          multiply_block<T, WgmmaColumns<B, L>, sm90::Major::k>(
-              sums.registers, block, step * kStep, fragments[block][step], columns, accumulate || step > 0);
-    }
+  }
+  sm90::products_begin();
+  KILN_UNROLL for (int step = 0; step < kSteps; ++step) {
+    KILN_UNROLL for (int block = 0; block < L::kRowBlocks; ++block)
+        multiply_block<T, WgmmaColumns<B, L>, sm90::Major::k>(sums.registers, block, step * kStep,
+                                                              fragments[block][step], columns, accumulate || step > 0);
   }
   sm90::products_commit();
   sums.is_pending = sums.is_begun = true;

@@ -84,7 +84,11 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
         if (whole || (aligned && L::owns(0) && mask.at(row, column, 0) && mask.at(row, column + P::kElements - 1, 0))) {
           typename P::Packet bits;
           memcpy(&bits, packet.elements, sizeof bits);
-          *reinterpret_cast<typename P::Packet*>(first + offset_of(offsets, row, column)) = bits;
+          T* const to = first + offset_of(offsets, row, column);
+          if constexpr (P::kBytes == 16)
+            store_quad(to, bits);
+          else
+            *reinterpret_cast<typename P::Packet*>(to) = bits;
         } else {
           KILN_UNROLL for (int i = 0; i < P::kElements; ++i) store_one(row, column + i, packet.elements[i]);
         }

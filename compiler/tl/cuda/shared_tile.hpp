@@ -14,8 +14,8 @@ struct NoStep {
 };
 
 /// A tile in shared memory: lines are rows (kAlongColumns) or columns, which lie as SharedPlaces says, as PaddedPlaces,
-/// or, of elements that wgmma reads in either order, as PanelPlaces. `address` is one of shared memory's own 32 bits,
-/// at a multiple of 1024.
+/// or, of elements that wgmma reads, as PanelPlaces. `address` is one of shared memory's own 32 bits, at a multiple of
+/// 1024.
 template <Number T, typename ShapeT, bool kAlongColumns, bool kPadded = false, typename Step = NoStep>
 struct SharedTile {
   using value_type = T;
@@ -31,7 +31,7 @@ struct SharedTile {
                                         : shared_tile_bytes(ShapeT::kRows, ShapeT::kColumns, sizeof(T));
   using Places =
       conditional_t<kPadded, PaddedPlaces<kChunksPerLine>,
-                    conditional_t<kHasWgmma && sizeof(T) == 2, PanelPlaces<kLines, kChunksPerLine>, SharedPlaces>>;
+                    conditional_t<kHasWgmma && sizeof(T) <= 4, PanelPlaces<kLines, kChunksPerLine>, SharedPlaces>>;
 
   uint32_t address;
   Step* step = nullptr;
@@ -138,6 +138,7 @@ KILN_DEVICE Tile<T, S> to_values(const SharedTile<T, S, kAlongColumns, kPadded, 
     memcpy(&result.registers[r], &packet, sizeof packet);
   }
   if constexpr (!is_same<Step, NoStep>) x.step->values_read();
+  if constexpr (is_same<T, float>) asm volatile("// kiln.f32_tiles");  // see BoxForm
   return result;
 }
 

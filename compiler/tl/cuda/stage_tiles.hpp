@@ -28,7 +28,7 @@ struct StageTiles {
   /// Whether dots of these tiles may be wgmma's. A guess at types alone: the first two, where they are a's and b's, say
   /// how many rows a product has.
   static constexpr bool may_use_wgmma() {
-    if constexpr (!kHasWgmma || kNumWarps % 4 != 0 || sizeof(typename Copy<0>::T) != 2) {
+    if constexpr (!kHasWgmma || kNumWarps % 4 != 0 || sizeof(typename Copy<0>::T) > 4 || kNamesLines) {
       return false;
     } else if constexpr (kCount > 1) {
       using A = typename Copy<0>::S;

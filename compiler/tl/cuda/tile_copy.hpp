@@ -101,7 +101,7 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
   }
 
   /// A tile with nothing missing, lines at multiples of kBytes.
-  template <int kBytes>
+  template <int kBytes, bool kUnrolled = kBytes == 16>
   KILN_DEVICE void copy_whole(uint32_t address) const {
     if (!any()) return;
     const unsigned int thread = threadIdx.x;
@@ -121,7 +121,7 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
       KILN_UNROLL for (int piece = 0; piece < 16 / kBytes; ++piece)
           copy_async<kBytes>(to + static_cast<uint32_t>(piece * kBytes), here + piece * (kBytes / kSize));
     };
-    if constexpr (kBytes == 16) {
+    if constexpr (kUnrolled) {
       KILN_UNROLL for (int round = 0; round < kRounds; ++round) copy_round(round);
     } else {
       KILN_NO_UNROLL for (int round = 0; round < kRounds; ++round) copy_round(round);
@@ -177,11 +177,12 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
     }
   }
 
-  /// Any tile, in less code than copy(), for tiles that seldom start at 16 bytes.
+  /// Any tile, in less code than copy().
   KILN_DEVICE void copy_chunks(uint32_t address) const {
     if constexpr (kContiguous) {
       const uint64_t misaligned = misalignment();
       const bool whole = load.mask.all();
+      if (whole && misaligned == 0) return copy_whole<16, false>(address);
       if (whole && misaligned % 8 == 0) return copy_whole<8>(address);
       if (whole && misaligned % 4 == 0) return copy_whole<larger(kSize, 4)>(address);
     }

@@ -9,7 +9,8 @@ namespace kiln::tl {
 
 /// The 16 rows that a warp holds of a block of wgmma's sums, on their way to memory in runs of up to 128 bytes, by way
 /// of shared memory of the warp's own. Lanes that swap what they hold were the alternative: 1700 instructions for a
-/// tile of 128 x 256, a tenth of the time of a product with K of 4096.
+/// tile of 128 x 256, a tenth of the time of a product with K of 4096. Elements of 2 bytes, and of 4 in whole lines of
+/// 128 bytes.
 template <Number T, typename S>
 struct WarpRows {
   using L = WgmmaLayout<S>;
@@ -19,27 +20,36 @@ struct WarpRows {
   static constexpr int kPerChunk = 16 / kSize, kChunksPerRow = kColumns / kPerChunk;
   static constexpr int kChunksPerLane = kRows * kChunksPerRow / 32;
   static constexpr int kBytes = kRows * kColumns * kSize;
-  using Places = PanelPlaces<kRows, kChunksPerRow>;
-  /// Of 32-bit elements the built-in products spill at two programs to a multiprocessor.
-  static constexpr bool kPossible = kSize == 2 && kRows * kChunksPerRow % 32 == 0;
+  static constexpr bool kPossible = kSize == 2 ? kRows * kChunksPerRow % 32 == 0 : kSize == 4 && kChunksPerRow == 8;
 
   KILN_DEVICE static uint32_t address() {
     __shared__ alignas(128) unsigned char rows[kNumWarps][kBytes];
     return static_cast<uint32_t>(__cvta_generic_to_shared(rows[threadIdx.x / 32]));
   }
   KILN_DEVICE static uint32_t chunk_address(uint32_t base, int row, int chunk) {
-    return base + Places::offset(static_cast<unsigned int>(row * kChunksPerRow + chunk));
+    const auto number = static_cast<unsigned int>(row * kChunksPerRow + chunk);
+    // Four rows' pairs of chunks lie in all banks, where eight rows' chunks do otherwise.
+    if constexpr (kSize == 4) return base + (number ^ static_cast<unsigned int>(row % 4 * 2)) * 16;
+    return base + PanelPlaces<kRows, kChunksPerRow>::offset(number);
   }
 
   /// Panel `panel` of block `block` of the tile.
   KILN_DEVICE static void put(uint32_t base, const T* registers, int block, int panel) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const T* const here = registers + block * L::kBlockRegisters + panel * (kColumns / 2);
-    // Two units of 8 columns, of 8 rows and the next 8.
-    KILN_UNROLL for (int unit = 0; unit < kColumns / 8; unit += 2) {
-      uint32_t matrices[4];
-      memcpy(matrices, here + 4 * unit, sizeof matrices);
-      sm90::put_matrices(chunk_address(base, lane % 16, unit + lane / 16), matrices);
+    // Units of 8 columns, each of 8 rows and the next 8.
+    if constexpr (kSize == 4) {
+      KILN_UNROLL for (int i = 0; i < kColumns / 4; ++i) {
+        T pair[2];
+        memcpy(pair, here + 2 * i, sizeof pair);
+        sm90::put_shared(chunk_address(base, i % 2 * 8 + lane / 4, i / 2 * 2 + lane % 4 / 2) + lane % 2 * 8, pair);
+      }
+    } else {
+      KILN_UNROLL for (int unit = 0; unit < kColumns / 8; unit += 2) {
+        uint32_t matrices[4];
+        memcpy(matrices, here + 4 * unit, sizeof matrices);
+        sm90::put_matrices(chunk_address(base, lane % 16, unit + lane / 16), matrices);
+      }
     }
   }
   KILN_DEVICE static uint4 get(uint32_t base, int chunk) {

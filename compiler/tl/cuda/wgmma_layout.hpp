@@ -89,6 +89,8 @@ template <typename S>
 inline constexpr bool kIsAccumulatorLayout<WgmmaLayout<S>> = true;
 template <typename S>
 inline constexpr bool kIsMeetingLayout<WgmmaLayout<S>> = true;
+template <typename S>
+inline constexpr int kRunOf<WgmmaLayout<S>> = 2;
 
 /// Rows' numbers are at hand wherever the rows are.
 template <typename S>

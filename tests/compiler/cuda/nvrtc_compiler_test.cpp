@@ -361,6 +361,87 @@ TEST_F(NvrtcCompiler, FindsWhatTheCopyEngineCanLoad) {
   }
 }
 
+/// All of a kernel is looked through: its second pipeline, and what it stores before it comes back to the first.
+TEST_F(NvrtcCompiler, FindsLoadsOfSeveralPipelines) {
+  CompileRequest request = scale_request("sm_90a");
+  request.source = {"test/twice.hpp",
+                    R"(#include <kiln/tl.hpp>
+template <typename T, bool STORES>
+KILN_KERNEL void twice(const T* x, float* out, int64_t n, int64_t m) {
+  const auto rows = tl::expand_dims<1>(tl::arange<64>());
+  const auto columns = tl::expand_dims<0>(tl::arange<64>());
+  const auto wide = tl::expand_dims<0>(tl::arange<128>());
+  auto acc = tl::dot_accumulator<T, 64, 64>();
+  auto other = tl::dot_accumulator<T, 64, 128>();
+  for (int64_t round = 0; round < m; ++round) {
+    const auto tile = tl::deferred_load(x + (rows * n + columns));
+    tl::pipeline<3>(
+        n, [&](int64_t step) { return tl::Tuple{tile, tile}; },
+        [&](const auto& a, const auto& b) { acc = tl::dot(a, b, acc); });
+    tl::pipeline<3>(
+        n, [&](int64_t step) { return tl::Tuple{tile, tl::deferred_load(x + (rows * m + wide))}; },
+        [&](const auto& a, const auto& b) { other = tl::dot(a, b, other); });
+    if constexpr (STORES) tl::store(out + (round * 4096 + rows * 64 + columns), acc);
+  }
+  tl::store(out + (rows * 128 + wide), other);
+})",
+                    {}};
+  request.kernel = "twice";
+  request.num_parameters = 4;
+  for (const bool stores : {false, true}) {
+    request.template_arguments = {DType::bf16, stores};
+    const std::vector<BoxLoad> loads = compiler_->compile(request).box_loads;
+    ASSERT_EQ(loads.size(), 2u);
+    for (const BoxLoad& load : loads) {
+      EXPECT_EQ(load.form, (BoxForm{load.form.table, 64, 64, 2}));
+      EXPECT_EQ(load.follows_stores, stores);
+    }
+  }
+}
+
+/// Boxes of float are rounded where wgmma alone reads them.
+TEST_F(NvrtcCompiler, SaysWhichBoxesAreRounded) {
+  struct Case {
+    DType dtype;
+    const char* body;
+    int elements;
+    bool rounds;
+  };
+  constexpr const char* kTf32 = "acc = tl::dot<tl::DotPrecision::tf32>(a, b, acc);";
+  for (const Case& c : {Case{DType::f32, kTf32, 32, true},
+                        {DType::f32, "acc = tl::dot<tl::DotPrecision::tf32>(a, b, acc) + tl::sum(a);", 32, false},
+                        {DType::f32, "other = tl::dot(a, b, other);", 32, false},
+                        {DType::bf16, kTf32, 64, false},
+                        {DType::fp8e5m2, kTf32, 64, false},
+                        {DType::u8, kTf32, 64, false}}) {
+    SCOPED_TRACE(std::string(name(c.dtype)) + ": " + c.body);
+    CompileRequest request = scale_request("sm_90a");
+    request.source = {"test/sums.hpp",
+                      std::string("#include <kiln/tl.hpp>\ntemplate <typename T>\n"
+                                  "KILN_KERNEL void sums(const T* x, tl::dot_sum_t<T>* out, int64_t n) {\n"
+                                  "  const auto rows = tl::expand_dims<1>(tl::arange<64>());\n"
+                                  "  const auto columns = tl::expand_dims<0>(tl::arange<64>());\n"
+                                  "  auto acc = tl::dot_accumulator<T, 64, 64, tl::DotPrecision::tf32>();\n"
+                                  "  auto other = tl::dot_accumulator<T, 64, 64>();\n"
+                                  "  tl::pipeline<3>(n, [&](int64_t step) {\n"
+                                  "    const auto tile = x + step * 64 + (rows * n + columns);\n"
+                                  "    return tl::Tuple{tl::deferred_load(tile), tl::trans(tl::deferred_load(tile))};\n"
+                                  "  }, [&](const auto& a, const auto& b) { ") +
+                          c.body +
+                          " });\n  tl::store(out + (rows * 64 + columns), acc);\n"
+                          "  tl::store(out + 4096 + (rows * 64 + columns), other);\n}\n",
+                      {}};
+    request.kernel = "sums";
+    request.template_arguments = {c.dtype};
+    request.num_parameters = 3;
+    const std::vector<BoxLoad> loads = compiler_->compile(request).box_loads;
+    ASSERT_EQ(loads.size(), 1u);
+    const BoxForm& form = loads[0].form;
+    EXPECT_EQ(form,
+              (BoxForm{form.table, 64, c.elements, static_cast<std::int32_t>(itemsize_bytes(c.dtype)), c.rounds}));
+  }
+}
+
 TEST_F(NvrtcCompiler, KeepsSourceLinesWhenAsked) {
   CompileRequest request = scale_request("sm_90a");
   EXPECT_EQ(text_of(compiler_->compile(request)).find(".debug_line"), std::string::npos);

@@ -9,11 +9,11 @@
 namespace kiln::tl::sm90 {
 
 // Signs of the operands (1: as they are), and for 16-bit types whether each is mn, where it is in shared memory.
-#define KILN_LOADED_HALF_PRODUCT(n, kind, names, data, a_name, b_name, add_name, b_mn)                      \
-  KILN_WGMMA_PRODUCT(n, "k16.f32." kind, names, data("+f", 0), a_name, KILN_WGMMA_LOADED, b_name, add_name, \
+#define KILN_LOADED_HALF_PRODUCT(n, kind, names, data, a_name, b_name, add_name, b_mn)                   \
+  KILN_WGMMA_PRODUCT(n, "k16.f32." kind, names, data("+f"), a_name, KILN_WGMMA_LOADED, b_name, add_name, \
                      ", 1, 1, " b_mn, , "n"(kMajorB == Major::mn))
-#define KILN_HALF_PRODUCT(n, kind, names, data, a_name, b_name, add_name, a_mn, b_mn)                          \
-  KILN_WGMMA_PRODUCT(n, "k16.f32." kind, names, data("+f", 0), a_name, KILN_WGMMA_DESCRIBED, b_name, add_name, \
+#define KILN_HALF_PRODUCT(n, kind, names, data, a_name, b_name, add_name, a_mn, b_mn)                       \
+  KILN_WGMMA_PRODUCT(n, "k16.f32." kind, names, data("+f"), a_name, KILN_WGMMA_DESCRIBED, b_name, add_name, \
                      ", 1, 1, " a_mn ", " b_mn, , "n"(kMajorA == Major::mn), "n"(kMajorB == Major::mn))
 #define KILN_HALF_PRODUCTS(n, data, a_name, b_name, add_name, a_mn, b_mn)                                  \
   template <typename A, typename B, Major kMajorA, Major kMajorB>                                          \

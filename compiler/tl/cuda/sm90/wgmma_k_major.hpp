@@ -3,26 +3,10 @@
 #include "compiler/tl/cuda/sm90/wgmma.hpp"
 #include "compiler/tl/cuda/sm90/wgmma_registers.hpp"
 
-// Matrix products of a warpgroup for tf32, fp8 and i8, whose operands in shared memory have k contiguous.
+// Matrix products of a warpgroup for tf32, fp8, i8 and u8, whose operands in shared memory have k contiguous. Those
+// with a in registers stand apart (wgmma_k_major_loaded.hpp): the tile language has no use for them.
 
 namespace kiln::tl::sm90 {
-
-#define KILN_FLOAT_PRODUCT(n, kind, names, data, a_name, a_data, b_name, add_name) \
-  KILN_WGMMA_PRODUCT(n, kind, names, data("+f", 0), a_name, a_data, b_name, add_name, ", 1, 1")
-
-#define KILN_K_MAJOR_PRODUCT(n, data, a_name, a_data, b_name, add_name)                                                \
-  if constexpr (is_same<A, float>)                                                                                     \
-    KILN_FLOAT_PRODUCT(n, "k8.f32.tf32.tf32", KILN_WGMMA_NAMES_##n, data, a_name, a_data, b_name, add_name);           \
-  else if constexpr (is_same<A, int8_t>)                                                                               \
-    KILN_WGMMA_PRODUCT(n, "k32.s32.s8.s8", KILN_WGMMA_NAMES_##n, data("+r", 0), a_name, a_data, b_name, add_name, ""); \
-  else if constexpr (is_same<A, float8e4m3> && is_same<B, float8e4m3>)                                                 \
-    KILN_FLOAT_PRODUCT(n, "k32.f32.e4m3.e4m3", KILN_WGMMA_NAMES_##n, data, a_name, a_data, b_name, add_name);          \
-  else if constexpr (is_same<A, float8e4m3>)                                                                           \
-    KILN_FLOAT_PRODUCT(n, "k32.f32.e4m3.e5m2", KILN_WGMMA_NAMES_##n, data, a_name, a_data, b_name, add_name);          \
-  else if constexpr (is_same<B, float8e4m3>)                                                                           \
-    KILN_FLOAT_PRODUCT(n, "k32.f32.e5m2.e4m3", KILN_WGMMA_NAMES_##n, data, a_name, a_data, b_name, add_name);          \
-  else                                                                                                                 \
-    KILN_FLOAT_PRODUCT(n, "k32.f32.e5m2.e5m2", KILN_WGMMA_NAMES_##n, data, a_name, a_data, b_name, add_name)
 
 #define KILN_PRODUCTS(n, data, a_name, b_name, add_name)                                         \
   template <typename A, typename B, Major kMajorA, Major kMajorB, typename Accumulator>          \
@@ -30,12 +14,6 @@ namespace kiln::tl::sm90 {
   KILN_DEVICE void product(Accumulator(&d)[n / 2], uint64_t a, uint64_t b, bool accumulate) {    \
     static_assert(kMajorA == Major::k && kMajorB == Major::k, "only 16-bit operands may be mn"); \
     KILN_K_MAJOR_PRODUCT(n, data, a_name, KILN_WGMMA_DESCRIBED, b_name, add_name);               \
-  }
-#define KILN_LOADED_PRODUCTS(n, data, a_0, a_1, a_2, a_3, b_name, add_name)                                     \
-  template <typename A, typename B, typename Accumulator>                                                       \
-    requires(sizeof(A) != 2)                                                                                    \
-  KILN_DEVICE void product(Accumulator(&d)[n / 2], const uint32_t(&a)[4], uint64_t b, bool accumulate) {        \
-    KILN_K_MAJOR_PRODUCT(n, data, "{" a_0 ", " a_1 ", " a_2 ", " a_3 "}", KILN_WGMMA_LOADED, b_name, add_name); \
   }
 
 /// d (+)= a @ b, as wgmma_half.hpp has it.
@@ -48,19 +26,6 @@ KILN_PRODUCTS(128, KILN_WGMMA_DATA_64, "%64", "%65", "%66")
 KILN_PRODUCTS(192, KILN_WGMMA_DATA_96, "%96", "%97", "%98")
 KILN_PRODUCTS(256, KILN_WGMMA_DATA_128, "%128", "%129", "%130")
 
-/// The same with a in registers (see Fragment), which may change once the product has been waited for.
-KILN_LOADED_PRODUCTS(8, KILN_WGMMA_DATA_4, "%4", "%5", "%6", "%7", "%8", "%9")
-KILN_LOADED_PRODUCTS(16, KILN_WGMMA_DATA_8, "%8", "%9", "%10", "%11", "%12", "%13")
-KILN_LOADED_PRODUCTS(32, KILN_WGMMA_DATA_16, "%16", "%17", "%18", "%19", "%20", "%21")
-KILN_LOADED_PRODUCTS(64, KILN_WGMMA_DATA_32, "%32", "%33", "%34", "%35", "%36", "%37")
-KILN_LOADED_PRODUCTS(96, KILN_WGMMA_DATA_48, "%48", "%49", "%50", "%51", "%52", "%53")
-KILN_LOADED_PRODUCTS(128, KILN_WGMMA_DATA_64, "%64", "%65", "%66", "%67", "%68", "%69")
-KILN_LOADED_PRODUCTS(192, KILN_WGMMA_DATA_96, "%96", "%97", "%98", "%99", "%100", "%101")
-KILN_LOADED_PRODUCTS(256, KILN_WGMMA_DATA_128, "%128", "%129", "%130", "%131", "%132", "%133")
-
-#undef KILN_LOADED_PRODUCTS
 #undef KILN_PRODUCTS
-#undef KILN_K_MAJOR_PRODUCT
-#undef KILN_FLOAT_PRODUCT
 
 }  // namespace kiln::tl::sm90
