@@ -17,25 +17,39 @@ KILN_KERNEL void paged_attention(const T* q, const T* keys, const T* values, con
   auto total = tl::sum<1>(acc);
   const float log2_scale = scale * 1.44269504f;
 
+  // Two pages in each step, of which the last one's second may be behind the end: its keys count for nothing.
+  const int64_t last_page = (length - 1) / 16;
   int64_t begin = 0;
-  tl::pipeline<NUM_STAGES>((length + 15) / 16,
-                           [&](int64_t step) {
-                             const int64_t page = tl::load(table + request * most_pages + step);
-                             const auto places = (page * 16 + rows) * (heads * D) + (head * D + dims);
-                             const auto there = step * 16 + rows < length;
-                             return tl::Tuple{tl::deferred_load(tl::trans(keys + places), tl::trans(there)),
-                                              tl::deferred_load(values + places, there)};
-                           },
-                           [&](const auto& k_tile, const auto& v_tile) {
-                             const auto places = begin + tl::expand_dims<0>(tl::arange<16>());
-                             auto x = tl::where(places < length, tl::dot(queries, k_tile), -INFINITY);
-                             const auto now_largest = tl::maximum(largest, tl::max<1>(x) * log2_scale);
-                             const auto p = tl::exp2(x * log2_scale - tl::expand_dims<1>(now_largest));
-                             const auto fade = tl::exp2(largest - now_largest);
-                             total = total * fade + tl::sum<1>(p);
-                             acc = tl::dot(tl::cast<T>(p), v_tile, acc * tl::expand_dims<1>(fade));
-                             largest = now_largest;
-                             begin += 16;
-                           });
+  tl::pipeline<NUM_STAGES>(
+      last_page / 2 + 1,
+      [&](int64_t step) {
+        const auto places = [&](int64_t number) {
+          const int64_t page = tl::load(table + request * most_pages + (number < last_page ? number : last_page));
+          return (page * 16 + rows) * (heads * D) + (head * D + dims);
+        };
+        const auto first = places(2 * step), second = places(2 * step + 1);
+        const auto in_first = step * 32 + rows < length, in_second = step * 32 + 16 + rows < length;
+        return tl::Tuple{tl::deferred_load(tl::trans(keys + first), tl::trans(in_first)),
+                         tl::deferred_load(values + first, in_first),
+                         tl::deferred_load(tl::trans(keys + second), tl::trans(in_second)),
+                         tl::deferred_load(values + second, in_second)};
+      },
+      [&](const auto& first_keys, const auto& first_values, const auto& second_keys, const auto& second_values) {
+        auto x = tl::dot(queries, first_keys), y = tl::dot(queries, second_keys);
+        if (begin + 32 > length) {
+          const auto places = begin + tl::expand_dims<0>(tl::arange<16>());
+          x = tl::where(places < length, x, -INFINITY);
+          y = tl::where(places + 16 < length, y, -INFINITY);
+        }
+        const auto now_largest = tl::maximum(largest, tl::max<1>(tl::maximum(x, y)) * log2_scale);
+        const auto p = tl::exp2(x * log2_scale - tl::expand_dims<1>(now_largest));
+        const auto r = tl::exp2(y * log2_scale - tl::expand_dims<1>(now_largest));
+        const auto fade = tl::exp2(largest - now_largest);
+        total = total * fade + tl::sum<1>(p + r);
+        acc = tl::dot(tl::cast<T>(p), first_values, acc * tl::expand_dims<1>(fade));
+        acc = tl::dot(tl::cast<T>(r), second_values, acc);
+        largest = now_largest;
+        begin += 32;
+      });
   tl::store(out + of_queries, tl::cast<T>(acc / tl::expand_dims<1>(total)), rows < GROUP);
 }

@@ -339,28 +339,32 @@ KILN_DEVICE auto operator-(const A& a) {
       a);
 }
 
-/// Of a symbolic mask the values at the places that a layout has: no tile of them is made elsewhere and moved.
-template <typename LayoutT, SymbolicMask M>
-KILN_DEVICE auto mask_values_in(const M& mask) {
-  Tile<bool, typename M::shape, LayoutT> result;
+/// Of a symbolic mask, broadcast to the tile's shape, the values at the places that the tile's layout has: no tile of
+/// them is made elsewhere and moved.
+template <ValueTile TileT, SymbolicMask M>
+KILN_DEVICE auto mask_values_like(const TileT&, const M& mask) {
+  using S = typename TileT::shape;
+  using L = typename TileT::layout;
+  using MaskShape = typename M::shape;
+  Tile<bool, S, L> result;
   KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] =
-      mask.at(LayoutT::row(r), LayoutT::column(r), r);
+      mask.at(MaskShape::kRows == 1 ? 0 : L::row(r), MaskShape::kColumns == 1 ? 0 : L::column(r), r);
   return result;
 }
-/// Whether A is a tile of Shape in a layout that others take where they meet it.
-template <typename A, typename Shape>
+/// Whether A is a tile to whose shape MaskShape broadcasts, in a layout that others take where they meet it.
+template <typename A, typename MaskShape>
 inline constexpr bool kIsMetBy = false;
-template <ValueTile A, typename Shape>
-  requires(is_same<typename A::shape, Shape>)
-inline constexpr bool kIsMetBy<A, Shape> = kIsMeetingLayout<typename values_t<A>::layout>;
+template <ValueTile A, typename MaskShape>
+  requires(is_same<broadcast_shape_t<MaskShape, typename A::shape>, typename A::shape>)
+inline constexpr bool kIsMetBy<A, MaskShape> = kIsMeetingLayout<typename values_t<A>::layout>;
 
 /// x where condition holds, else y; types promote, shapes broadcast. Both sides are evaluated.
 template <AnyTile Condition, Operand A, Operand B>
 KILN_DEVICE auto where(const Condition& condition, const A& a, const B& b) {
   if constexpr (SymbolicMask<Condition> && kIsMetBy<A, typename Condition::shape>) {
-    return where(mask_values_in<typename values_t<A>::layout>(condition), a, b);
+    return where(mask_values_like(to_values(a), condition), a, b);
   } else if constexpr (SymbolicMask<Condition> && kIsMetBy<B, typename Condition::shape>) {
-    return where(mask_values_in<typename values_t<B>::layout>(condition), a, b);
+    return where(mask_values_like(to_values(b), condition), a, b);
   } else if constexpr (Number<A> && Number<B>) {
     using Type = promote_t<A, B>;
     return map_registers([a, b](auto c) { return c ? cast<Type>(a) : cast<Type>(b); }, to_values(condition));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <span>
 #include <vector>
 
 #include "compiler/tl/cuda/pipeline_places.hpp"
@@ -106,6 +108,19 @@ KILN_KERNEL void branches(const T* a, const T* b, float* sums, float* starts_aga
   tl::store(rows_of<M, N>(plain, 0, N), other);
 }
 
+// Rows of a product's sums reduced, and x = a @ b less its rows' maxima where the column is below `columns`.
+template <typename T, int M, int N, int K, bool TF32, typename Sum>
+KILN_KERNEL void rows(const T* a, const T* b, Sum* least, Sum* largest, Sum* total, Sum* less, int64_t columns) {
+  constexpr tl::DotPrecision kPrecision = TF32 ? tl::DotPrecision::tf32 : tl::DotPrecision::ieee;
+  const auto x = tl::dot<kPrecision>(tl::load(rows_of<M, K>(a, 0, K)), tl::load(rows_of<K, N>(b, 0, N)));
+  const auto most = tl::max<1>(x);
+  tl::store(least + tl::arange<M>(), tl::min<1>(x));
+  tl::store(largest + tl::arange<M>(), most);
+  tl::store(total + tl::arange<M>(), tl::sum<1>(x));
+  const auto is_below = tl::expand_dims<0>(tl::arange<N>()) < columns;
+  tl::store(rows_of<M, N>(less, 0, N), tl::where(is_below, x - tl::expand_dims<1>(most), Sum{9}));
+}
+
 }  // namespace chained_dot_kernels
 )";
 
@@ -141,21 +156,21 @@ TEST_P(ChainedDot, SumsAreReducedAndBecomeOperands) {
     std::int64_t m, d, n, stages, q, p;
     int num_warps;
   };
-  // wgmma takes blocks of 64 rows and warps by fours; the others are products of single warps, or of parts of columns.
-  for (const Case& c : {Case{64, 64, 64, 3, 1, 0, 4},
-                        {128, 64, 64, 2, 1, 0, 8},
-                        {128, 32, 128, 3, 2, 1, 8},
-                        {64, 64, 32, 3, 0, 0, 4},
-                        {128, 64, 64, 4, 3, 1, 8},
-                        {64, 128, 128, 2, 1, 2, 8},
-                        {64, 64, 64, 1, 1, 1, 4},
-                        {256, 64, 64, 3, 1, 0, 8},
-                        {128, 128, 128, 2, 2, 0, 8},
-                        {128, 64, 64, 3, 0, 2, 4},
-                        {32, 64, 32, 2, 1, 0, 4},
-                        {64, 32, 64, 3, 2, 1, 2}})
+  // wgmma takes blocks of 64 rows and warps by fours; of mma's, a warp has whole rows of both products (16 rows with
+  // one warp, or keys by 16), of the first, or of neither.
+  int place = 0;  // every third case in the types that go by way of shared memory: each is a compile of a second
+  for (const Case& c : {Case{64, 64, 64, 3, 1, 0, 4}, {128, 64, 64, 2, 1, 0, 8}, {128, 32, 128, 3, 2, 1, 8},
+                        {64, 64, 32, 3, 0, 0, 4},     {128, 64, 64, 4, 3, 1, 8}, {64, 128, 128, 2, 1, 2, 8},
+                        {64, 64, 64, 1, 1, 1, 4},     {256, 64, 64, 3, 1, 0, 8}, {128, 128, 128, 2, 2, 0, 8},
+                        {128, 64, 64, 3, 0, 2, 4},    {32, 64, 32, 2, 1, 0, 4},  {64, 32, 64, 3, 2, 1, 2},
+                        {16, 128, 16, 4, 1, 0, 1},    {16, 64, 128, 2, 1, 0, 1}, {32, 64, 64, 2, 1, 1, 1},
+                        {64, 32, 32, 3, 0, 0, 1},     {16, 128, 16, 3, 1, 0, 2}, {16, 128, 16, 4, 1, 0, 4},
+                        {16, 128, 16, 2, 1, 1, 8},    {16, 128, 64, 3, 1, 0, 4}, {32, 16, 16, 3, 1, 0, 2},
+                        {64, 16, 16, 2, 1, 0, 2},     {32, 128, 16, 2, 2, 0, 4}, {16, 64, 32, 2, 1, 2, 1}}) {
+    ++place;
     for (const DType dtype : {DType::bf16, DType::f16, DType::fp8e4m3, DType::f32}) {
-      if (dtype == DType::f16 && c.p != 0) continue;
+      if (dtype != DType::bf16 && place % 3 != 0) continue;
+      if (itemsize_bytes(dtype) == 1 && std::min(c.d, c.n) < 32) continue;      // which are summed over
       if (dtype == DType::f32 && c.m * std::max(c.d, c.n) > 64 * 64) continue;  // values lie in 48 KiB
       const bool is_sparse = dtype == DType::fp8e4m3;
       const std::int64_t keys = 5 * c.n - 3;
@@ -192,6 +207,64 @@ TEST_P(ChainedDot, SumsAreReducedAndBecomeOperands) {
       ASSERT_EQ(numbers_of(tensors[3]), acc);
       ASSERT_EQ(numbers_of(tensors[4]), largest);
       ASSERT_EQ(numbers_of(tensors[5]), total);
+    }
+  }
+}
+
+TEST_P(ChainedDot, RowsOfSumsAreReducedWhereTheyLie) {
+  struct Operands {
+    DType dtype, sum;
+    bool tf32 = false;
+  };
+  struct Block {
+    std::int64_t m, n;
+    int num_warps;
+  };
+  // Of the warps each has rows of its own, or columns, or both, or what another has too; the first three are all
+  // types'.
+  const Block blocks[] = {{64, 32, 4}, {16, 64, 2},  {32, 16, 8}, {16, 16, 4}, {16, 128, 4},
+                          {32, 32, 1}, {32, 128, 2}, {64, 16, 4}, {64, 128, 8}};
+  constexpr std::int64_t kK = 32, kMissing = 5;
+  for (const Operands& of : {Operands{DType::f16, DType::f32},
+                             {DType::bf16, DType::f32},
+                             {DType::f32, DType::f32},
+                             {DType::f32, DType::f32, true},
+                             {DType::f64, DType::f64},
+                             {DType::i8, DType::i32},
+                             {DType::u8, DType::i32},
+                             {DType::fp8e4m3, DType::f32},
+                             {DType::fp8e5m2, DType::f32}})
+    for (const auto& [m, n, num_warps] :
+         std::span(blocks).first(of.dtype == DType::bf16 || of.dtype == DType::i8 ? std::size(blocks) : 3)) {
+      SCOPED_TRACE(::testing::Message() << name(of.dtype) << (of.tf32 ? " tf32" : "") << ", " << m << "x" << n << ", "
+                                        << num_warps << " warps");
+      auto a = draw(m * kK), b = draw(kK * n);
+      if (of.dtype == DType::u8)
+        for (auto* values : {&a, &b})
+          for (double& value : *values) ++value;
+      const auto count = static_cast<std::size_t>(m);
+      std::vector<double> least(count, 1e9), largest(count, -1e9), total(count),
+          less(static_cast<std::size_t>(m * n), 9);
+      for (std::size_t row = 0; row < count; ++row) {
+        std::vector<double> x(static_cast<std::size_t>(n));
+        for (std::size_t column = 0; column < x.size(); ++column) {
+          for (std::size_t i = 0; i < kK; ++i) x[column] += a[row * kK + i] * b[i * x.size() + column];
+          least[row] = std::min(least[row], x[column]);
+          largest[row] = std::max(largest[row], x[column]);
+          total[row] += x[column];
+        }
+        for (std::size_t column = 0; column + kMissing < x.size(); ++column)
+          less[row * x.size() + column] = x[column] - largest[row];
+      }
+      std::vector<Tensor> tensors{tensor_of_numbers(of.dtype, a), tensor_of_numbers(of.dtype, b)};
+      for (const std::int64_t size : {m, m, m, m * n})
+        tensors.push_back(tensor_of_numbers(of.sum, std::vector<double>(static_cast<std::size_t>(size), 77)));
+      kernel("rows", {of.dtype, m, n, kK, of.tf32, of.sum}, num_warps)
+          .run(GetParam(), {1, 1, 1}, tensors, {n - kMissing});
+      ASSERT_EQ(numbers_of(tensors[2]), least);
+      ASSERT_EQ(numbers_of(tensors[3]), largest);
+      ASSERT_EQ(numbers_of(tensors[4]), total);
+      ASSERT_EQ(numbers_of(tensors[5]), less);
     }
 }
 
@@ -247,6 +320,22 @@ TEST(ChainedDotOnGpus, RunOnInTheBackground) {
         tl::shared_tile_bytes(static_cast<int>(c.n), static_cast<int>(c.d), static_cast<int>(itemsize_bytes(c.dtype)));
     EXPECT_EQ(report.dynamic_shared_bytes, tl::pipeline_shared_bytes(static_cast<int>(c.stages), tile, tile));
   }
+}
+
+TEST(ChainedDotOnGpus, StayInOneWarpsRegisters) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  constexpr std::int64_t kD = 128;
+  for (const char* arch : {"sm_80", "sm_90a", "sm_120"})
+    for (const std::int64_t keys : {16, 64}) {
+      SCOPED_TRACE(::testing::Message() << arch << ", keys by " << keys);
+      const PtxasReport report = expect_no_spills(
+          kernel("chain", {DType::bf16, std::int64_t{16}, kD, keys, std::int64_t{2}, std::int64_t{1}, std::int64_t{0}},
+                 1)
+              .request(parse_cuda_target(arch)));
+      EXPECT_THAT(report.ptx, testing::HasSubstr("mma.sync"));
+      // The queries, and what three vectors of rows in the default layout are brought into the sums' layout by.
+      EXPECT_LE(report.static_shared_bytes, tl::shared_tile_bytes(16, kD, 2) + 1024);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ChainedDot, ::testing::ValuesIn(devices_with_compilers()),

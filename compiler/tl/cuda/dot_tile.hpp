@@ -91,6 +91,29 @@ struct MmaOperand {
   }
 };
 
+/// Whether `A` is a value whose registers are the fragments that a product in layout L takes its first operand from:
+/// what was computed from another product's sums, of which each warp has whole rows.
+template <typename A, typename L>
+inline constexpr bool kIsMmaFragment = false;
+template <Number T, typename S, int kBytes, typename SumsShape, int kSumsBytes>
+inline constexpr bool kIsMmaFragment<Tile<T, S, MmaLayout<S, kBytes>>, MmaLayout<SumsShape, kSumsBytes>> =
+    sizeof(T) == 2 && !MmaPlaces<kBytes>::kInterleaved && MmaLayout<S, kBytes>::Warps::kColumnWarps == 1 &&
+    is_same<typename MmaLayout<S, kBytes>::Rows, typename MmaLayout<SumsShape, kSumsBytes>::Rows>;
+
+/// Such a value's fragments, read as a FragmentReader reads them.
+template <int kFragments, int kSteps>
+struct HeldFragments {
+  uint32_t held[kFragments][kSteps][4];
+
+  template <ValueTile A>
+  KILN_DEVICE HeldFragments(const A& a, int) {
+    memcpy(held, a.registers, sizeof held);
+  }
+  KILN_DEVICE void read(int fragment, int step, uint32_t (&registers)[4]) const {
+    KILN_UNROLL for (int q = 0; q < 4; ++q) registers[q] = held[fragment][step][q];
+  }
+};
+
 template <typename A, typename B, ValueTile Acc>
 KILN_DEVICE Acc dot_by_mma(const A& a, const B& b, const Acc& acc) {
   using OperandA = MmaOperand<typename A::value_type>;
@@ -98,7 +121,9 @@ KILN_DEVICE Acc dot_by_mma(const A& a, const B& b, const Acc& acc) {
   using L = typename Acc::layout;
   constexpr int kK = A::shape::kColumns;
   constexpr int kSteps = kK / MmaPlaces<sizeof(typename A::value_type)>::kStepK;
-  const FragmentReader<A, false, Acc::shape::kRows, kK> rows(a, L::Warps::row());
+  using Rows = conditional_t<kIsMmaFragment<A, L>, HeldFragments<L::kRowFragments, kSteps>,
+                             FragmentReader<A, false, Acc::shape::kRows, kK>>;
+  const Rows rows(a, L::Warps::row());
   const FragmentReader<B, true, Acc::shape::kColumns, kK> columns(b, L::Warps::column());
 
   // One step's fragments are read while those of the step before are multiplied, but for widened ones, which would take
@@ -269,8 +294,8 @@ KILN_DEVICE auto dot_tile(const A& a, const B& b, const Acc& acc) {
       take(acc);
     dot_by_wgmma<kIsFresh, kMaxNumImpreciseAcc>(a, b, sums, true);
     return sums;
-  } else if constexpr (is_shared_tile<A> && is_shared_tile<B>) {
-    read_by_lanes(a);
+  } else if constexpr ((is_shared_tile<A> || kIsMmaFragment<A, typename Acc::layout>) && is_shared_tile<B>) {
+    if constexpr (is_shared_tile<A>) read_by_lanes(a);
     read_by_lanes(b);
     if constexpr (kUsesFma<T, kPrecision>)
       return dot_by_fma(a, b, acc);
@@ -278,7 +303,8 @@ KILN_DEVICE auto dot_tile(const A& a, const B& b, const Acc& acc) {
       return dot_by_mma(a, b, acc);
   } else {
     Acc result;
-    with_shared_operands<false, !is_shared_tile<A>>(a, b, [&](const auto& x, const auto& y) {
+    constexpr bool kMovesA = !is_shared_tile<A> && !kIsMmaFragment<A, typename Acc::layout>;
+    with_shared_operands<false, kMovesA>(a, b, [&](const auto& x, const auto& y) {
       result = dot_tile<kPrecision, kMaxNumImpreciseAcc, kIsFresh>(x, y, acc);
     });
     return result;

@@ -39,6 +39,28 @@ struct WarpGrid {
   }
 };
 
+/// A number for each row of products of kM rows, in the lanes that hold parts of the row: warps by kRowWarps share the
+/// rows, and what kColumnWarps neighbouring warps, or warps that are left over, hold is the same. Where all warps have
+/// all rows it does not depend on the number of columns, so that rows of different products meet.
+template <int kM, int kRowWarps, int kColumnWarps, bool kInterleaved>
+struct MmaRows {
+  using Places = MmaPlaces<kInterleaved ? 1 : 2>;
+  static constexpr int kWarpRows = kM / kRowWarps;
+  static constexpr int kRegisters = kWarpRows / 8;
+
+  KILN_DEVICE static int warp() { return static_cast<int>(threadIdx.x) / 32; }
+  KILN_DEVICE static int row(int) { return 0; }
+  KILN_DEVICE static int column(int r) {
+    return warp() / kColumnWarps % kRowWarps * kWarpRows + r / 2 * 16 +
+           Places::outer(static_cast<int>(threadIdx.x) % 32 / 4, r % 2);
+  }
+  KILN_DEVICE static bool owns(int) {
+    return threadIdx.x % 4 == 0 && warp() % kColumnWarps == 0 && warp() < kRowWarps * kColumnWarps;
+  }
+};
+template <int kM, int kRowWarps, int kColumnWarps, bool kInterleaved>
+inline constexpr bool kIsMeetingLayout<MmaRows<kM, kRowWarps, kColumnWarps, kInterleaved>> = true;
+
 /// The accumulators of mma.m16n8 instructions: a warp's part in fragments of 16 x 16, each two instructions' results of
 /// four registers: rows outer(group, 0) and outer(group, 1) by two columns. kElementBytes is the operands'.
 template <typename ShapeT, int kElementBytes>
@@ -76,10 +98,20 @@ struct MmaLayout {
   }
   /// Lanes that hold neighbouring units.
   static constexpr int kUnitLanes = 4;
+
+  /// Where a number for each row lies, and which of its registers has that of register r's row.
+  using Rows =
+      MmaRows<ShapeT::kRows, Warps::kRowWarps, Warps::kRowWarps == 1 ? 1 : Warps::kColumnWarps, Places::kInterleaved>;
+  static constexpr int row_part(int r) { return r / (8 * kColumnFragments) * 2 + r / 2 % 2; }
+  /// Warps side by side that have parts of the same rows.
+  static constexpr int kRowSharers = Warps::kColumnWarps;
 };
 
 template <typename S, int kElementBytes>
 inline constexpr bool kIsAccumulatorLayout<MmaLayout<S, kElementBytes>> = true;
+template <typename S, int kElementBytes>
+inline constexpr bool
+    kBroadcastsInPlace<Expanded<1, typename MmaLayout<S, kElementBytes>::Rows>, S, MmaLayout<S, kElementBytes>> = true;
 
 /// Blocks of 4 x 4 elements dealt to lanes, for products that are formed in the ordinary arithmetic units: each operand
 /// element read from shared memory is used four times or more.

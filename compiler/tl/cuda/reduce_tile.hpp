@@ -74,9 +74,9 @@ KILN_DEVICE E* shared_scratch() {
 inline constexpr int kScratchBytes = 16 * 1024;
 
 /// Combines each place's values over warps first_warp, first_warp + kStride, ..., kCount of them, in that order. Of a
-/// warp's values kLanes are different: lane l holds that of lane l % kLanes. The places from kFirst on share two
+/// warp's values kLanes are different: lane l holds value l / kLaneStep % kLanes. The places from kFirst on share two
 /// barriers, as many as fit the scratch.
-template <int kLanes, int kCount, int kStride, int kFirst = 0, int kPlaces, typename E, typename F>
+template <int kLanes, int kCount, int kStride, int kLaneStep = 1, int kFirst = 0, int kPlaces, typename E, typename F>
 KILN_DEVICE void reduce_warps(E (&values)[kPlaces], int first_warp, F combine) {
   constexpr int kPitch = kNumWarps * kLanes;
   constexpr int kTogether = smaller(kPlaces, larger(1, kScratchBytes / static_cast<int>(kPitch * sizeof(E))));
@@ -84,19 +84,19 @@ KILN_DEVICE void reduce_warps(E (&values)[kPlaces], int first_warp, F combine) {
   E* const scratch = shared_scratch<E, kTogether * kPitch>();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   __syncthreads();
-  if (lane < kLanes) {
-    E* const own = scratch + static_cast<int>(threadIdx.x) / 32 * kLanes + lane;
+  if (lane % kLaneStep == 0 && lane / kLaneStep < kLanes) {
+    E* const own = scratch + static_cast<int>(threadIdx.x) / 32 * kLanes + lane / kLaneStep;
     KILN_UNROLL for (int i = kFirst; i < kEnd; ++i) own[(i - kFirst) * kPitch] = values[i];
   }
   __syncthreads();
-  const E* const first = scratch + first_warp * kLanes + lane % kLanes;
+  const E* const first = scratch + first_warp * kLanes + lane / kLaneStep % kLanes;
   KILN_UNROLL for (int i = kFirst; i < kEnd; ++i) {
     E total = first[(i - kFirst) * kPitch];
     KILN_UNROLL for (int k = 1; k < kCount; ++k) total =
         combine(total, first[(i - kFirst) * kPitch + k * kStride * kLanes]);
     values[i] = total;
   }
-  if constexpr (kEnd < kPlaces) reduce_warps<kLanes, kCount, kStride, kEnd>(values, first_warp, combine);
+  if constexpr (kEnd < kPlaces) reduce_warps<kLanes, kCount, kStride, kLaneStep, kEnd>(values, first_warp, combine);
 }
 
 /// Every row combined; `values` gets the results of the rows that the calling thread has a part of.
@@ -152,21 +152,25 @@ KILN_DEVICE auto reduce_axis_of_blocked(const Tiles& tiles, F combine) {
 
 template <Number T, typename S>
 inline constexpr bool kReducesInPlace<1, Tile<T, S, WgmmaLayout<S>>> = WgmmaLayout<S>::kRowsInLanes;
+template <Number T, typename S, int kElementBytes>
+inline constexpr bool kReducesInPlace<1, Tile<T, S, MmaLayout<S, kElementBytes>>> = true;
 
-/// Rows of a product's sums: in the registers of four lanes.
-template <Number T, typename S, typename F>
-KILN_DEVICE auto reduce_rows_of_sums(const Tile<T, S, WgmmaLayout<S>>& x, F combine) {
-  using L = WgmmaLayout<S>;
-  Tile<T, Shape<S::kRows>, WgmmaRows<S::kRows>> result;
+/// Rows of a product's sums: in the registers of four lanes, or of four in each of a few warps.
+template <Number T, typename S, typename L, typename F>
+KILN_DEVICE auto reduce_rows_of_sums(const Tile<T, S, L>& x, F combine) {
+  Tile<T, Shape<S::kRows>, typename L::Rows> result;
   KILN_UNROLL for (int part = 0; part < L::kRowParts; ++part) {
     // Two chains: columns of even and of odd number.
     T even = x.registers[L::unit_register(part, 0, 0)], odd = x.registers[L::unit_register(part, 0, 1)];
-    KILN_UNROLL for (int unit = 1; unit < L::kUnits; ++unit) {
-      even = combine(even, x.registers[L::unit_register(part, unit, 0)]);
-      odd = combine(odd, x.registers[L::unit_register(part, unit, 1)]);
+    KILN_UNROLL for (int i = 2; i < L::kUnits * L::kUnit; i += 2) {
+      even = combine(even, x.registers[L::unit_register(part, i / L::kUnit, i % L::kUnit)]);
+      odd = combine(odd, x.registers[L::unit_register(part, i / L::kUnit, i % L::kUnit + 1)]);
     }
     result.registers[part] = reduce_lanes<1, L::kUnitLanes>(combine(even, odd), combine);
   }
+  if constexpr (L::kRowSharers > 1)
+    reduce_warps<8, L::kRowSharers, 1, L::kUnitLanes>(
+        result.registers, static_cast<int>(threadIdx.x) / 32 / L::kRowSharers * L::kRowSharers, combine);
   return result;
 }
 

@@ -84,6 +84,8 @@ struct WgmmaLayout {
   /// Whether all of a row lies in the four lanes that share it, and which number of WgmmaRows register r belongs to.
   static constexpr bool kRowsInLanes = Grid::kColumnGroups == 1;
   static constexpr int row_part(int r) { return r / kBlockRegisters * 2 + r / 2 % 2; }
+  using Rows = WgmmaRows<ShapeT::kRows>;
+  static constexpr int kRowSharers = 1;
 };
 template <typename S>
 inline constexpr bool kIsAccumulatorLayout<WgmmaLayout<S>> = true;
