@@ -1,8 +1,8 @@
 #include <kiln/tl.hpp>
 
 /// out = a @ b: a [m, k]; b [k, n], or with B_ALONG_K the transpose of an [n, k] matrix; out [m, n]; all contiguous.
-/// A program makes a tile of out after the other, as many further as there are programs. Tiles are numbered in groups of
-/// eight rows of them, which share operands in the L2 cache. Operands of f32 are rounded to tf32 on GPUs.
+/// A program makes a tile of out after the other, as many further as there are programs. Tiles are numbered in groups
+/// of eight rows of them, which share operands in the L2 cache. Operands of f32 are rounded to tf32 on GPUs.
 template <typename T, typename U, int BLOCK_M, int BLOCK_N, int BLOCK_K, int NUM_STAGES, bool B_ALONG_K>
 KILN_KERNEL void matmul(const T* a, const T* b, U* out, int64_t m, int64_t n, int64_t k) {
   constexpr auto kTf32 = tl::DotPrecision::tf32;

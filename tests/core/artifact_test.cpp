@@ -19,7 +19,8 @@ Artifact sample() {
   artifact.compile_time_us = 12'345;
   artifact.takes_dynamic_shared = true;
   artifact.dynamic_shared_bytes = 98'304;
-  artifact.box_loads = {{{"maps", 128, 64, 2}, ParameterExpression("p4.s64 2 *")}, {{"others", 1, 8, 4, true}, {}, true}};
+  artifact.box_loads = {{{"maps", 128, 64, 2}, ParameterExpression("p4.s64 2 *")},
+                        {{"others", 1, 8, 4, true}, {}, true}};
   return artifact;
 }
 
