@@ -81,13 +81,6 @@ struct ReductionCall {
   std::vector<DType> outputs;
 
   std::int64_t itemsize() const { return itemsize_bytes(in); }
-  /// Rows of the input that a config takes as one.
-  std::int64_t fold(const Config& config, const Target& target) const {
-    const std::int64_t* const fold = config.find("FOLD");
-    return is_cuda(target) && fold != nullptr && *fold != 0 && !finds_index(reduction.kind)
-               ? fold_of(collapsed, config.at("BLOCK_N"), itemsize())
-               : 1;
-  }
 };
 
 ReductionCall reduction_call(const OpRow& row, const OpCall& call) {
@@ -185,26 +178,17 @@ LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Targ
   const bool rows = collapsed.reduces_rows();
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
   const std::int64_t kept_block = rows ? block_m : block_n;
-  const std::int64_t itemsize = call.itemsize();
-  const std::int64_t fold = call.fold(config, target);
-  const CollapsedReduction folded = folded_by(collapsed, fold);
-  const std::int64_t programs = kept_programs(folded, kept_block);
+  const std::int64_t programs = kept_programs(collapsed, kept_block);
   check_grid(row.name, programs, target);
-  const Split split = split_of(folded, config, itemsize, target);
+  const std::int64_t itemsize = call.itemsize();
+  const Split split = split_of(collapsed, config, itemsize, target);
   check_chunks(row, reduction, split, target);
-  ops::ReductionIteration it = make_iteration(folded, kept_block, split);
-  if (fold > 1) {
-    it.kept_total = collapsed.kept_total;
-    it.fold = fold;
-    it.fold_columns = collapsed.kept[0].extent;
-    it.fold_elements = collapsed.kept[0].extent * collapsed.reduced[0].extent;
-  }
-  const std::int64_t states = it.chunks * fold;
+  ops::ReductionIteration it = make_iteration(collapsed, kept_block, split);
 
   std::int64_t workspace_bytes = 0;
   for (std::size_t part = 0; part < reducer.part_bytes.size(); ++part) {
     it.part_bytes[part] = workspace_bytes;
-    const std::int64_t bytes = states * it.kept_total * reducer.part_bytes[part];
+    const std::int64_t bytes = it.chunks * it.kept_total * reducer.part_bytes[part];
     workspace_bytes += ceil_div(bytes, kWorkspaceAlignmentBytes) * kWorkspaceAlignmentBytes;
   }
 
@@ -226,27 +210,23 @@ LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Targ
     launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
   launch.geometry.grid = {programs, split.pieces, split.groups};
   launch.vector_width =
-      static_cast<std::int32_t>(moves_packets(folded, block_m, itemsize) ? kAccessBytes / itemsize : 1);
-  if (states == 1) {
+      static_cast<std::int32_t>(moves_packets(collapsed, block_m, itemsize) ? kAccessBytes / itemsize : 1);
+  if (it.chunks == 1) {
     add_outputs(call, launch, parameters);
     plan.launches.push_back(std::move(launch));
     return plan;
   }
   launch.kernel = "kiln::ops::reduction_chunk_kernel";
-  launch.template_arguments.insert(launch.template_arguments.end() - 1, fold > 1);  // before the input's dtype
   parameters.written_workspace(0, kStates);
   plan.launches.push_back(std::move(launch));
-  ops::ReductionIteration joined = make_iteration(collapsed, kept_block, split);
-  joined.chunks = states;
-  std::copy(std::begin(it.part_bytes), std::end(it.part_bytes), joined.part_bytes);
-  plan.launches.push_back(combine_launch(call, joined, scalars, target));
+  plan.launches.push_back(combine_launch(call, it, scalars, target));
   plan.workspace_bytes.push_back(workspace_bytes);
   return plan;
 }
 
 Config default_config(const ReductionCall& call, const Target& target) {
   const std::size_t parts = call.reducer.part_bytes.size();
-  return is_cuda(target) ? cuda_config(call.collapsed, call.itemsize(), parts, finds_index(call.reduction.kind))
+  return is_cuda(target) ? cuda_config(call.collapsed, call.itemsize(), parts)
                          : cpu_config(call.collapsed, itemsize_bytes(call.reduction.accumulator), parts, target);
 }
 

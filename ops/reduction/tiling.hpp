@@ -23,13 +23,6 @@ struct Split {
 /// Depends on shapes and config alone: the same call has the same chunks on every machine, and so the same bits.
 Split split_of(const CollapsedReduction& collapsed, const Config& config, std::int64_t itemsize, const Target& target);
 
-/// How many rows of a dense matrix of kept columns to take as one, so that they are aligned and fill blocks of
-/// `block_n`; 1 where rows are no dense matrix, or as good as they are, or too few. Of outer kept dimensions each is
-/// such a matrix.
-std::int64_t fold_of(const CollapsedReduction& collapsed, std::int64_t block_n, std::int64_t itemsize);
-/// With `fold` rows taken as one, the last of which may be cut short (ops::ReductionIteration).
-CollapsedReduction folded_by(const CollapsedReduction& collapsed, std::int64_t fold);
-
 /// Blocks of kept elements, each one or more programs.
 std::int64_t kept_programs(const CollapsedReduction& collapsed, std::int64_t kept_block);
 
@@ -41,8 +34,7 @@ bool moves_packets(const CollapsedReduction& collapsed, std::int64_t block_m, st
 /// is split aims at.
 ConfigSpace config_space(const Target& target);
 /// The defaults for an input of `itemsize` bytes and states of `state_parts` numbers of `accumulator_bytes`.
-Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize, std::size_t state_parts,
-                   bool finds_index);
+Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize, std::size_t state_parts);
 Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_bytes, std::size_t state_parts,
                   const Target& target);
 
