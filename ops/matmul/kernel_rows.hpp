@@ -76,7 +76,7 @@ KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b,
   }
   tl::int64_t k = k_begin;
   if (whole) {
-    const auto everywhere = columns < BLOCK_N;
+    const auto a_everywhere = tl::broadcast_to<S::kRows, S::kColumns>(a_offsets);
     KILN_NO_UNROLL for (; k + UNROLL * BLOCK_K <= k_end; k += UNROLL * BLOCK_K) {
       tl::Tile<B, S> loaded[UNROLL];
       KILN_UNROLL for (int u = 0; u < UNROLL; ++u) {
@@ -89,7 +89,7 @@ KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b,
         KILN_UNROLL for (int row = 0; row < ROWS; ++row) {
           const A* const from = a_row(row) + (k + u * BLOCK_K) * a_k_stride;
           if constexpr (kAPacked) __builtin_assume(starts_packet(from));
-          add_products(row, tl::cast<Sum>(tl::load(from + a_offsets, everywhere & (inner < BLOCK_K))), right);
+          add_products(row, tl::cast<Sum>(tl::load(from + a_everywhere)), right);
         }
       }
     }

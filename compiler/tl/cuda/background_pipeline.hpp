@@ -220,15 +220,14 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   uint32_t chunked = 0;      // a bit for each place that threads fill and not the copy engine
   // Of the first steps, whose products are not there yet, only the loads. A loop of their own would compile those a
   // second time.
-  int step = -kAhead, window = -32;
+  int step = -kAhead;
   uint32_t lane = 32;  // of the next step, whose place it holds
   const auto run_steps_to = [&](int stop) {
     KILN_NO_UNROLL while (step < stop) {
       if (lane == 32) {
-        window += 32;
         lane = 0;
-        boxes.set_places(loads, window, num_steps);
-        if (window == 0) __syncthreads();  // behind the first places, which take as long as the barriers
+        boxes.set_places(loads, step + kAhead, num_steps);
+        if (step == -kAhead) __syncthreads();  // behind the first places, which take as long as the barriers
       }
       KILN_NO_UNROLL for (; lane < 32 && step < stop; ++lane, ++step) {
         const int next = step + kAhead;

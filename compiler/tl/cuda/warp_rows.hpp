@@ -20,7 +20,9 @@ struct WarpRows {
   static constexpr int kPerChunk = 16 / kSize, kChunksPerRow = kColumns / kPerChunk;
   static constexpr int kChunksPerLane = kRows * kChunksPerRow / 32;
   static constexpr int kBytes = kRows * kColumns * kSize;
-  static constexpr bool kPossible = kSize == 2 ? kRows * kChunksPerRow % 32 == 0 : kSize == 4 && kChunksPerRow == 8;
+  /// Of float the built-in products spill, whose activations need registers beside the addresses of this.
+  static constexpr bool kPossible =
+      kSize == 2 ? kRows * kChunksPerRow % 32 == 0 : kSize == 4 && kChunksPerRow == 8 && !Floating<T>;
 
   KILN_DEVICE static uint32_t address() {
     __shared__ alignas(128) unsigned char rows[kNumWarps][kBytes];
