@@ -137,8 +137,8 @@ KILN_KERNEL void norm_one_pass_kernel(T* out, T* residual_out, const T* x_in, co
   const NormTensors<T, W> tensors{out, residual_out, x_in, residual, weight, bias};
   const Compute factor = static_cast<Compute>(inverse_n), epsilon = static_cast<Compute>(eps);
   tl::Tile<T, Shape> x[kTiles];
-  KILN_UNROLL for (int t = 0; t < kTiles; ++t) x[t] = load_summed<Form>(tiles, tensors, t * Tiles::kReduced);
   const auto shift = row_shift<Form, Compute>(tiles, tensors);
+  KILN_UNROLL for (int t = 0; t < kTiles; ++t) x[t] = load_summed<Form>(tiles, tensors, t * Tiles::kReduced);
   Values deviations[kTiles];
   KILN_UNROLL for (int t = 0; t < kTiles; ++t) deviations[t] =
       shifted<Form, Compute>(x[t], shift, tiles.mask(t * Tiles::kReduced));
