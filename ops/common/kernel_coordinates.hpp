@@ -72,4 +72,14 @@ KILN_DEVICE auto counted_offsets(const IndexedIteration& iteration, const Number
       offsets);
 }
 
+/// Where those elements are. LINEAR: a bit for each operand that lies in the order in which elements are counted, and
+/// is accessed as dense arrays are.
+template <typename C, int kOperand, int LINEAR, typename T, typename Numbers>
+KILN_DEVICE auto counted_places(const IndexedIteration& iteration, T* data, const Numbers& numbers) {
+  if constexpr ((LINEAR >> kOperand & 1) != 0)
+    return data + numbers;
+  else
+    return data + counted_offsets<C, kOperand>(iteration, numbers);
+}
+
 }  // namespace kiln::ops

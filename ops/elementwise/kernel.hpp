@@ -134,16 +134,11 @@ template <typename Functor, typename Compute, int BLOCK_SIZE, int LINEAR, int NU
 KILN_KERNEL void elementwise_indexed_kernel(Out* out, IndexedIteration iteration, const In*... in, Scalars scalars) {
   using C = Counting<NUM_DIMS, STRIDE_KINDS, LONG_ROWS != 0>;
   const auto body = [&](const auto& numbers, const auto& mask) {
-    const auto place = [&]<int kOperand>(auto* data) {
-      if constexpr ((LINEAR >> kOperand & 1) != 0)
-        return data + numbers;
-      else
-        return data + counted_offsets<C, kOperand>(iteration, numbers);
-    };
     const auto run = [&]<int... kInput>(tl::Sequence<kInput...>, const auto*... inputs) {
       const auto values = tl::cast<Out>(Functor::template apply<Compute>(
-          scalars, tl::cast<Compute>(tl::load(place.template operator()<1 + kInput>(inputs), mask))...));
-      tl::store(place.template operator()<0>(out), values, mask);
+          scalars,
+          tl::cast<Compute>(tl::load(counted_places<C, 1 + kInput, LINEAR>(iteration, inputs, numbers), mask))...));
+      tl::store(counted_places<C, 0, LINEAR>(iteration, out, numbers), values, mask);
     };
     run(tl::make_sequence<sizeof...(In)>(), in...);
   };

@@ -137,14 +137,8 @@ KILN_KERNEL void copy_indexed_kernel(To* out, const From* x, IndexedIteration it
   out += out_offset;
   x += x_offset;
   const auto body = [&](const auto& numbers, const auto& mask) {
-    const auto place = [&]<int kOperand>(auto* data) {
-      if constexpr ((LINEAR >> kOperand & 1) != 0)
-        return data + numbers;
-      else
-        return data + counted_offsets<C, kOperand>(iteration, numbers);
-    };
-    tl::store(place.template operator()<kCopyOut>(out),
-              tl::cast<To>(tl::load(place.template operator()<kCopyIn>(x), mask)), mask);
+    const auto from = counted_places<C, kCopyIn, LINEAR>(iteration, x, numbers);
+    tl::store(counted_places<C, kCopyOut, LINEAR>(iteration, out, numbers), tl::cast<To>(tl::load(from, mask)), mask);
   };
   tl::cover<BLOCK_SIZE, 4>(tl::program_id(0), iteration.n, body, (LINEAR >> kCopyOut & 1) != 0 ? out : nullptr,
                            (LINEAR >> kCopyIn & 1) != 0 ? x : nullptr);
