@@ -7,19 +7,37 @@
 #include "core/errors.hpp"
 
 namespace kiln {
+namespace {
+
+/// Whether all of a config's tunables are the variant's.
+bool names_tunables_of(const Variant& variant, const Config& config, const Target& target) {
+  const ConfigSpace space = variant.space(target);
+  return std::all_of(config.entries().begin(), config.entries().end(), [&](const Config::Entry& entry) {
+    return std::any_of(space.tunables().begin(), space.tunables().end(),
+                       [&](const Tunable& tunable) { return tunable.name == entry.first; });
+  });
+}
+
+}  // namespace
 
 Choice choose(const Call& made, const Target& target, const Config* given, const TunedLookup& tuned,
               bool overlap_previous) {
   const OpSpec& spec = *made.spec;
   const OpCall call = made.seen_by_spec();
   Choice choice;
-  const auto serving = std::find_if(spec.variants.begin(), spec.variants.end(),
-                                    [&](const Variant& variant) { return variant.serves(call, target); });
+  const auto serves = [&](const Variant& variant) { return variant.serves(call, target); };
+  auto serving = std::find_if(spec.variants.begin(), spec.variants.end(), serves);
   if (serving == spec.variants.end()) {
     std::string tensors;
     for (const TensorView& view : call.inputs) tensors += (tensors.empty() ? "" : "; ") + describe(view);
     throw_not_implemented("op '" + spec.name + "' has no kernel that serves this call on " + to_string(target) + ": " +
                           tensors + " (try contiguous tensors)");
+  }
+  if (given != nullptr) {
+    const auto meant = std::find_if(serving, spec.variants.end(), [&](const Variant& variant) {
+      return serves(variant) && names_tunables_of(variant, *given, target);
+    });
+    if (meant != spec.variants.end()) serving = meant;
   }
   choice.variant = &*serving;
   choice.config = serving->default_config(call, target);
@@ -35,7 +53,7 @@ Choice choose(const Call& made, const Target& target, const Config* given, const
     }
   }
   choice.plan = serving->plan(call, choice.config, target);
-  const bool overlaps = overlap_previous && serving->waits_for_previous && can_overlap_previous(target);
+  const bool can_overlap = serving->waits_for_previous && can_overlap_previous(target);
   for (const KernelLaunch& launch : choice.plan.launches)
     choice.requests.push_back({.op = spec.name,
                                .configuration = to_string(choice.config),
@@ -46,7 +64,7 @@ Choice choose(const Call& made, const Target& target, const Config* given, const
                                .parameter_types = launch.parameter_types,
                                .num_warps = launch.geometry.num_warps,
                                .vector_width = launch.vector_width,
-                               .overlaps_previous = overlaps,
+                               .overlaps_previous = can_overlap && (overlap_previous || !choice.requests.empty()),
                                .target = target});
   return choice;
 }
