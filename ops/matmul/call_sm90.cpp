@@ -109,6 +109,15 @@ std::optional<Sm90Rows> sm90_rows(DType dtype, std::int64_t extent, std::int64_t
   return std::nullopt;
 }
 
+Sm90Call exchanged(Sm90Call call) {
+  std::swap(call.m, call.n);
+  std::swap(call.a, call.b);
+  std::swap(call.out_strides[0], call.out_strides[1]);
+  std::swap(call.addend_strides[0], call.addend_strides[1]);
+  call.transposed = !call.transposed;
+  return call;
+}
+
 std::int64_t packed_pitch(DType dtype, std::int64_t elements) {
   const std::int64_t size = itemsize_bytes(dtype);
   return ceil_div(elements * size, kPackedRowBytes) * kPackedRowBytes / size;
@@ -134,19 +143,20 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors)
   const bool narrow = std::min(call.m, call.n) <= kMostNarrowExtent;
   const Source a{call.a, call.m, call.k, call.a.row_stride, call.a.column_stride};
   const Source b{call.b, call.n, call.k, call.b.column_stride, call.b.row_stride};
-  bool exchanged = narrow && call.m < call.n;
-  // Panels of 64 columns of a narrow operand would be mostly empty.
-  const bool a_is_narrow = narrow && exchanged, b_is_narrow = narrow && !exchanged;
-  auto a_operand = in_place(a, tensors, !a_is_narrow);
-  auto b_operand = in_place(b, tensors, !b_is_narrow);
-  if (itemsize_bytes(call.a.dtype) != 2) {
+  bool is_exchanged = narrow && call.m < call.n;
+  // Panels of columns of a narrow operand would be mostly empty but for 16-bit types, which have narrow ones.
+  const bool a_is_narrow = narrow && is_exchanged, b_is_narrow = narrow && !is_exchanged;
+  const bool is_half = itemsize_bytes(call.a.dtype) == 2;
+  auto a_operand = in_place(a, tensors, !a_is_narrow || is_half);
+  auto b_operand = in_place(b, tensors, !b_is_narrow || is_half);
+  if (!is_half) {
     // One operand may lie along m or n, and is the first then: the kernel loads that to registers.
     if (a_operand && b_operand && a_operand->is_mn && b_operand->is_mn)
       (elements(*a_operand, call) < elements(*b_operand, call) ? a_operand : b_operand).reset();
-    if (b_operand && b_operand->is_mn) exchanged = true;
+    if (b_operand && b_operand->is_mn) is_exchanged = true;
   }
   // A narrow product reads its large operand once: a copy would take longer than all else.
-  if (narrow && !(exchanged ? b_operand : a_operand)) return std::nullopt;
+  if (narrow && !(is_exchanged ? b_operand : a_operand)) return std::nullopt;
   // Copies use the whole machine.
   if ((!a_operand || !b_operand) && call.num_sms > 0) return std::nullopt;
 
@@ -169,13 +179,7 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors)
   strides_of(call.out, result.out_strides);
   result.adds_row = call.addend_kind() == ops::kRowAddend;
   if (call.addend.tensor >= 0) strides_of(call.addend, result.addend_strides);
-  if (exchanged) {
-    std::swap(result.m, result.n);
-    std::swap(result.a, result.b);
-    std::swap(result.out_strides[0], result.out_strides[1]);
-    std::swap(result.addend_strides[0], result.addend_strides[1]);
-    result.transposed = true;
-  }
+  if (is_exchanged) result = exchanged(result);
 
   const std::int64_t inner = result.out_strides[result.transposed ? 0 : 1];
   const std::int64_t pitch = result.out_strides[result.transposed ? 1 : 0];

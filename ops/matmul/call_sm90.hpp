@@ -53,6 +53,9 @@ std::optional<Sm90Rows> sm90_rows(DType dtype, std::int64_t extent, std::int64_t
 /// The pitch, in elements, of `elements` that are copied to rows of their own: whole lines of the cache.
 std::int64_t packed_pitch(DType dtype, std::int64_t elements);
 
+/// The same product as out^T = b^T @ a^T.
+Sm90Call exchanged(Sm90Call call);
+
 /// Bytes of the workspace of an operand that is copied.
 std::int64_t packed_bytes(const Sm90Operand& operand, const Sm90Call& call);
 

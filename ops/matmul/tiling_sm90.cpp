@@ -35,8 +35,24 @@ std::int64_t most_accumulator_words(Sm90Form form) {
 
 using Tile = ops::MatmulSm90Tiling;
 
+/// What a config says, as the kernel takes it.
+Tile tile_of(const Config& config) {
+  const auto value = [&](std::string_view name) { return static_cast<int>(config.at(name)); };
+  return {.block_m = value("BLOCK_M"),
+          .block_n = value("BLOCK_N"),
+          .stages = value("NUM_STAGES"),
+          .cluster_m = value("CLUSTER_M"),
+          .cluster_n = value("CLUSTER_N"),
+          .split_k = value("SPLIT_K"),
+          .math_groups = value("MATH_GROUPS"),
+          .tile_each = value("TILE_EACH") != 0,
+          .resident = value("RESIDENT"),
+          .shares = value("K_SHARE") > 0};
+}
+
 Config config_of(const Tile& tile) {
-  const auto& [block_m, block_n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each] = tile;
+  const auto& [block_m, block_n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each, resident, shares] =
+      tile;
   return {{"BLOCK_M", block_m},
           {"BLOCK_N", block_n},
           {"NUM_STAGES", stages},
@@ -45,6 +61,9 @@ Config config_of(const Tile& tile) {
           {"SPLIT_K", split_k},
           {"MATH_GROUPS", math_groups},
           {"TILE_EACH", tile_each ? 1 : 0},
+          {"RESIDENT", resident},
+          {"K_SHARE", shares ? 4 : 0},
+          {"EXCHANGE", 0},
           {"GROUP_M", 8}};
 }
 
@@ -113,16 +132,19 @@ bool is_off_lines(const Sm90Operand& operand) {
 
 // The first of several that take as long is taken.
 constexpr Tile kWideTiles[] = {
-    {128, 256, 4, 2, 1, 1, 2, false}, {128, 128, 6, 2, 1, 1, 2, true},  {256, 128, 4, 2, 1, 1, 2, false},
-    {128, 192, 4, 1, 2, 1, 2, false}, {128, 128, 6, 2, 1, 1, 2, false}, {64, 128, 8, 2, 1, 1, 1, false},
-    {128, 64, 8, 1, 1, 1, 2, false},  {128, 64, 8, 1, 2, 1, 2, false},  {64, 128, 8, 1, 1, 1, 1, false},
-    {128, 64, 8, 1, 1, 2, 2, false},  {64, 64, 8, 1, 1, 1, 1, false},   {64, 64, 8, 1, 1, 2, 1, false},
-    {64, 64, 8, 1, 1, 4, 1, false},
+    {128, 256, 4, 2, 1, 1, 2, false, 1, false}, {128, 128, 6, 2, 1, 1, 2, true, 1, false},
+    {256, 128, 4, 2, 1, 1, 2, false, 1, false}, {128, 192, 4, 1, 2, 1, 2, false, 1, false},
+    {128, 128, 6, 2, 1, 1, 2, false, 1, false}, {64, 128, 8, 2, 1, 1, 1, false, 1, false},
+    {128, 64, 8, 1, 1, 1, 2, false, 1, false},  {128, 64, 8, 1, 2, 1, 2, false, 1, false},
+    {64, 128, 8, 1, 1, 1, 1, false, 1, false},  {128, 64, 8, 1, 1, 2, 2, false, 1, false},
+    {64, 64, 8, 1, 1, 1, 1, false, 1, false},   {64, 64, 8, 1, 1, 2, 1, false, 1, false},
+    {64, 64, 8, 1, 1, 4, 1, false, 1, false},
 };
 constexpr Tile kNarrowTiles[] = {
-    {64, 16, 10, 1, 1, 2, 1, false}, {128, 16, 9, 1, 1, 2, 2, false}, {64, 16, 10, 1, 1, 1, 1, false},
-    {128, 32, 9, 1, 1, 2, 2, false}, {64, 32, 10, 1, 1, 2, 1, false}, {64, 32, 10, 1, 1, 1, 1, false},
-    {128, 32, 9, 1, 1, 4, 2, false},
+    {64, 16, 10, 1, 1, 2, 1, false, 1, false}, {128, 16, 9, 1, 1, 2, 2, false, 1, false},
+    {64, 16, 10, 1, 1, 1, 1, false, 1, false}, {128, 32, 9, 1, 1, 2, 2, false, 1, false},
+    {64, 32, 10, 1, 1, 2, 1, false, 1, false}, {64, 32, 10, 1, 1, 1, 1, false, 1, false},
+    {128, 32, 9, 1, 1, 4, 2, false, 1, false},
 };
 
 }  // namespace
@@ -130,37 +152,44 @@ constexpr Tile kNarrowTiles[] = {
 ConfigSpace sm90_space(Sm90Form form) {
   const bool narrow = form == Sm90Form::narrow;
   const std::int64_t most_words = most_accumulator_words(form);
-  const std::vector<std::int64_t> one = {1};
+  const std::vector<std::int64_t> one = {1}, one_or_two = {1, 2};
   std::vector<Tunable> tunables = {
       {"BLOCK_M", narrow ? std::vector<std::int64_t>{128, 64} : std::vector<std::int64_t>{128, 256, 64}},
-      {"BLOCK_N", narrow ? std::vector<std::int64_t>{16, 32} : std::vector<std::int64_t>{256, 128, 64, 192}},
-      {"NUM_STAGES",
-       narrow ? std::vector<std::int64_t>{10, 8, 9, 12, 15} : std::vector<std::int64_t>{4, 3, 5, 6, 7, 8}},
-      {"CLUSTER_M", narrow ? one : std::vector<std::int64_t>{1, 2, 4}},
-      {"CLUSTER_N", narrow ? one : std::vector<std::int64_t>{1, 2, 4}},
+      {"BLOCK_N", narrow ? std::vector<std::int64_t>{16, 32}
+                         : std::vector<std::int64_t>{256, 128, 64, 192, 96, 160, 224, 80, 112, 48}},
+      {"NUM_STAGES", narrow ? std::vector<std::int64_t>{10, 8, 9, 12, 15} : std::vector<std::int64_t>{4, 3, 5, 6, 8}},
+      {"CLUSTER_M", narrow ? one : one_or_two},
+      {"CLUSTER_N", narrow ? one : one_or_two},
       {"SPLIT_K", {1, 2, 4}},
       {"MATH_GROUPS", {2, 1}},
       {"TILE_EACH", {0, 1}},
-      {"GROUP_M", {8, 4, 16}}};
+      {"RESIDENT", {1, 2}},
+      {"K_SHARE", {0, 4, 16}},
+      {"EXCHANGE", narrow ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}},
+      {"GROUP_M", {8, 16}}};
   const ConfigExpression shared_bytes("bytes of shared memory", [](const Config& config) -> std::int64_t {
-    const Tile tile = sm90_tiling(config);
+    const Tile tile = tile_of(config);
     Tile whole = tile;
-    whole.split_k = 1;  // see sm90_split_k
-    return std::max(ops::MatmulSm90Places{tile}.bytes(), ops::MatmulSm90Places{whole}.bytes());
+    whole.split_k = 1;  // see sm90_division
+    return std::max(ops::MatmulSm90Places{tile, true}.bytes(), ops::MatmulSm90Places{whole, true}.bytes());
   });
   const ConfigExpression block_m("BLOCK_M"), block_n("BLOCK_N"), split_k("SPLIT_K"), cluster_m("CLUSTER_M"),
-      cluster_n("CLUSTER_N");
+      cluster_n("CLUSTER_N"), resident("RESIDENT"), threads = 128 * (1 + ConfigExpression("MATH_GROUPS"));
   const ConfigExpression cluster_blocks = cluster_m * cluster_n;
   // Parts of k of one tile: a cluster of its own, one row block to a math group, and 8 columns for each block to store.
-  const Constraint is_splittable =
-      both(both(cluster_blocks == 1, row_blocks() == 1), both(block_n <= 64, block_n / split_k >= 8));
-  return {std::move(tunables),
-          {shared_bytes <= kSm90SharedBytes, block_m % (64 * sharing_groups()) == 0, accumulator_words() <= most_words,
-           either(ConfigExpression("TILE_EACH") == 0, both(ConfigExpression("MATH_GROUPS") == 2, split_k == 1)),
-           either(split_k == 1, is_splittable), cluster_blocks <= 4,
-           // A cluster's blocks ask for what they share in parts of 64.
-           either(cluster_m == 1, block_n % (64 * cluster_m) == 0),
-           either(cluster_n == 1, block_m % (64 * cluster_n) == 0)}};
+  const Constraint is_splittable = both(both(both(cluster_blocks == 1, row_blocks() == 1), resident == 1),
+                                        both(block_n <= 64, block_n % (8 * split_k) == 0));
+  // A block has a kilobyte of its own beside, and a thread 44 registers.
+  const Constraint fit_together = both(resident * (shared_bytes + 1024) <= kSm90SharedBytes + 1024,
+                                       resident * threads * (accumulator_words() + 44) <= 65536);
+  return {
+      std::move(tunables),
+      {block_m % (64 * sharing_groups()) == 0, accumulator_words() <= most_words,
+       either(ConfigExpression("TILE_EACH") == 0, both(ConfigExpression("MATH_GROUPS") == 2, split_k == 1)),
+       either(split_k == 1, both(is_splittable, ConfigExpression("K_SHARE") == 0)), cluster_blocks <= 2,
+       // A cluster's blocks ask for what they share in parts of 64.
+       either(cluster_m == 1, block_n % (64 * cluster_m) == 0), either(cluster_n == 1, block_m % (64 * cluster_n) == 0),
+       shared_bytes <= kSm90SharedBytes, either(resident == 1, fit_together)}};
 }
 
 Config default_sm90_tiling(const Sm90Call& call, std::int64_t out_bytes, std::int64_t processors) {
@@ -189,20 +218,40 @@ Config default_sm90_tiling(const Sm90Call& call, std::int64_t out_bytes, std::in
   return form == Sm90Form::narrow ? consider(kNarrowTiles) : consider(kWideTiles);
 }
 
-ops::MatmulSm90Tiling sm90_tiling(const Config& config) {
-  const auto value = [&](std::string_view name) { return static_cast<int>(config.at(name)); };
-  return {.block_m = value("BLOCK_M"),
-          .block_n = value("BLOCK_N"),
-          .stages = value("NUM_STAGES"),
-          .cluster_m = value("CLUSTER_M"),
-          .cluster_n = value("CLUSTER_N"),
-          .split_k = value("SPLIT_K"),
-          .math_groups = value("MATH_GROUPS"),
-          .tile_each = value("TILE_EACH") != 0};
+Sm90Call sm90_oriented(const Sm90Call& call, const Config& config) {
+  if (config.at("EXCHANGE") == 0 || call.form == Sm90Form::narrow) return call;
+  return call.a.is_mn && itemsize_bytes(call.a.dtype) != 2 ? call : exchanged(call);
 }
 
-std::int64_t sm90_split_k(const Config& config, std::int64_t k_blocks, std::int64_t num_sms) {
-  return num_sms > 0 ? 1 : std::min(config.at("SPLIT_K"), floor_power_of_two(k_blocks));
+std::int64_t Sm90Division::scratch_bytes() const {
+  return (num_shares + tiles - whole_tiles) * tiling.cluster_blocks() * tiling.block_m * tiling.block_n * 4;
+}
+
+Sm90Division sm90_division(const Sm90Call& call, const Config& config, std::int64_t processors, bool may_split) {
+  Sm90Division division;
+  division.tiling = tile_of(config);
+  ops::MatmulSm90Tiling& tiling = division.tiling;
+  const std::int64_t k_blocks = sm90_k_blocks(call);
+  tiling.split_k =
+      may_split ? static_cast<int>(std::min<std::int64_t>(tiling.split_k, floor_power_of_two(k_blocks))) : 1;
+  division.rows = ceil_div(ceil_div(call.m, tiling.block_m), tiling.cluster_m);
+  division.columns = ceil_div(ceil_div(call.n, tiling.block_n), tiling.cluster_n);
+  division.tiles = division.whole_tiles = division.rows * division.columns * call.batches;
+  const std::int64_t clusters = std::max<std::int64_t>(processors * tiling.resident / tiling.cluster_blocks(), 1);
+  // Parts of k that meet in a cluster have no ring to go on with: each cluster has one tile.
+  division.clusters = tiling.split_k > 1 ? division.tiles : std::min(division.tiles, clusters);
+
+  const std::int64_t shared_tiles = division.tiles % clusters, blocks = shared_tiles * k_blocks;
+  const std::int64_t share = std::max(ceil_div(blocks, clusters), config.at("K_SHARE"));
+  constexpr std::int64_t kMostBlocks = std::int64_t{1} << 30;  // the kernel counts them in 32 bits
+  tiling.shares = may_split && tiling.shares && shared_tiles > 0 && share < k_blocks && blocks <= kMostBlocks;
+  if (tiling.shares) {
+    division.whole_tiles -= shared_tiles;
+    division.share = share;
+    division.num_shares = ceil_div(blocks, share);
+    division.clusters = division.whole_tiles > 0 ? clusters : division.num_shares;
+  }
+  return division;
 }
 
 std::int64_t sm90_k_blocks(const Sm90Call& call) {
