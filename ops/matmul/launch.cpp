@@ -8,6 +8,7 @@
 #include "ops/matmul/launch_direct.hpp"
 #include "ops/matmul/launch_rows.hpp"
 #include "ops/matmul/launch_sm90.hpp"
+#include "ops/matmul/launch_thin.hpp"
 #include "ops/matmul/tiling.hpp"
 
 namespace kiln::matmul {
@@ -75,6 +76,7 @@ std::vector<Variant> matmul_variants(const Resolve& resolve) {
                                    outer_variant(parse, source),         blocked_variant(false, parse, source),
                                    blocked_variant(true, parse, source), rows_variant(false, parse, source),
                                    rows_variant(true, parse, source)};
+  variants.push_back(thin_variant(parse, source));
   for (Variant& variant : sm90_variants(parse)) variants.push_back(std::move(variant));
   for (const OperandClass operands : kOperandClasses) variants.push_back(tile_variant(operands, parse, source));
   return variants;

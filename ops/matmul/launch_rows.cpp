@@ -32,10 +32,10 @@ ConfigSpace space_of(bool is_wide, const Target& target) {
     return {{{"BLOCK_N", {64, 16, 4}}, {"BLOCK_K", {64, 16, 4}}, {"UNROLL", {1}}, {"SPLIT_K", {1, 2, 4, 8}}},
             {tile == 256}};
   const common::ConfigExpression to_a_thread = tile / (32 * warps);
-  return {{{"BLOCK_N", {4, 8, 16, 32, 64, 128}},
+  return {{{"BLOCK_N", {4, 1, 2, 8, 16, 32, 64, 128}},
            {"BLOCK_K", {8, 16, 32, 64, 128, 256, 512}},
            {"UNROLL", {8, 4, 2, 1}},
-           {"SPLIT_K", {1, 2, 4, 8, 16, 32}},
+           {"SPLIT_K", {1, 2, 4, 8, 16, 32, 64, 128}},
            {"num_warps", {4, 8}}},
           {between(2, to_a_thread, is_wide ? 8 : 16), between(8, to_a_thread * "UNROLL", 64)}};
 }
@@ -46,20 +46,28 @@ Config cuda_config(const MatmulCall& call) {
   // Two packets of b to a thread, where what is read of a for one serves the other.
   const std::int64_t elements = std::min<std::int64_t>(2 * packet, 16);
   std::int64_t num_warps = 4, block_n = 4, block_k = 32 * elements;
-  if (!runs_along_k(call)) {
+  if (runs_along_k(call)) {
+    // No longer than k, that no lane reads nothing.
+    block_k = std::clamp<std::int64_t>(ceil_power_of_two(call.k), 8, block_k);
+    block_n = std::min<std::int64_t>(32 * num_warps * elements / block_k, 128);
+  } else {
     // Rows of a line of 128 bytes, or of a sector where that leaves enough programs and no second kernel is needed.
     num_warps = 8;
     block_n = 8 * packet;
     while (block_n > 2 * packet && ceil_div(call.n, block_n) * call.batches() < kEnoughPrograms) block_n /= 2;
     if (ceil_div(call.n, block_n) * call.batches() < kEnoughPrograms) block_n = 8 * packet;
-    block_k = 32 * num_warps * elements / block_n;
+    block_n = std::min(block_n, floor_power_of_two(call.n));  // what reaches over the end is slow
+    block_k = std::min<std::int64_t>(32 * num_warps * elements / block_n, 512);
   }
-  const std::int64_t unroll = std::clamp<std::int64_t>(floor_power_of_two(call.k / block_k),
-                                                       std::max<std::int64_t>(8 / elements, 1), 64 / elements);
+  const std::int64_t to_a_thread = block_n * block_k / (32 * num_warps);
+  if (to_a_thread < 2) num_warps = 4;
+  const std::int64_t each = block_n * block_k / (32 * num_warps);
+  const std::int64_t unroll =
+      std::clamp<std::int64_t>(floor_power_of_two(call.k / block_k), std::max<std::int64_t>(8 / each, 1), 64 / each);
   const std::int64_t programs = ceil_div(call.n, block_n) * call.batches();
   std::int64_t split = 1;
   if (programs < kEnoughPrograms)
-    while (split < 32 && programs * split < kEnoughPrograms && call.k / (split * 2) >= unroll * block_k) split *= 2;
+    while (split < 128 && programs * split < kEnoughPrograms && call.k / (split * 2) >= unroll * block_k) split *= 2;
   return {{"BLOCK_N", block_n},
           {"BLOCK_K", block_k},
           {"UNROLL", std::min<std::int64_t>(unroll, 8)},

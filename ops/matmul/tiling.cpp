@@ -40,7 +40,7 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
   const std::int64_t room = machine_of(target).shared_bytes;
   const std::int64_t most_words = most_accumulator_words(operands, target);
   const bool is_wide = operands == OperandClass::f64;
-  std::vector<std::int64_t> block_ks = {32, 64};
+  std::vector<std::int64_t> block_ks = {32, 64, 16};
   if (operands == OperandClass::f64 || operands == OperandClass::f32) block_ks = {16, 32};
   if (operand_bytes(operands) == 1) block_ks = {64, 128};
   std::vector<Tunable> tunables = {{"BLOCK_M", is_wide ? std::vector<std::int64_t>{64, 32, 128, 16}
@@ -50,7 +50,7 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
                                    {"BLOCK_K", block_ks},
                                    {"NUM_STAGES", {3, 4}},
                                    {"GROUP_M", {8}},
-                                   {"SPLIT_K", {1, 2, 4, 8, 16}},
+                                   {"SPLIT_K", {1, 2, 4, 8, 16, 32, 64}},
                                    {"num_warps", {4, 8}}};
   const ConfigExpression words("words of accumulator to a thread",
                                [operands](const Config& config) { return accumulator_words(operands, config); });
