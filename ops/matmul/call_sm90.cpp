@@ -72,18 +72,6 @@ std::int64_t elements(const Sm90Operand& operand, const MatmulCall& call) {
   return operand.extent * call.k * (operand.batch_stride != 0 ? call.batches() : 1);
 }
 
-/// Whether the kernel and the copies of some operands take less than the portable kernel, which reads such operands
-/// element by element. Rates as measured on an H200.
-bool copies_pay(const Sm90Call& call) {
-  constexpr double kPortableFlops = 100e12, kFlops = 600e12, kBytesPerSecond = 2.5e12, kLaunchSeconds = 4e-6;
-  double seconds = 0;
-  for (const Sm90Operand* operand : {&call.a, &call.b})
-    if (operand->workspace >= 0)
-      seconds += kLaunchSeconds + 2 * static_cast<double>(packed_bytes(*operand, call)) / kBytesPerSecond;
-  const double flops = 2.0 * static_cast<double>(call.m * call.n) * static_cast<double>(call.k * call.batches);
-  return seconds == 0 || seconds + flops / kFlops < flops / kPortableFlops;
-}
-
 bool has_instruction(const MatmulCall& call) {
   switch (call.a.dtype) {
     case DType::f16:
@@ -155,8 +143,6 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors)
       (elements(*a_operand, call) < elements(*b_operand, call) ? a_operand : b_operand).reset();
     if (b_operand && b_operand->is_mn) is_exchanged = true;
   }
-  // A narrow product reads its large operand once: a copy would take longer than all else.
-  if (narrow && !(is_exchanged ? b_operand : a_operand)) return std::nullopt;
   // Copies use the whole machine.
   if ((!a_operand || !b_operand) && call.num_sms > 0) return std::nullopt;
 
@@ -170,7 +156,6 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors)
   result.batches = call.batches();
   result.a = a_operand.value_or(packed(a, 0, !a_is_narrow));
   result.b = b_operand.value_or(packed(b, a_operand ? 0 : 1, !b_is_narrow));
-  if (!copies_pay(result)) return std::nullopt;
   const auto strides_of = [](const Matrix& matrix, std::int64_t(&strides)[3]) {
     strides[0] = matrix.row_stride;
     strides[1] = matrix.column_stride;

@@ -279,11 +279,19 @@ struct MatmulSm90Output {
       }
     } else {
       tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
-      OutT* const first = out + (batch * it.out_strides[2] + line * line_stride + inner * inner_stride);
-      _Pragma("unroll 8") for (int i = thread; i < kAcross * kLines; i += tl::sm90::kWarpgroupThreads) {
-        const int x = i % kAcross, y = i / kAcross;
-        const OutT value = tl::sm90::get_shared<OutT>(buffer + static_cast<tl::uint32_t>(place<kLineBytes>(y, x)));
-        if (inner + x < inner_end && line + y < line_end) first[y * line_stride + x * inner_stride] = value;
+      // A thread stays in its column, and has read several elements before the first leaves.
+      constexpr int kStep = tl::sm90::kWarpgroupThreads / kAcross, kOwn = kLines / kStep;
+      static_assert(kLines % kStep == 0, "as many lines for each thread");
+      constexpr int kAtOnce = kOwn % 8 == 0 ? 8 : kOwn % 4 == 0 ? 4 : 1;
+      const int x = thread % kAcross, y = thread / kAcross;
+      OutT* to = out + (batch * it.out_strides[2] + (line + y) * line_stride + (inner + x) * inner_stride);
+      const long long ends = inner + x < inner_end ? line_end - line - y : 0;
+      KILN_NO_UNROLL for (int i = 0; i < kOwn; i += kAtOnce) {
+        OutT values[kAtOnce];
+        KILN_UNROLL for (int j = 0; j < kAtOnce; ++j) values[j] =
+            tl::sm90::get_shared<OutT>(buffer + static_cast<tl::uint32_t>(place<kLineBytes>(y + (i + j) * kStep, x)));
+        KILN_UNROLL for (int j = 0; j < kAtOnce; ++j, to += kStep * line_stride) if ((i + j) * kStep < ends)* to =
+            values[j];
       }
     }
   }

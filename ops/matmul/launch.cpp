@@ -60,7 +60,9 @@ Variant tile_variant(OperandClass operands, const MatmulParser& parse, const Ker
        .default_config = [](const FamilyCall& call,
                             const Target& target) { return default_tiling(call.matmul, target); },
        .plan = [](const FamilyCall& call, const Config& config,
-                  const Target& target) { return make_plan(call.matmul, config, target); }});
+                  const Target& target) { return make_plan(call.matmul, config, target); },
+       .estimate_us = [](const FamilyCall& call,
+                         const Target& target) { return tile_estimate_us(call.matmul, target); }});
 }
 
 }  // namespace

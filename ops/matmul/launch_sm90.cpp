@@ -11,6 +11,7 @@
 #include "ops/layout/copy_plan.hpp"
 #include "ops/matmul/call_arguments.hpp"
 #include "ops/matmul/call_sm90.hpp"
+#include "ops/matmul/estimate_sm90.hpp"
 #include "ops/matmul/iteration_sm90.hpp"
 #include "ops/matmul/kernel_sm90_tiling.hpp"
 #include "ops/matmul/machine.hpp"
@@ -147,9 +148,10 @@ ops::MatmulSm90Layout layout_of(const Sm90Call& call) {
           .out_is_mapped = call.out_is_mapped};
 }
 
-/// Gives the plan's launch scratch memory for the parts of shared tiles, and adds the kernel that sums them.
+/// Gives the plan's launch scratch memory for the parts of shared tiles, and adds the kernel that sums them. `unused`:
+/// a map for a kernel that stores without one.
 void add_combination(const MatmulCall& matmul, const Sm90Call& call, const Sm90Division& division,
-                     const ops::MatmulSm90Iteration& it, LaunchPlan& plan) {
+                     const ops::MatmulSm90Iteration& it, const TensorMap& unused, LaunchPlan& plan) {
   constexpr int kColumns = 16;  // of a program: all widths of tiles are multiples of it
   const ops::MatmulSm90Tiling &tiling = division.tiling, piece = ops::matmul_sm90_piece(kColumns);
   const int workspace = static_cast<int>(plan.workspace_bytes.size());
@@ -166,7 +168,7 @@ void add_combination(const MatmulCall& matmul, const Sm90Call& call, const Sm90D
   launch.geometry.num_warps = 4;
   launch.geometry.shared_bytes = ops::MatmulSm90Places{piece, false}.bytes();
   common::KernelParameters parameters(launch);
-  parameters.tensor_map(out_map(call, matmul.out.tensor, matmul.out.dtype, piece))
+  parameters.tensor_map(call.out_is_mapped ? out_map(call, matmul.out.tensor, matmul.out.dtype, piece) : unused)
       .written(matmul.out.tensor, matmul.out.dtype)
       .read(matmul.addend.tensor, matmul.addend.dtype)
       .read(matmul.scale_a, DType::f32)
@@ -178,8 +180,9 @@ void add_combination(const MatmulCall& matmul, const Sm90Call& call, const Sm90D
 }
 
 LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const Config& config, const Target& target) {
-  const Sm90Call call = sm90_oriented(as_it_lies, config);
-  const Sm90Division division = sm90_division(call, config, usable_processors(matmul, target), matmul.num_sms == 0);
+  const Sm90Choice choice = sm90_choice(config);
+  const Sm90Call call = sm90_oriented(as_it_lies, choice);
+  const Sm90Division division = sm90_division(call, choice, usable_processors(matmul, target), matmul.num_sms == 0);
   const ops::MatmulSm90Tiling& tiling = division.tiling;
   LaunchPlan plan;
   for (const Sm90Operand* operand : {&call.a, &call.b})
@@ -188,7 +191,7 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const
   launch.template_arguments = {
       matmul.out.dtype,    matmul.addend.dtype,         call.a.dtype, call.b.dtype, TypeName{matmul.epilogue_type()},
       argument_of(tiling), argument_of(layout_of(call))};
-  const ops::MatmulSm90Iteration it = make_iteration(call, division, config.at("GROUP_M"));
+  const ops::MatmulSm90Iteration it = make_iteration(call, division, choice.group_m);
   launch.geometry.grid = {division.clusters * tiling.cluster_blocks(), 1, 1};
   launch.geometry.num_warps = static_cast<std::int32_t>(4 + 4 * tiling.math_groups);
   launch.geometry.shared_bytes = ops::MatmulSm90Places{tiling, call.b.is_mn}.bytes();
@@ -205,10 +208,16 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const
   matmul.add_scalars(parameters);
   parameters.value(it);
   if (tiling.shares)
-    add_combination(matmul, call, division, it, plan);
+    add_combination(matmul, call, division, it, a_map, plan);
   else
     parameters.written(-1, DType::f32);
   return plan;
+}
+
+std::vector<Sm90Estimate> ranking_of(const FamilyCall& call, const Target& target) {
+  return sm90_ranking(call.sm90.value(), {.out_bytes = itemsize_bytes(call.matmul.out.dtype),
+                                          .processors = usable_processors(call.matmul, target),
+                                          .may_split = call.matmul.num_sms == 0});
 }
 
 std::string name_of(Sm90Form form) {
@@ -231,13 +240,12 @@ Variant sm90_variant(const MatmulParser& parse, const KernelSource& source, Sm90
                     call.sm90.has_value() && call.sm90->form == form;
            },
        .space = [form](const Target&) { return sm90_space(form); },
-       .default_config =
-           [](const FamilyCall& call, const Target& target) {
-             return default_sm90_tiling(call.sm90.value(), itemsize_bytes(call.matmul.out.dtype),
-                                        usable_processors(call.matmul, target));
-           },
+       .default_config = [](const FamilyCall& call,
+                            const Target& target) { return sm90_config(ranking_of(call, target).front().choice); },
        .plan = [](const FamilyCall& call, const Config& config,
-                  const Target& target) { return make_plan(call.matmul, call.sm90.value(), config, target); }});
+                  const Target& target) { return make_plan(call.matmul, call.sm90.value(), config, target); },
+       .estimate_us = [](const FamilyCall& call,
+                         const Target& target) { return ranking_of(call, target).front().us; }});
 }
 
 }  // namespace

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/matmul/call_arguments.hpp"
+#include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
 namespace {
 
-/// Of k; beyond, loads without shared memory take longer than any other kernel.
-constexpr std::int64_t kMostDepth = 64;
+/// Of k; far beyond what other kernels would take longer for.
+constexpr std::int64_t kMostDepth = 512;
 
 ConfigSpace space() {
   const common::ConfigExpression elements = common::ConfigExpression("BLOCK_M") * "BLOCK_N",
@@ -44,6 +46,27 @@ Config default_config(const MatmulCall& call) {
       block_m *= 2;
   }
   return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", call.k <= 2 ? 2 : 4}, {"num_warps", num_warps}};
+}
+
+/// By the default config on an H200.
+std::optional<double> estimate_us(const MatmulCall& call, const Target& target) {
+  constexpr double kClocksPerUs = 1755, kStartUs = 4.1, kMemoryBytesPerClock = 2250;
+  constexpr double kSteps = 2.2;          // instructions for a product
+  constexpr double kStepsPerClock = 110;  // of the lanes of one multiprocessor
+  constexpr double kWaitClocks = 700;     // for what is loaded together
+  const Config config = default_config(call);
+  const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
+  const double outputs = as_double(call.m) * as_double(call.n * call.batches());
+  const double warps = outputs / as_double(config.at("BLOCK_M") * config.at("BLOCK_N") / config.at("num_warps"));
+  const double processors = as_double(usable_processors(call, target));
+  constexpr double kWarpsTogether = 16;  // on a multiprocessor
+  const double rounds = std::max(1.0, warps / processors / kWarpsTogether);
+  const double waiting = rounds * kWaitClocks * (1 + as_double(ceil_div(call.k, config.at("UNROLL"))));
+  const double stepping = outputs * (as_double(call.k) + 4) * kSteps / kStepsPerClock / processors;
+  const double bytes =
+      as_double(call.batches()) * as_double(call.m + call.n) * as_double(call.k * itemsize_bytes(call.a.dtype)) +
+      outputs * as_double(itemsize_bytes(call.out.dtype));
+  return kStartUs + std::max({waiting, stepping, bytes / kMemoryBytesPerClock}) / kClocksPerUs;
 }
 
 LaunchPlan make_plan(const MatmulCall& call, const Config& config, const Target& target) {
@@ -86,7 +109,9 @@ Variant thin_variant(const MatmulParser& parse, const KernelSource& source) {
               .space = [](const Target&) { return space(); },
               .default_config = [](const FamilyCall& family, const Target&) { return default_config(family.matmul); },
               .plan = [](const FamilyCall& family, const Config& config,
-                         const Target& target) { return make_plan(family.matmul, config, target); }});
+                         const Target& target) { return make_plan(family.matmul, config, target); },
+              .estimate_us = [](const FamilyCall& family,
+                                const Target& target) { return estimate_us(family.matmul, target); }});
 }
 
 }  // namespace kiln::matmul

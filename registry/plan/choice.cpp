@@ -18,6 +18,26 @@ bool names_tunables_of(const Variant& variant, const Config& config, const Targe
   });
 }
 
+std::optional<double> estimate_us(const Variant& variant, const OpCall& call, const Target& target) {
+  return variant.estimate_us ? variant.estimate_us(call, target) : std::nullopt;
+}
+
+/// `first`, or if it says how fast it is the fastest of it and those behind it that do.
+template <typename Iterator>
+Iterator fastest(Iterator first, Iterator end, const OpCall& call, const Target& target) {
+  std::optional<double> least_us = estimate_us(*first, call, target);
+  if (!least_us) return first;
+  Iterator best = first;
+  for (Iterator variant = first + 1; variant != end; ++variant) {
+    if (!variant->serves(call, target)) continue;
+    if (const std::optional<double> us = estimate_us(*variant, call, target); us && *us < *least_us) {
+      least_us = us;
+      best = variant;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 Choice choose(const Call& made, const Target& target, const Config* given, const TunedLookup& tuned,
@@ -27,17 +47,23 @@ Choice choose(const Call& made, const Target& target, const Config* given, const
   Choice choice;
   const auto serves = [&](const Variant& variant) { return variant.serves(call, target); };
   auto serving = std::find_if(spec.variants.begin(), spec.variants.end(), serves);
+  if (serving != spec.variants.end()) {
+    const auto fastest_one = fastest(serving, spec.variants.end(), call, target);
+    // A config that does not fit the fastest may be meant for another.
+    const auto meant = [&](const Variant& variant) {
+      return given == nullptr || names_tunables_of(variant, *given, target);
+    };
+    const auto other =
+        meant(*fastest_one) ? fastest_one : std::find_if(serving, spec.variants.end(), [&](const Variant& variant) {
+          return serves(variant) && meant(variant);
+        });
+    serving = other != spec.variants.end() ? other : fastest_one;
+  }
   if (serving == spec.variants.end()) {
     std::string tensors;
     for (const TensorView& view : call.inputs) tensors += (tensors.empty() ? "" : "; ") + describe(view);
     throw_not_implemented("op '" + spec.name + "' has no kernel that serves this call on " + to_string(target) + ": " +
                           tensors + " (try contiguous tensors)");
-  }
-  if (given != nullptr) {
-    const auto meant = std::find_if(serving, spec.variants.end(), [&](const Variant& variant) {
-      return serves(variant) && names_tunables_of(variant, *given, target);
-    });
-    if (meant != spec.variants.end()) serving = meant;
   }
   choice.variant = &*serving;
   choice.config = serving->default_config(call, target);
