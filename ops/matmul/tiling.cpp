@@ -12,7 +12,6 @@
 #include "core/cpu_stack.hpp"
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
-#include "ops/matmul/call_arguments.hpp"
 #include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
