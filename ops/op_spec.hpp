@@ -92,6 +92,9 @@ struct Variant {
   /// Microseconds that a call it serves takes by its default config, if the spec can tell. Of variants that serve a
   /// call the first is chosen, but among those of which this is known the fastest.
   std::function<std::optional<double>(const OpCall&, const Target&)> estimate_us = {};
+  /// Valid configs that are likely to be the fastest for a call, the likeliest first, if the spec can tell: the tuner
+  /// begins with them.
+  std::function<std::vector<Config>(const OpCall&, const Target&)> ranking = {};
   /// Every program of its kernels runs tl::wait_for_previous, as tl::program_id does, before it touches memory or
   /// returns. Launches of a variant that does not promise this never overlap (DispatchOptions::overlap_previous).
   bool waits_for_previous = false;

@@ -244,8 +244,14 @@ Variant sm90_variant(const MatmulParser& parse, const KernelSource& source, Sm90
                             const Target& target) { return sm90_config(ranking_of(call, target).front().choice); },
        .plan = [](const FamilyCall& call, const Config& config,
                   const Target& target) { return make_plan(call.matmul, call.sm90.value(), config, target); },
-       .estimate_us = [](const FamilyCall& call,
-                         const Target& target) { return ranking_of(call, target).front().us; }});
+       .estimate_us = [](const FamilyCall& call, const Target& target) { return ranking_of(call, target).front().us; },
+       .ranking =
+           [](const FamilyCall& call, const Target& target) {
+             std::vector<Config> configs;
+             for (const Sm90Estimate& estimate : ranking_of(call, target))
+               configs.push_back(sm90_config(estimate.choice));
+             return configs;
+           }});
 }
 
 }  // namespace
