@@ -27,6 +27,24 @@ class StrategySequence : public Strategy {
   std::unique_ptr<Strategy> current_, next_;
 };
 
+/// A turn for each of the first candidates of a ranking.
+class RankingStrategy : public Strategy {
+ public:
+  explicit RankingStrategy(std::vector<std::size_t> ranking) : ranking_(std::move(ranking)) {}
+
+  std::vector<Visit> next_visits(Scoreboard& board) override {
+    std::vector<Visit> visits;
+    for (const std::size_t candidate : ranking_)
+      if (visits.size() < kLikeliest && board.is_live(candidate) && candidate != board.default_index())
+        visits.push_back({candidate, static_cast<int>(kFewestForInterval)});
+    ranking_.clear();
+    return visits;
+  }
+
+ private:
+  std::vector<std::size_t> ranking_;
+};
+
 std::unique_ptr<Strategy> strategy_of(StrategyKind kind, const StrategyOptions& options, const Scoreboard& board) {
   if (kind == StrategyKind::automatic)
     kind = board.size() <= kMostForExhaustive ? StrategyKind::exhaustive : StrategyKind::evolutionary;
@@ -40,8 +58,10 @@ std::unique_ptr<Strategy> strategy_of(StrategyKind kind, const StrategyOptions& 
 
 std::unique_ptr<Strategy> make_strategy(const StrategyOptions& options, const Scoreboard& board) {
   std::unique_ptr<Strategy> strategy = strategy_of(options.kind, options, board);
-  if (!options.likeliest_first || options.kind == StrategyKind::likeliest) return strategy;
-  return std::make_unique<StrategySequence>(std::make_unique<LikeliestStrategy>(board), std::move(strategy));
+  if (options.likeliest_first && options.kind != StrategyKind::likeliest)
+    strategy = std::make_unique<StrategySequence>(std::make_unique<LikeliestStrategy>(board), std::move(strategy));
+  if (options.ranking.empty()) return strategy;
+  return std::make_unique<StrategySequence>(std::make_unique<RankingStrategy>(options.ranking), std::move(strategy));
 }
 
 }  // namespace kiln

@@ -45,6 +45,9 @@ struct StrategyOptions {
   /// What StrategyKind::likeliest measures comes first, and then the rest as `kind` has it: for where a budget may end
   /// at any moment, and compiling is most of it.
   bool likeliest_first = false;
+  /// Candidates that a model of the call expects to be the fastest, best first: kLikeliest of them have a turn before
+  /// all others, whatever the kind.
+  std::vector<std::size_t> ranking = {};
   std::uint64_t seed = 0;
   /// Who meets in the playoff. A strategy may stop when no more candidates than the fewest are left.
   FinalistOptions finalists = {};

@@ -89,6 +89,12 @@ struct Variant {
   /// Whether a valid config could be the best one for a call, as far as the spec can tell: the tuner passes over the
   /// others (tiles of 64 rows where there is one). Empty: every config could.
   std::function<bool(const OpCall&, const Config&, const Target&)> worth_trying = {};
+  /// Microseconds that a call it serves takes by its default config, if the spec can tell. Of variants that serve a
+  /// call the first is chosen, but among those of which this is known the fastest.
+  std::function<std::optional<double>(const OpCall&, const Target&)> estimate_us = {};
+  /// Valid configs that are likely to be the fastest for a call, the likeliest first, if the spec can tell: the tuner
+  /// begins with them.
+  std::function<std::vector<Config>(const OpCall&, const Target&)> ranking = {};
   /// Every program of its kernels runs tl::wait_for_previous, as tl::program_id does, before it touches memory or
   /// returns. Launches of a variant that does not promise this never overlap (DispatchOptions::overlap_previous).
   bool waits_for_previous = false;
@@ -193,7 +199,7 @@ struct OpSpec {
   /// Shapes and dtypes of the outputs. UsageError naming the argument, both values and what was expected. Arity,
   /// device, nulls, negative extents and single dtypes are already checked.
   std::function<std::vector<TensorMeta>(const CallInputs& inputs, const Attributes& attributes)> infer;
-  std::vector<Variant> variants;  ///< in order of preference
+  std::vector<Variant> variants;  ///< in order of preference, where they do not say how fast they are
   std::function<Cost(const OpCall&)> cost;
   /// Naive, on CPU memory, any strides, accumulating in double (or in int64/uint64 for integers). Changes the inputs
   /// that the op changes.

@@ -2,7 +2,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "ops/op_spec.hpp"
 
@@ -41,6 +43,8 @@ struct FamilyVariant {
   std::function<Config(const Call&, const Target&)> default_config = {};
   std::function<LaunchPlan(const Call&, const Config&, const Target&)> plan;
   std::function<bool(const Call&, const Config&, const Target&)> worth_trying = {};
+  std::function<std::optional<double>(const Call&, const Target&)> estimate_us = {};
+  std::function<std::vector<Config>(const Call&, const Target&)> ranking = {};
 };
 
 inline Config first_config(const ConfigSpace& space) {
@@ -69,6 +73,13 @@ Variant variant_of(const CallParser<Call>& parse, FamilyVariant<Call> family) {
                                                         const Target& target) {
     return plan(parse(call), config, target);
   };
+  if (family.estimate_us)
+    variant.estimate_us = [parse, estimate_us = std::move(family.estimate_us)](
+                              const OpCall& call, const Target& target) { return estimate_us(parse(call), target); };
+  if (family.ranking)
+    variant.ranking = [parse, ranking = std::move(family.ranking)](const OpCall& call, const Target& target) {
+      return ranking(parse(call), target);
+    };
   if (family.worth_trying)
     variant.worth_trying = [parse, worth_trying = std::move(family.worth_trying)](
                                const OpCall& call, const Config& config, const Target& target) {

@@ -38,6 +38,10 @@ std::string_view activation_type(Activation activation) {
 
 }  // namespace
 
+std::int64_t order_of(const Matrix& matrix) {
+  return matrix.column_stride == 1 ? 0 : matrix.row_stride == 1 ? 1 : 2;
+}
+
 std::int64_t MatmulCall::batches() const {
   std::int64_t product = 1;
   for (const std::int64_t extent : batch_extents) product *= extent;

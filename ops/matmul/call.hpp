@@ -41,6 +41,9 @@ struct Matrix {
   std::vector<std::int64_t> batch_strides;  ///< beside MatmulCall::batch_extents
 };
 
+/// As kernels number it (ops::MatrixOrder): 0 where columns are contiguous, 1 where rows are, else 2.
+std::int64_t order_of(const Matrix& matrix);
+
 /// One call as kernels see it: out (m x n) = a (m x k) @ b (k x n) for each matrix of a batch, in the fewest batch
 /// dimensions. Leading dimensions of `a` have become rows where all strides allow. Operands are exchanged (out^T =
 /// b^T @ a^T) where that makes out's columns the contiguous ones, and where there would be one column: a matrix-vector

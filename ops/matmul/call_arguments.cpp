@@ -49,10 +49,6 @@ void add_combination(const MatmulCall& call, ops::MatmulIteration it, const Targ
 
 }  // namespace
 
-std::int64_t order_of(const Matrix& matrix) {
-  return matrix.column_stride == 1 ? 0 : matrix.row_stride == 1 ? 1 : 2;
-}
-
 ops::MatmulIteration make_iteration(const MatmulCall& call, std::int64_t block_m, std::int64_t block_n,
                                     const KSplit& split, const Target& target) {
   ops::MatmulIteration it{};

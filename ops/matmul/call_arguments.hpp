@@ -8,9 +8,6 @@ namespace kiln::matmul {
 
 // What launches of the family pass to kernels.
 
-/// As kernels number it (ops::MatrixOrder): 0 where columns are contiguous, 1 where rows are, else 2.
-std::int64_t order_of(const Matrix& matrix);
-
 /// For tiles of block_m x block_n and `split` of k. UsageError(value) naming the op for more tiles than a
 /// grid holds.
 ops::MatmulIteration make_iteration(const MatmulCall& call, std::int64_t block_m, std::int64_t block_n,

@@ -72,18 +72,6 @@ std::int64_t elements(const Sm90Operand& operand, const MatmulCall& call) {
   return operand.extent * call.k * (operand.batch_stride != 0 ? call.batches() : 1);
 }
 
-/// Whether the kernel and the copies of some operands take less than the portable kernel, which reads such operands
-/// element by element. Rates as measured on an H200.
-bool copies_pay(const Sm90Call& call) {
-  constexpr double kPortableFlops = 100e12, kFlops = 600e12, kBytesPerSecond = 2.5e12, kLaunchSeconds = 4e-6;
-  double seconds = 0;
-  for (const Sm90Operand* operand : {&call.a, &call.b})
-    if (operand->workspace >= 0)
-      seconds += kLaunchSeconds + 2 * static_cast<double>(packed_bytes(*operand, call)) / kBytesPerSecond;
-  const double flops = 2.0 * static_cast<double>(call.m * call.n) * static_cast<double>(call.k * call.batches);
-  return seconds == 0 || seconds + flops / kFlops < flops / kPortableFlops;
-}
-
 bool has_instruction(const MatmulCall& call) {
   switch (call.a.dtype) {
     case DType::f16:
@@ -107,6 +95,15 @@ std::optional<Sm90Rows> sm90_rows(DType dtype, std::int64_t extent, std::int64_t
   if (k_stride == 1 && row_of_k > 0 && is_whole(row_of_k, dtype)) return Sm90Rows{false, row_of_k};
   if (mn_stride == 1 && row_of_mn > 0 && is_whole(row_of_mn, dtype)) return Sm90Rows{true, row_of_mn};
   return std::nullopt;
+}
+
+Sm90Call exchanged(Sm90Call call) {
+  std::swap(call.m, call.n);
+  std::swap(call.a, call.b);
+  std::swap(call.out_strides[0], call.out_strides[1]);
+  std::swap(call.addend_strides[0], call.addend_strides[1]);
+  call.transposed = !call.transposed;
+  return call;
 }
 
 std::int64_t packed_pitch(DType dtype, std::int64_t elements) {
@@ -134,19 +131,18 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors)
   const bool narrow = std::min(call.m, call.n) <= kMostNarrowExtent;
   const Source a{call.a, call.m, call.k, call.a.row_stride, call.a.column_stride};
   const Source b{call.b, call.n, call.k, call.b.column_stride, call.b.row_stride};
-  bool exchanged = narrow && call.m < call.n;
-  // Panels of 64 columns of a narrow operand would be mostly empty.
-  const bool a_is_narrow = narrow && exchanged, b_is_narrow = narrow && !exchanged;
-  auto a_operand = in_place(a, tensors, !a_is_narrow);
-  auto b_operand = in_place(b, tensors, !b_is_narrow);
-  if (itemsize_bytes(call.a.dtype) != 2) {
+  bool is_exchanged = narrow && call.m < call.n;
+  // Panels of columns of a narrow operand would be mostly empty but for 16-bit types, which have narrow ones.
+  const bool a_is_narrow = narrow && is_exchanged, b_is_narrow = narrow && !is_exchanged;
+  const bool is_half = itemsize_bytes(call.a.dtype) == 2;
+  auto a_operand = in_place(a, tensors, !a_is_narrow || is_half);
+  auto b_operand = in_place(b, tensors, !b_is_narrow || is_half);
+  if (!is_half) {
     // One operand may lie along m or n, and is the first then: the kernel loads that to registers.
     if (a_operand && b_operand && a_operand->is_mn && b_operand->is_mn)
       (elements(*a_operand, call) < elements(*b_operand, call) ? a_operand : b_operand).reset();
-    if (b_operand && b_operand->is_mn) exchanged = true;
+    if (b_operand && b_operand->is_mn) is_exchanged = true;
   }
-  // A narrow product reads its large operand once: a copy would take longer than all else.
-  if (narrow && !(exchanged ? b_operand : a_operand)) return std::nullopt;
   // Copies use the whole machine.
   if ((!a_operand || !b_operand) && call.num_sms > 0) return std::nullopt;
 
@@ -160,7 +156,6 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors)
   result.batches = call.batches();
   result.a = a_operand.value_or(packed(a, 0, !a_is_narrow));
   result.b = b_operand.value_or(packed(b, a_operand ? 0 : 1, !b_is_narrow));
-  if (!copies_pay(result)) return std::nullopt;
   const auto strides_of = [](const Matrix& matrix, std::int64_t(&strides)[3]) {
     strides[0] = matrix.row_stride;
     strides[1] = matrix.column_stride;
@@ -169,13 +164,7 @@ std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors)
   strides_of(call.out, result.out_strides);
   result.adds_row = call.addend_kind() == ops::kRowAddend;
   if (call.addend.tensor >= 0) strides_of(call.addend, result.addend_strides);
-  if (exchanged) {
-    std::swap(result.m, result.n);
-    std::swap(result.a, result.b);
-    std::swap(result.out_strides[0], result.out_strides[1]);
-    std::swap(result.addend_strides[0], result.addend_strides[1]);
-    result.transposed = true;
-  }
+  if (is_exchanged) result = exchanged(result);
 
   const std::int64_t inner = result.out_strides[result.transposed ? 0 : 1];
   const std::int64_t pitch = result.out_strides[result.transposed ? 1 : 0];

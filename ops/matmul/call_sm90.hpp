@@ -53,6 +53,9 @@ std::optional<Sm90Rows> sm90_rows(DType dtype, std::int64_t extent, std::int64_t
 /// The pitch, in elements, of `elements` that are copied to rows of their own: whole lines of the cache.
 std::int64_t packed_pitch(DType dtype, std::int64_t elements);
 
+/// The same product as out^T = b^T @ a^T.
+Sm90Call exchanged(Sm90Call call);
+
 /// Bytes of the workspace of an operand that is copied.
 std::int64_t packed_bytes(const Sm90Operand& operand, const Sm90Call& call);
 
@@ -60,8 +63,8 @@ std::int64_t packed_bytes(const Sm90Operand& operand, const Sm90Call& call);
 bool has_sm90_kernel(const Target& target);
 
 /// The call, if a form of the kernel can serve it where there is one: operands of 16 bits, fp8, i8 or tf32, each
-/// dense along k, m or n (but along k the smaller one of a narrow product, and one of two that are not of 16 bits), in
-/// steps of 16 bytes. Operands that are not so are copied first where the product is large enough to pay for it.
+/// dense along k, m or n (but along k one of two that are not of 16 bits, the smaller one where the product is narrow),
+/// in steps of 16 bytes. Operands that are not so are copied first.
 std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors);
 
 }  // namespace kiln::matmul

@@ -28,11 +28,20 @@ constexpr MatmulSm90Divisor matmul_sm90_divisor(int divisor) {
 /// best.
 inline constexpr int kMatmulSm90Gpcs = 8;
 
+/// Tiles of a block, and of its neighbours in a cluster.
+struct MatmulSm90TileShape {
+  int block_m, block_n, cluster_m, cluster_n;
+};
+
 /// What a kernel of kernel_sm90.cuh takes beside its tensor maps. Blocks of a cluster work on neighbouring tiles, so
 /// tiles are counted in clusters.
 struct MatmulSm90Iteration {
-  int tiles;     ///< of all matrices
-  int k_blocks;  ///< of 128 bytes
+  int tiles;        ///< of all matrices
+  int whole_tiles;  ///< of these, the first, which clusters take one after the other; they share the others
+  int k_blocks;     ///< of 128 bytes
+  /// Of the shared tiles' blocks of k, one tile behind the other, each cluster has so many; the last may have fewer.
+  int share;
+  MatmulSm90Divisor k_divisor;  ///< by k_blocks
   /// Tiles of a matrix, and of a band: so many cluster rows are walked down before the next cluster column; the last
   /// band may have fewer.
   MatmulSm90Divisor matrix, band, band_rows, last_band_rows;

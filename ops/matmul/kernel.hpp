@@ -2,6 +2,7 @@
 
 #include "ops/matmul/kernel_output.hpp"
 #include "ops/matmul/kernel_rows.hpp"
+#include "ops/matmul/kernel_thin.hpp"
 #include "ops/matmul/kernel_tile.hpp"
 
 #if defined(KILN_TARGET_CPU)

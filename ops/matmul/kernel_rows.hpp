@@ -11,10 +11,22 @@ KILN_DEVICE bool starts_packet(const void* address) {
   return reinterpret_cast<tl::uint64_t>(address) % 16 == 0;
 }
 
+#if defined(KILN_TARGET_CUDA)
+inline constexpr bool kMovesTiles = true;
+template <typename S>
+inline constexpr bool kHasPackets = tl::DefaultLayout<S>::kVector > 1;
+#else
+// Threads would write the same elements at the same time.
+inline constexpr bool kMovesTiles = false;
+template <typename S>
+inline constexpr bool kHasPackets = false;
+#endif
+
 /// A few rows times a matrix: the matrix is read once, as wide as it goes, and multiplied where it arrives. Its tiles
 /// lie in registers with their columns along the contiguous dimension, k where b's rows are; one sum to each element of
 /// the tile and row of a, joined at the end. UNROLL whole tiles are loaded before the first is used: reading a matrix
-/// takes that many bytes in flight.
+/// takes that many bytes in flight. Masked loads are slow, so that on GPUs tiles that would reach over the end of n or
+/// k lie further ahead: columns are computed twice, and of k what has been added is left out.
 template <int kAOrder, int kBOrder, int kOutOrder, int ROWS, int BLOCK_N, int BLOCK_K, int UNROLL, bool kHasBatch,
           typename Epilogue, typename A, typename B, typename Addend, typename Out>
 KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b, const Addend* addend, Out* out,
@@ -27,17 +39,14 @@ KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b,
   const auto columns = tl::expand_dims<kKAxis>(tl::arange<BLOCK_N>());
 
   MatmulPlace place = matmul_place<ROWS, BLOCK_N, 1, kHasBatch>(it, static_cast<ProgramNumber>(tl::program_id(0)));
+  if (kMovesTiles && it.n >= BLOCK_N && place.column > it.n - BLOCK_N) place.column = it.n - BLOCK_N;
   const tl::int64_t split = tl::program_id(1);
   const tl::int64_t k_begin = split * it.k_per_split;
   const tl::int64_t k_end = k_begin + it.k_per_split < it.k ? k_begin + it.k_per_split : it.k;
   const tl::int64_t a_k_stride = kAOrder == kColumnsContiguous ? 1 : it.column_strides[kMatmulA];
   // Lines of b are multiples of a packet apart where the plan gives the layout packets: written so that the compiler
   // knows it too, and leaves out the path for tiles that are not aligned.
-#if defined(KILN_TARGET_CUDA)
-  constexpr bool kPacked = tl::DefaultLayout<S>::kVector > 1;
-#else
-  constexpr bool kPacked = false;
-#endif
+  constexpr bool kPacked = kMovesTiles && kHasPackets<S>;
   constexpr bool kAPacked = kPacked && kAlongK && kAOrder == kColumnsContiguous;
   constexpr tl::int64_t kPacket = kPacked ? 16 / sizeof(B) : 1;
   const tl::int64_t b_stride = (kAlongK ? it.column_strides[kMatmulB] : it.row_strides[kMatmulB]) & -kPacket;
@@ -77,19 +86,31 @@ KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b,
   tl::int64_t k = k_begin;
   if (whole) {
     const auto a_everywhere = tl::broadcast_to<S::kRows, S::kColumns>(a_offsets);
-    KILN_NO_UNROLL for (; k + UNROLL * BLOCK_K <= k_end; k += UNROLL * BLOCK_K) {
+    constexpr int kAtOnce = UNROLL * BLOCK_K;
+    const tl::int64_t last = k_end - kAtOnce;
+    const bool moves = kMovesTiles && last >= k_begin && (!kPacked || !kAlongK || (last - k_begin) % kPacket == 0);
+    KILN_NO_UNROLL for (; moves ? k < k_end : k <= last; k += kAtOnce) {
+      const tl::int64_t at = moves && k > last ? last : k;
       tl::Tile<B, S> loaded[UNROLL];
       KILN_UNROLL for (int u = 0; u < UNROLL; ++u) {
-        const B* const from = b_first + (k + u * BLOCK_K) * b_k_stride;
+        const B* const from = b_first + (at + u * BLOCK_K) * b_k_stride;
         if constexpr (kPacked) __builtin_assume(starts_packet(from));
         loaded[u] = tl::load(from + b_offsets);
       }
       KILN_UNROLL for (int u = 0; u < UNROLL; ++u) {
         const auto right = tl::cast<Sum>(loaded[u]);
+        const tl::int64_t added = k - at - u * BLOCK_K;
         KILN_UNROLL for (int row = 0; row < ROWS; ++row) {
-          const A* const from = a_row(row) + (k + u * BLOCK_K) * a_k_stride;
+          const A* const from = a_row(row) + (at + u * BLOCK_K) * a_k_stride;
           if constexpr (kAPacked) __builtin_assume(starts_packet(from));
-          add_products(row, tl::cast<Sum>(tl::load(from + a_everywhere)), right);
+          const auto left = tl::cast<Sum>(tl::load(from + a_everywhere));
+          if (!kMovesTiles || added <= 0) {
+            add_products(row, left, right);
+          } else {
+            const auto is_new = (columns < BLOCK_N) & (inner >= added);
+            const auto nothing = tl::full_of<Sum, S>(Sum{});
+            add_products(row, tl::where(is_new, left, nothing), tl::where(is_new, right, nothing));
+          }
         }
       }
     }

@@ -7,13 +7,16 @@
 #include "compiler/tl/cuda/sm90/wgmma_k_major_loaded.hpp"
 #include "compiler/tl/program.hpp"
 #include "ops/matmul/iteration_sm90.hpp"
+#include "ops/matmul/kernel_sm90_combine.cuh"
 #include "ops/matmul/kernel_sm90_output.cuh"
 #include "ops/matmul/kernel_sm90_tiling.hpp"
+#include "ops/matmul/kernel_sm90_work.cuh"
 
 // Matrix products by the copy engine and the warpgroup's tensor cores. One warpgroup asks for boxes of a and b, the
 // others multiply them: they meet at a ring of stages in shared memory, each with a barrier for "full" and one for
 // "empty". Blocks stay and take one tile after the other, so that the first boxes of the next tile come while the last
-// one is stored.
+// one is stored. Tiles that are too few for all blocks may be shared: each cluster multiplies an equal part of their k
+// and leaves its sums, as registers hold them, for kernel_sm90_combine.cuh.
 
 namespace kiln::ops {
 
@@ -33,6 +36,10 @@ struct MatmulSm90 {
   static constexpr int kBlockK = kRowBytes / static_cast<int>(sizeof(AT));
   static constexpr int kSteps = kRowBytes / 32;
   static constexpr int kPanelBytes = kBlockK * kRowBytes;
+  /// Of b where it lies along n: few columns have rows of less than 128 bytes.
+  static constexpr int kRowBytesOfB =
+      LAYOUT.b_is_mn ? matmul_sm90_panel(2, TILING.block_n / TILING.cluster_m) * 2 : kRowBytes;
+  static constexpr int kStepBytesOfB = tl::sm90::kStepBytes<BT, kMajorB> * kRowBytesOfB / kRowBytes;
   static constexpr int kABytes = TILING.block_m * kRowBytes;
   static constexpr int kReleases = kLoadsA ? 4 : 1;  ///< of a stage, by each group
   static constexpr int kRegisters = TILING.block_n / 2;
@@ -44,59 +51,81 @@ struct MatmulSm90 {
   static_assert(!LAYOUT.b_is_mn || sizeof(BT) == 2, "b of other types lies along k");
   static_assert(TILING.block_m % (64 * TILING.sharing_groups()) == 0 && TILING.block_n % 8 == 0,
                 "a product has 64 rows and columns by eights");
+  static_assert(!TILING.shares || TILING.split_k == 1, "k is cut in one way");
   static_assert(TILING.split_k == 1 || (TILING.cluster_m * TILING.cluster_n == 1 && TILING.row_blocks() == 1 &&
                                         !TILING.tile_each && TILING.columns() >= 8),
                 "parts of k: one row block a group, and 8 columns for each block at the end");
   using Output =
       MatmulSm90Output<OutT, AddendT, Accumulator, EpilogueT, tl::conditional_t<kLoadsA, AT, void>, TILING, LAYOUT>;
-  using Tile = typename Output::Tile;
+  using Tile = MatmulSm90Tile;
+  using Work = MatmulSm90Work;
+  using Progress = MatmulSm90Progress;
 
   // A function, as what else depends on the tiling alone: NVRTC keeps constants of classes in the kernel's code, each
   // with a name that holds all of the class's arguments.
-  KILN_DEVICE static constexpr MatmulSm90Places places() { return {TILING}; }
+  KILN_DEVICE static constexpr MatmulSm90Places places() { return {TILING, LAYOUT.b_is_mn}; }
 
   tl::uint32_t shared;  ///< see shared_address
   const TensorMap& a_map;
   const TensorMap& b_map;
   const MatmulSm90Iteration& it;
   tl::uint32_t rank;
-  int first_tile;  ///< in clusters
+  uint4* parts;  ///< see leave_part
   Output output;
 
   KILN_DEVICE Barrier full(tl::uint32_t slot) const { return {shared + places().barriers() + slot * Barrier::kBytes}; }
   KILN_DEVICE Barrier empty(tl::uint32_t slot) const { return full(TILING.stages + slot); }
   KILN_DEVICE Barrier parts_arrived() const { return full(2 * TILING.stages); }
 
+  KILN_DEVICE static int cluster() { return static_cast<int>(blockIdx.x) / TILING.cluster_blocks(); }
   KILN_DEVICE static int tile_step() { return static_cast<int>(gridDim.x) / TILING.cluster_blocks(); }
-  KILN_DEVICE static int first_tile_of(const MatmulSm90Iteration& it) {
-    const int cluster = static_cast<int>(blockIdx.x) / TILING.cluster_blocks();
-    if (it.spreads == 0) return cluster;
-    const int place = cluster / kMatmulSm90Gpcs, gpc = cluster % kMatmulSm90Gpcs;
+  KILN_DEVICE int first_tile() const {
+    if (it.spreads == 0) return cluster();
+    const int place = cluster() / kMatmulSm90Gpcs, gpc = cluster() % kMatmulSm90Gpcs;
     return gpc * (tile_step() / kMatmulSm90Gpcs) + min(gpc, tile_step() % kMatmulSm90Gpcs) + place;
-  }
-
-  KILN_DEVICE static int quotient(int x, MatmulSm90Divisor by) {
-    return by.multiplier == 0 ? x : static_cast<int>(__umulhi(static_cast<unsigned int>(x), by.multiplier) >> by.shift);
-  }
-  /// This block's part of cluster tile `index`: bands of cluster rows, so that what neighbours read lies in the L2.
-  KILN_DEVICE Tile tile_at(int index) const {
-    const int batch = quotient(index, it.matrix), in_matrix = index - batch * it.matrix.divisor;
-    const int band = quotient(in_matrix, it.band), in_band = in_matrix - band * it.band.divisor;
-    const MatmulSm90Divisor rows = band == it.last_band ? it.last_band_rows : it.band_rows;
-    const int column = quotient(in_band, rows);
-    const int row = band * it.band_rows.divisor + in_band - column * rows.divisor;
-    return {(row * TILING.cluster_m + down()) * TILING.block_m, (column * TILING.cluster_n + across()) * TILING.block_n,
-            batch};
   }
   /// This block's place among the cluster's.
   KILN_DEVICE int down() const { return TILING.cluster_m == 1 ? 0 : static_cast<int>(rank) % TILING.cluster_m; }
   KILN_DEVICE int across() const { return TILING.cluster_n == 1 ? 0 : static_cast<int>(rank) / TILING.cluster_m; }
-  KILN_DEVICE int first_k_block() const {
-    return TILING.split_k == 1 ? 0 : static_cast<int>(static_cast<long long>(it.k_blocks) * rank / TILING.split_k);
+  KILN_DEVICE Tile tile_at(int index) const {
+    return matmul_sm90_tile(it, index, {TILING.block_m, TILING.block_n, TILING.cluster_m, TILING.cluster_n}, down(),
+                            across());
   }
-  KILN_DEVICE int end_k_block() const {
-    return TILING.split_k == 1 ? it.k_blocks
-                               : static_cast<int>(static_cast<long long>(it.k_blocks) * (rank + 1) / TILING.split_k);
+  /// Where the i-th part of a tile's k begins, of those that the cluster's blocks have.
+  KILN_DEVICE int part_of_k(int i) const {
+    return static_cast<int>(static_cast<long long>(it.k_blocks) * i / TILING.split_k);
+  }
+
+  KILN_DEVICE Progress start() const {
+    if constexpr (!TILING.shares) {
+      return {first_tile(), 0, 0};
+    } else {
+      const int begin = cluster() * it.share;
+      return {first_tile(), begin, min(begin + it.share, (it.tiles - it.whole_tiles) * it.k_blocks)};
+    }
+  }
+  KILN_DEVICE bool has_work(const Progress& progress) const {
+    return progress.tile < it.whole_tiles || (TILING.shares && progress.at < progress.end);
+  }
+  /// What is next. Every cluster has something.
+  KILN_DEVICE Work take_work(Progress& progress) const {
+    if constexpr (TILING.shares)
+      if (progress.tile >= it.whole_tiles) {
+        const int shared_tile = matmul_sm90_quotient(progress.at, it.k_divisor);
+        const int begin = progress.at - shared_tile * it.k_blocks;
+        const int end = min(begin + progress.end - progress.at, it.k_blocks);
+        const bool is_whole = begin == 0 && end == it.k_blocks;
+        progress.at += end - begin;
+        return {tile_at(it.whole_tiles + shared_tile), begin, end,
+                is_whole ? Work::kWhole : MatmulSm90Segments::slot(cluster(), shared_tile)};
+      }
+    Work work{tile_at(progress.tile), 0, it.k_blocks, Work::kWhole};
+    if constexpr (TILING.split_k > 1) {
+      work.begin = part_of_k(static_cast<int>(rank));
+      work.end = part_of_k(static_cast<int>(rank) + 1);
+    }
+    progress.tile += tile_step();
+    return work;
   }
 
   /// One operand's part of a stage: `kSharers` blocks need the same, of which each asks for a share on behalf of all.
@@ -111,8 +140,9 @@ struct MatmulSm90 {
     };
     if constexpr (kMn) {
       constexpr int kPanel = matmul_sm90_panel(static_cast<int>(sizeof(AT)), kExtent / kSharers);
-      static_assert(kExtent % (kPanel * kSharers) == 0, "whole panels, as many for each sharer");
-      KILN_UNROLL for (int i = 0; i < kExtent / kPanel / kSharers; ++i) {
+      constexpr int kPanels = (kExtent + kPanel - 1) / kPanel;
+      static_assert(kPanels % kSharers == 0, "as many panels for each sharer");
+      KILN_UNROLL for (int i = 0; i < kPanels / kSharers; ++i) {
         const int panel = i * kSharers + share;
         copy(to + panel * kPanel * kRowBytes, mn + panel * kPanel, k);
       }
@@ -125,7 +155,7 @@ struct MatmulSm90 {
 
   /// What one thread does for a, and another for b: issuing a box takes longer than small tiles need to multiply one.
   template <bool kIsA>
-  KILN_DEVICE void produce(Tile tile) const {
+  KILN_DEVICE void produce(Work work, Progress progress) const {
     constexpr int kExtent = kIsA ? TILING.block_m : TILING.block_n,
                   kSharers = kIsA ? TILING.cluster_n : TILING.cluster_m;
     constexpr int kStep = kIsA ? TILING.cluster_m : 1, kStart = kIsA ? 0 : TILING.cluster_m;
@@ -133,18 +163,18 @@ struct MatmulSm90 {
     tl::uint16_t sharers = 0;
     KILN_UNROLL for (int i = 0; i < kSharers; ++i) sharers |= 1 << (kIsA ? down() + i * kStep : across() * kStart + i);
     tl::sm90::RingPosition<TILING.stages> at;
-    for (int index = first_tile; index < it.tiles;) {
-      KILN_NO_UNROLL for (int block = first_k_block(); block < end_k_block(); ++block, at.advance()) {
+    for (;;) {
+      KILN_NO_UNROLL for (int block = work.begin; block < work.end; ++block, at.advance()) {
         empty(at.slot).wait(at.parity ^ 1);
         const Barrier barrier = full(at.slot);
-        barrier.arrive_and_expect(kExtent * kRowBytes);
+        barrier.arrive_and_expect(kIsA ? kABytes : places().b_bytes());
         ask<kIsA ? LAYOUT.a_is_mn : LAYOUT.b_is_mn, kExtent, kSharers>(
             shared + at.slot * places().stage_bytes() + (kIsA ? 0 : kABytes), kIsA ? a_map : b_map, barrier,
-            block * kBlockK, kIsA ? tile.row : tile.column, tile.batch * (kIsA ? it.a_batch : it.b_batch), share,
-            sharers);
+            block * kBlockK, kIsA ? work.tile.row : work.tile.column,
+            work.tile.batch * (kIsA ? it.a_batch : it.b_batch), share, sharers);
       }
-      index += tile_step();
-      tile = tile_at(index);
+      if (!has_work(progress)) break;
+      work = take_work(progress);
     }
     // Others say that they have read what this block sent them: it stays until they all have.
     if (kIsA && TILING.cluster_m * TILING.cluster_n > 1)
@@ -167,20 +197,20 @@ struct MatmulSm90 {
 
   using Accumulators = Accumulator[TILING.row_blocks()][kRegisters];
 
-  KILN_DEVICE void multiply(Accumulators& d, tl::sm90::RingPosition<TILING.stages>& at, int group, int thread) const {
+  KILN_DEVICE void multiply(Accumulators& d, const Work& work, tl::sm90::RingPosition<TILING.stages>& at, int group,
+                            int thread) const {
     if constexpr (kLoadsA)
-      multiply_loaded(d, at, group, thread);
+      multiply_loaded(d, work.begin, work.end, at, group, thread);
     else
-      multiply_shared(d, at, group, thread);
+      multiply_shared(d, work.begin, work.end, at, group, thread);
   }
 
   /// Parts of a are loaded ahead of their products, so that the next is ready while one runs.
-  KILN_DEVICE void multiply_loaded(Accumulators& d, tl::sm90::RingPosition<TILING.stages>& at, int group,
-                                   int thread) const {
+  KILN_DEVICE void multiply_loaded(Accumulators& d, int begin, int end, tl::sm90::RingPosition<TILING.stages>& at,
+                                   int group, int thread) const {
     using Fragment =
         tl::sm90::Fragment<AT, matmul_sm90_panel(static_cast<int>(sizeof(AT)), TILING.block_m / TILING.cluster_n)>;
     const Fragment fragment(thread, TILING.tile_each ? 0 : group * TILING.row_blocks());
-    const int begin = first_k_block(), end = end_k_block();
     const auto address_of = [&](tl::uint32_t slot) { return shared + slot * places().stage_bytes(); };
     // A part takes the place of one whose product is done with. With more row blocks there are registers for one ahead
     // alone. To let three products run instead of two changes nothing.
@@ -218,9 +248,8 @@ struct MatmulSm90 {
     }
   }
 
-  KILN_DEVICE void multiply_shared(Accumulators& d, tl::sm90::RingPosition<TILING.stages>& at, int group,
-                                   int thread) const {
-    const int begin = first_k_block(), end = end_k_block();
+  KILN_DEVICE void multiply_shared(Accumulators& d, int begin, int end, tl::sm90::RingPosition<TILING.stages>& at,
+                                   int group, int thread) const {
     const int row_block = TILING.tile_each ? 0 : group * TILING.row_blocks();
     tl::uint32_t before = 0;
     KILN_NO_UNROLL for (int block = begin; block < end; ++block) {
@@ -228,13 +257,13 @@ struct MatmulSm90 {
       const tl::uint32_t stage = shared + at.slot * places().stage_bytes();
       const tl::uint64_t a =
           tl::sm90::operand_descriptor(stage + static_cast<tl::uint32_t>(row_block) * 64 * kRowBytes, kPanelBytes);
-      const tl::uint64_t b = tl::sm90::operand_descriptor(stage + kABytes, kPanelBytes);
+      const tl::uint64_t b = tl::sm90::operand_descriptor<kRowBytesOfB>(stage + kABytes, kPanelBytes);
       KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(d[i]);
       tl::sm90::products_begin();
       KILN_UNROLL for (int step = 0; step < kSteps; ++step) KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i)
           tl::sm90::product<AT, BT, kMajorA, kMajorB>(
               d[i], a + (step * tl::sm90::kStepBytes<AT, kMajorA> + i * 64 * kRowBytes) / 16,
-              b + step * tl::sm90::kStepBytes<BT, kMajorB> / 16, block > begin || step > 0);
+              b + step * kStepBytesOfB / 16, block > begin || step > 0);
       tl::sm90::products_commit();
       KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(d[i]);
       tl::sm90::products_wait<1>();
@@ -284,14 +313,32 @@ struct MatmulSm90 {
     }
   }
 
-  KILN_DEVICE void consume(Tile first, int group, int thread) const {
+  /// The sums of a part of k, quad after quad of all threads' registers.
+  KILN_DEVICE void leave_part(const Accumulators& d, int slot, int group, int thread) const {
+    constexpr int kQuads = TILING.block_n / 8, kThreads = tl::sm90::kWarpgroupThreads;
+    const long long block = static_cast<long long>(slot) * TILING.cluster_blocks() + rank;
+    const int row_block = TILING.tile_each ? 0 : group * TILING.row_blocks();
+    uint4* const to = parts + (block * (TILING.block_m / 64) + row_block) * (kQuads * kThreads) + thread;
+    KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) KILN_UNROLL for (int quad = 0; quad < kQuads; ++quad) {
+      uint4 value;
+      memcpy(&value, &d[i][4 * quad], sizeof value);
+      to[(i * kQuads + quad) * kThreads] = value;
+    }
+  }
+
+  KILN_DEVICE void consume(Work work, Progress progress, int group, int thread) const {
     tl::sm90::RingPosition<TILING.stages> at;
     int buffer = 0;
-    const int own_blocks = end_k_block() - first_k_block();
-    if constexpr (TILING.tile_each) at.advance(static_cast<tl::uint32_t>(group * own_blocks));
-    for (int index = first_tile + (TILING.tile_each ? group * tile_step() : 0); index < it.tiles;
-         index += TILING.tile_each ? TILING.math_groups * tile_step() : tile_step()) {
-      Tile tile = index == first_tile ? first : tile_at(index);
+    bool is_first = true, has_more = true;
+    if (TILING.tile_each && group == 1) {
+      // The other group has the first.
+      is_first = false;
+      at.advance(static_cast<tl::uint32_t>(work.blocks()));
+      has_more = has_work(progress);
+      if (has_more) work = take_work(progress);
+    }
+    while (has_more) {
+      Tile tile = work.tile;
       if constexpr (!TILING.tile_each) tile.row += group * 64 * TILING.row_blocks();
       if constexpr (TILING.split_k > 1) tile.column += static_cast<int>(rank) * TILING.columns();
       typename Output::AskedAddends asked;
@@ -299,25 +346,34 @@ struct MatmulSm90 {
       Accumulators d;
       // A barrier's parity tells only neighbouring phases apart: a group waits for stages once the other has taken all
       // before them.
-      if (TILING.tile_each && index != first_tile) tl::sm90::named_sync(kFirstTurn + group, kMathThreads);
-      multiply(d, at, group, thread);
-      if (TILING.tile_each && index + tile_step() < it.tiles)
-        tl::sm90::named_arrive(kFirstTurn + (group ^ 1), kMathThreads);
+      if (TILING.tile_each && !is_first) tl::sm90::named_sync(kFirstTurn + group, kMathThreads);
+      is_first = false;
+      multiply(d, work, at, group, thread);
+      has_more = has_work(progress);
+      if (TILING.tile_each && has_more) tl::sm90::named_arrive(kFirstTurn + (group ^ 1), kMathThreads);
       finish_products(d);
       release((at.slot + TILING.stages - 1) % TILING.stages, thread);
-      typename Output::RowAddends held[TILING.row_blocks()];
-      output.take_addends(group, thread, asked, held);
-      if constexpr (TILING.split_k > 1) {
-        Accumulator sum[kRegisters / TILING.split_k];
-        add_parts(d, sum, group, thread);
-        output.store(sum, held[0], tile, group, thread, buffer);
+      if (TILING.shares && work.slot != Work::kWhole) {
+        leave_part(d, work.slot, group, thread);
       } else {
-        KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) {
-          output.store(d[i], held[i], tile, group, thread, buffer);
-          tile.row += 64;
+        typename Output::RowAddends held[TILING.row_blocks()];
+        output.take_addends(group, thread, asked, held);
+        if constexpr (TILING.split_k > 1) {
+          Accumulator sum[kRegisters / TILING.split_k];
+          add_parts(d, sum, group, thread);
+          output.store(sum, held[0], tile, group, thread, buffer);
+        } else {
+          KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) {
+            output.store(d[i], held[i], tile, group, thread, buffer);
+            tile.row += 64;
+          }
         }
       }
-      if constexpr (TILING.tile_each) at.advance(static_cast<tl::uint32_t>((TILING.math_groups - 1) * own_blocks));
+      if (TILING.tile_each && has_more) {
+        at.advance(static_cast<tl::uint32_t>(take_work(progress).blocks()));
+        has_more = has_work(progress);
+      }
+      if (has_more) work = take_work(progress);
     }
     if (LAYOUT.out_is_mapped && thread == 0) tl::sm90::wait_until_stores_read<0>();
   }
@@ -342,35 +398,39 @@ struct MatmulSm90 {
       tl::sm90::barriers_ready();
     }
     __syncwarp();
-    const Tile tile = tile_at(first_tile);
+    Progress progress = start();
+    const Work work = take_work(progress);
     if constexpr (TILING.cluster_blocks() > 1)
       tl::sm90::cluster_meet();
     else
       __syncthreads();
-    constexpr bool kMovesRegisters = TILING.math_groups > 1 && TILING.row_blocks() * kRegisters > (kLoadsA ? 32 : 64);
+    constexpr bool kMovesRegisters =
+        TILING.resident == 1 && TILING.math_groups > 1 && TILING.row_blocks() * kRegisters > (kLoadsA ? 32 : 64);
     if (__builtin_expect(warp < 4, 1)) {
       if constexpr (kMovesRegisters) tl::sm90::give_registers<40>();
       if (lane == 0) {
-        if (warp == 0) produce<true>(tile);
-        if (warp == 1) produce<false>(tile);
+        if (warp == 0) produce<true>(work, progress);
+        if (warp == 1) produce<false>(work, progress);
         if (TILING.split_k > 1 && warp == 2)
           parts_arrived().arrive_and_expect((TILING.split_k - 1) * places().part_bytes());
       }
     } else {
       if constexpr (kMovesRegisters) tl::sm90::take_registers<232>();
-      consume(tile, warp / 4 - 1, static_cast<int>(threadIdx.x) % tl::sm90::kWarpgroupThreads);
+      consume(work, progress, warp / 4 - 1, static_cast<int>(threadIdx.x) % tl::sm90::kWarpgroupThreads);
     }
   }
 };
 
-/// See MatmulSm90. `a` and `b` stand only for their types; scales: one f32 each, where the epilogue has them.
+/// See MatmulSm90. `a` and `b` stand only for their types; scales: one f32 each, where the epilogue has them. `parts`:
+/// scratch memory, where tiles are shared.
 template <typename Out, typename Addend, typename A, typename B, typename Epilogue, MatmulSm90Tiling TILING,
           MatmulSm90Layout LAYOUT>
-__global__ __launch_bounds__(32 * KILN_NUM_WARPS, 1) __cluster_dims__(TILING.cluster_blocks()) void matmul_sm90_kernel(
-    const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
-    const __grid_constant__ TensorMap out_map, Out* out, const Addend* addend, const float* scale_a,
-    const float* scale_b, MatmulScalars<typename Epilogue::Compute> scalars,
-    const __grid_constant__ MatmulSm90Iteration iteration) {
+__global__ __launch_bounds__(32 * KILN_NUM_WARPS, TILING.resident)
+    __cluster_dims__(TILING.cluster_blocks()) void matmul_sm90_kernel(
+        const __grid_constant__ TensorMap a_map, const __grid_constant__ TensorMap b_map,
+        const __grid_constant__ TensorMap out_map, Out* out, const Addend* addend, const float* scale_a,
+        const float* scale_b, MatmulScalars<typename Epilogue::Compute> scalars,
+        const __grid_constant__ MatmulSm90Iteration iteration, float* parts) {
   using Kernel = MatmulSm90<Out, Addend, A, B, Epilogue, TILING, LAYOUT>;
   static_assert(32 * KILN_NUM_WARPS == (1 + TILING.math_groups) * tl::sm90::kWarpgroupThreads,
                 "a warpgroup more than multiply");
@@ -384,7 +444,7 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 1) __cluster_dims__(TILING.clu
                 b_map,
                 iteration,
                 TILING.cluster_blocks() > 1 ? tl::sm90::cluster_rank() : 0,
-                Kernel::first_tile_of(iteration),
+                reinterpret_cast<uint4*>(parts),
                 {address, out_map, out, addend, epilogue, iteration}};
   kernel.run();
 }

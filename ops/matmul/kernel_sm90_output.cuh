@@ -7,6 +7,7 @@
 #include "ops/matmul/functors.hpp"
 #include "ops/matmul/iteration_sm90.hpp"
 #include "ops/matmul/kernel_sm90_tiling.hpp"
+#include "ops/matmul/kernel_sm90_work.cuh"
 
 namespace kiln::ops {
 
@@ -19,7 +20,7 @@ template <typename OutT, typename AddendT, typename Accumulator, typename Epilog
 struct MatmulSm90Output {
   using Compute = typename EpilogueT::Compute;
   static constexpr bool kLoadsA = !tl::is_same<LoadedT, void>;
-  KILN_DEVICE static constexpr MatmulSm90Places places() { return {TILING}; }
+  KILN_DEVICE static constexpr MatmulSm90Places places() { return {TILING, LAYOUT.b_is_mn}; }
   static constexpr int kRowBytes = MatmulSm90Places::kRowBytes;
   static constexpr int kOutBytes = static_cast<int>(sizeof(OutT));
   static_assert(places().store_buffers() == 2 || TILING.columns() * 64 * kOutBytes <= MatmulSm90Places::kStoreBytes,
@@ -33,10 +34,7 @@ struct MatmulSm90Output {
   const AddendT* addend;
   EpilogueT epilogue;
   const MatmulSm90Iteration& it;
-
-  struct Tile {
-    int row, column, batch;
-  };
+  using Tile = MatmulSm90Tile;
 
   /// What the epilogue adds to an element of the product; a row of it depends on out's column alone, which is the
   /// product's row where that is transposed.
@@ -71,7 +69,7 @@ struct MatmulSm90Output {
   }
   /// Whether a thread has the addends of its rows in registers, for the same reason: where they depend on the product's
   /// row.
-  static constexpr bool kHoldsAddends = EpilogueT::kAddend == kRowAddend && LAYOUT.transposed && kLoadsA;
+  static constexpr bool kHoldsAddends = EpilogueT::kAddend == kRowAddend && LAYOUT.transposed;
   static constexpr int kAskedAddends = kStagesAddends  ? (TILING.columns() - 1) / tl::sm90::kWarpgroupThreads + 1
                                        : kHoldsAddends ? 2 * TILING.row_blocks()
                                                        : 1;
@@ -111,12 +109,12 @@ struct MatmulSm90Output {
       }
   }
 
-  /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes; of lines of 128 bytes the
-  /// chunks change places as the copy engine's swizzle has them.
+  /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes, 16 to 128: chunks change
+  /// places as the copy engine's swizzle of that span has them.
   template <int kLineBytes>
   KILN_DEVICE static int place(int line, int inner) {
-    const int byte = inner * kOutBytes;
-    return line * kLineBytes + (kLineBytes == kRowBytes ? byte ^ ((line & 7) << 4) : byte);
+    constexpr int kLines = kRowBytes / kLineBytes, kChunks = kLineBytes / 16;
+    return line * kLineBytes + ((inner * kOutBytes) ^ ((line / kLines % kChunks) << 4));
   }
 
   /// The first of the rows of the product that a thread has, in each row block; the other is kHalfRows further.
@@ -153,7 +151,7 @@ struct MatmulSm90Output {
 
   template <int kCount>
   KILN_DEVICE void store_rows(const Accumulator (&d)[kCount], Tile tile, int group, int thread, int& buffer) const {
-    constexpr int kAcross = TILING.columns() * kOutBytes < kRowBytes ? TILING.columns() : kRowBytes / kOutBytes;
+    constexpr int kAcross = MatmulSm90Places::columns_at_once(TILING.columns(), kOutBytes);
     constexpr int kLineBytes = kAcross * kOutBytes;
     // 16-bit elements leave the registers as matrices of 8 x 8, others as pairs.
     constexpr bool kMatrices = kOutBytes == 2 && tl::is_same<Compute, float> && kAcross % 16 == 0;
@@ -181,7 +179,7 @@ struct MatmulSm90Output {
       KILN_UNROLL for (int x = 0; x < kAcross; x += kStep) {
         // No more loads at once than there are registers for.
         if (EpilogueT::kAddend != kNoAddend && !kStagesAddends && x % 32 == 0) asm volatile("" ::: "memory");
-        const tl::uint32_t address = kLineBytes == kRowBytes ? base ^ (x * kOutBytes) : base + x * kOutBytes;
+        const tl::uint32_t address = base ^ (x * kOutBytes);
         Compute values[kStep / 8][2][2];
         KILN_UNROLL for (int part = 0; part < kStep / 8; ++part) {
           Compute add[2][2];
@@ -197,9 +195,7 @@ struct MatmulSm90Output {
           tl::sm90::put_matrices(address, matrices);
         } else {
           tl::uint32_t other = address + 8 * kLineBytes;
-          if constexpr (kHalfRows == 1)
-            other = kLineBytes == kRowBytes ? (lines + static_cast<tl::uint32_t>(other_place)) ^ (x * kOutBytes)
-                                            : lines + static_cast<tl::uint32_t>(other_place) + x * kOutBytes;
+          if constexpr (kHalfRows == 1) other = (lines + static_cast<tl::uint32_t>(other_place)) ^ (x * kOutBytes);
           tl::sm90::put_pair<OutT>(address, values[0][0][0], values[0][0][1]);
           tl::sm90::put_pair<OutT>(other, values[0][1][0], values[0][1][1]);
         }
@@ -219,6 +215,8 @@ struct MatmulSm90Output {
     constexpr int kLineBytes = kAcross * kOutBytes;
     constexpr int kLines = MatmulSm90Places::lines_at_once(TILING.columns(), kOutBytes);
     constexpr bool kWhole = kLines == TILING.columns();
+    constexpr bool kMatrices =
+        kOutBytes == 2 && tl::is_same<Compute, float> && kHalfRows == 8 && kLines % 16 == 0 && kAcross == 64;
     const int row = row_of(thread), column = thread % 4 * 2;
     KILN_UNROLL for (int begin = 0; begin < TILING.columns(); begin += kLines) {
       const tl::uint32_t panels =
@@ -235,16 +233,30 @@ struct MatmulSm90Output {
         if constexpr (kHoldsAddends) return finished(d[r], held[r / 2 % 2]);
         return finished(d[r], addend_at(tile.row + y, tile.column + begin + x, tile.batch));
       };
-      KILN_UNROLL for (int r = 0; r < kLines / 2; r += kHalfRows == 1 ? 4 : 1) {
-        if constexpr (kHalfRows == 1) {
-          KILN_UNROLL for (int i = 0; i < 2; ++i) {
-            const int x = r / 4 * 8 + column + i, first = begin / 2 + r + i;
-            tl::sm90::put_pair<OutT>(address_of(row, x), value_of(first, row, x), value_of(first + 2, row + 1, x));
+      if constexpr (kMatrices) {
+        // Four matrices: 16 columns of the 16 rows that a warp has.
+        const int lane = thread % 32, first_y = thread / 32 * 16 + lane / 8 % 2 * 8, first_x = lane / 16 * 8 + lane % 8;
+        KILN_UNROLL for (int x = 0; x < kLines; x += 16) {
+          tl::uint32_t matrices[4];
+          KILN_UNROLL for (int i = 0; i < 4; ++i) {
+            const int r = x / 2 + i / 2 * 4 + i % 2 * 2, y = row + i % 2 * 8, column_of_pair = x + i / 2 * 8 + column;
+            matrices[i] = tl::narrow_float::f32_pair_to<tl::is_same<OutT, tl::bfloat16>>(
+                value_of(begin / 2 + r, y, column_of_pair), value_of(begin / 2 + r + 1, y, column_of_pair + 1));
           }
-        } else {
-          const int x = r / 4 * 8 + column + r % 2, y = row + r / 2 % 2 * kHalfRows;
-          const OutT value = tl::cast<OutT>(value_of(begin / 2 + r, y, x));
-          tl::sm90::put_shared(address_of(y, x), value);
+          tl::sm90::put_matrices_transposed(address_of(first_y, x + first_x), matrices);
+        }
+      } else {
+        KILN_UNROLL for (int r = 0; r < kLines / 2; r += kHalfRows == 1 ? 4 : 1) {
+          if constexpr (kHalfRows == 1) {
+            KILN_UNROLL for (int i = 0; i < 2; ++i) {
+              const int x = r / 4 * 8 + column + i, first = begin / 2 + r + i;
+              tl::sm90::put_pair<OutT>(address_of(row, x), value_of(first, row, x), value_of(first + 2, row + 1, x));
+            }
+          } else {
+            const int x = r / 4 * 8 + column + r % 2, y = row + r / 2 % 2 * kHalfRows;
+            const OutT value = tl::cast<OutT>(value_of(begin / 2 + r, y, x));
+            tl::sm90::put_shared(address_of(y, x), value);
+          }
         }
       }
       KILN_UNROLL for (int first = 0; first < 64; first += kAcross) leave<kAcross, kLines, kLineBytes>(
@@ -267,11 +279,19 @@ struct MatmulSm90Output {
       }
     } else {
       tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
-      OutT* const first = out + (batch * it.out_strides[2] + line * line_stride + inner * inner_stride);
-      _Pragma("unroll 8") for (int i = thread; i < kAcross * kLines; i += tl::sm90::kWarpgroupThreads) {
-        const int x = i % kAcross, y = i / kAcross;
-        const OutT value = tl::sm90::get_shared<OutT>(buffer + static_cast<tl::uint32_t>(place<kLineBytes>(y, x)));
-        if (inner + x < inner_end && line + y < line_end) first[y * line_stride + x * inner_stride] = value;
+      // A thread stays in its column, and has read several elements before the first leaves.
+      constexpr int kStep = tl::sm90::kWarpgroupThreads / kAcross, kOwn = kLines / kStep;
+      static_assert(kLines % kStep == 0, "as many lines for each thread");
+      constexpr int kAtOnce = kOwn % 8 == 0 ? 8 : kOwn % 4 == 0 ? 4 : 1;
+      const int x = thread % kAcross, y = thread / kAcross;
+      OutT* to = out + (batch * it.out_strides[2] + (line + y) * line_stride + (inner + x) * inner_stride);
+      const long long ends = inner + x < inner_end ? line_end - line - y : 0;
+      KILN_NO_UNROLL for (int i = 0; i < kOwn; i += kAtOnce) {
+        OutT values[kAtOnce];
+        KILN_UNROLL for (int j = 0; j < kAtOnce; ++j) values[j] =
+            tl::sm90::get_shared<OutT>(buffer + static_cast<tl::uint32_t>(place<kLineBytes>(y + (i + j) * kStep, x)));
+        KILN_UNROLL for (int j = 0; j < kAtOnce; ++j, to += kStep * line_stride) if ((i + j) * kStep < ends)* to =
+            values[j];
       }
     }
   }

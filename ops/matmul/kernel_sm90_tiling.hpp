@@ -13,6 +13,8 @@ struct MatmulSm90Tiling {
   int split_k;               ///< so many blocks work on parts of k of one tile, and add up in a fixed order
   int math_groups;           ///< warpgroups that multiply; they share a tile, row blocks after row blocks
   bool tile_each;            ///< each takes tiles of its own in turn instead, and stores while another multiplies
+  int resident;              ///< so many blocks run on one multiprocessor
+  bool shares;               ///< clusters share k of tiles that would not occupy all of them, by way of memory
 
   constexpr int cluster_blocks() const { return cluster_m * cluster_n * split_k; }
   /// Math groups that share the rows of a tile.
@@ -23,6 +25,20 @@ struct MatmulSm90Tiling {
   constexpr int columns() const { return block_n / split_k; }
 };
 
+/// The tile of a program that stores a piece of 64 rows.
+constexpr MatmulSm90Tiling matmul_sm90_piece(int columns) {
+  return {.block_m = 64,
+          .block_n = columns,
+          .stages = 0,
+          .cluster_m = 1,
+          .cluster_n = 1,
+          .split_k = 1,
+          .math_groups = 1,
+          .tile_each = false,
+          .resident = 1,
+          .shares = false};
+}
+
 /// How the matrices of a product lie in memory.
 struct MatmulSm90Layout {
   bool a_is_mn, b_is_mn;  ///< whether the operand is dense along m or n; else it is along k
@@ -31,9 +47,16 @@ struct MatmulSm90Layout {
 };
 
 /// Elements of m (or n) in a row of 128 bytes of shared memory, or of 64, of an operand that lies along m (or n) and of
-/// which a block asks for `extent`: the copy engine takes as long for 64 bytes as for 128.
+/// which a block asks for `extent`: the copy engine takes as long for 64 bytes as for 128. Few columns of 16-bit types
+/// are rows of 32 or 64 bytes, which take less room.
 constexpr int matmul_sm90_panel(int element_bytes, int extent) {
+  if (element_bytes == 2 && (extent == 16 || extent == 32)) return extent;
   return element_bytes == 1 && extent % 128 != 0 ? 64 : 128 / element_bytes;
+}
+/// `extent` in whole panels: a product takes columns by sixteens, and reads as many of the last panel as it needs.
+constexpr int matmul_sm90_panels_extent(int element_bytes, int extent) {
+  const int panel = matmul_sm90_panel(element_bytes, extent);
+  return (extent + panel - 1) / panel * panel;
 }
 
 /// Where things lie in the shared memory of kernel_sm90.cuh.
@@ -44,8 +67,13 @@ struct MatmulSm90Places {
   static constexpr int kBarrierBytes = 8;
 
   MatmulSm90Tiling tiling;
+  bool b_is_mn;  ///< see MatmulSm90Layout; b is of 16-bit types then
 
-  constexpr int stage_bytes() const { return (tiling.block_m + tiling.block_n) * kRowBytes; }
+  /// An operand's row of 128 bytes along k is as large as 128 bytes' worth of k's rows of one column.
+  constexpr int b_bytes() const {
+    return (b_is_mn ? matmul_sm90_panels_extent(2, tiling.block_n) : tiling.block_n) * kRowBytes;
+  }
+  constexpr int stage_bytes() const { return tiling.block_m * kRowBytes + b_bytes(); }
   constexpr int stores() const { return tiling.stages * stage_bytes(); }
   /// A block that shares k has one tile, and few of its columns: they leave at once.
   constexpr int store_buffers() const { return tiling.split_k > 1 ? 1 : 2; }
@@ -57,9 +85,18 @@ struct MatmulSm90Places {
   constexpr int addend_row_bytes() const { return tiling.block_n * 4; }
   constexpr int barriers() const { return addends() + tiling.math_groups * addend_row_bytes(); }
   /// Columns of a transposed product, each of 64 elements, that a math group stores at once: as many as fit in both
-  /// buffers together, if these are all, else in one of them.
+  /// buffers together, if these are all, else equal parts that fit in one of them.
   static constexpr int lines_at_once(int columns, int out_bytes) {
-    return columns * 64 * out_bytes <= 2 * kStoreBytes ? columns : kStoreBytes / 64 / out_bytes;
+    if (columns * 64 * out_bytes <= 2 * kStoreBytes) return columns;
+    int lines = kStoreBytes / 64 / out_bytes;
+    while (columns % lines != 0) lines -= 8;
+    return lines;
+  }
+  /// Columns of any other product in a line of a buffer: 128 bytes, or fewer where equal parts need it.
+  static constexpr int columns_at_once(int columns, int out_bytes) {
+    int bytes = kRowBytes;
+    while (columns * out_bytes % bytes != 0) bytes /= 2;
+    return bytes / out_bytes;
   }
   constexpr int bytes() const { return barriers() + (2 * tiling.stages + 1) * kBarrierBytes; }
 };

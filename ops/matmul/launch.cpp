@@ -8,6 +8,7 @@
 #include "ops/matmul/launch_direct.hpp"
 #include "ops/matmul/launch_rows.hpp"
 #include "ops/matmul/launch_sm90.hpp"
+#include "ops/matmul/launch_thin.hpp"
 #include "ops/matmul/tiling.hpp"
 
 namespace kiln::matmul {
@@ -59,7 +60,9 @@ Variant tile_variant(OperandClass operands, const MatmulParser& parse, const Ker
        .default_config = [](const FamilyCall& call,
                             const Target& target) { return default_tiling(call.matmul, target); },
        .plan = [](const FamilyCall& call, const Config& config,
-                  const Target& target) { return make_plan(call.matmul, config, target); }});
+                  const Target& target) { return make_plan(call.matmul, config, target); },
+       .estimate_us = [](const FamilyCall& call,
+                         const Target& target) { return tile_estimate_us(call.matmul, target); }});
 }
 
 }  // namespace
@@ -75,6 +78,7 @@ std::vector<Variant> matmul_variants(const Resolve& resolve) {
                                    outer_variant(parse, source),         blocked_variant(false, parse, source),
                                    blocked_variant(true, parse, source), rows_variant(false, parse, source),
                                    rows_variant(true, parse, source)};
+  variants.push_back(thin_variant(parse, source));
   for (Variant& variant : sm90_variants(parse)) variants.push_back(std::move(variant));
   for (const OperandClass operands : kOperandClasses) variants.push_back(tile_variant(operands, parse, source));
   return variants;

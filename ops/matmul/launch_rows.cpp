@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/matmul/call_arguments.hpp"
+#include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
 namespace {
@@ -32,10 +34,10 @@ ConfigSpace space_of(bool is_wide, const Target& target) {
     return {{{"BLOCK_N", {64, 16, 4}}, {"BLOCK_K", {64, 16, 4}}, {"UNROLL", {1}}, {"SPLIT_K", {1, 2, 4, 8}}},
             {tile == 256}};
   const common::ConfigExpression to_a_thread = tile / (32 * warps);
-  return {{{"BLOCK_N", {4, 8, 16, 32, 64, 128}},
+  return {{{"BLOCK_N", {4, 1, 2, 8, 16, 32, 64, 128}},
            {"BLOCK_K", {8, 16, 32, 64, 128, 256, 512}},
            {"UNROLL", {8, 4, 2, 1}},
-           {"SPLIT_K", {1, 2, 4, 8, 16, 32}},
+           {"SPLIT_K", {1, 2, 4, 8, 16, 32, 64, 128}},
            {"num_warps", {4, 8}}},
           {between(2, to_a_thread, is_wide ? 8 : 16), between(8, to_a_thread * "UNROLL", 64)}};
 }
@@ -46,20 +48,28 @@ Config cuda_config(const MatmulCall& call) {
   // Two packets of b to a thread, where what is read of a for one serves the other.
   const std::int64_t elements = std::min<std::int64_t>(2 * packet, 16);
   std::int64_t num_warps = 4, block_n = 4, block_k = 32 * elements;
-  if (!runs_along_k(call)) {
+  if (runs_along_k(call)) {
+    // No longer than k, that no lane reads nothing.
+    block_k = std::clamp<std::int64_t>(ceil_power_of_two(call.k), 8, block_k);
+    block_n = std::min<std::int64_t>(32 * num_warps * elements / block_k, 128);
+  } else {
     // Rows of a line of 128 bytes, or of a sector where that leaves enough programs and no second kernel is needed.
     num_warps = 8;
     block_n = 8 * packet;
     while (block_n > 2 * packet && ceil_div(call.n, block_n) * call.batches() < kEnoughPrograms) block_n /= 2;
     if (ceil_div(call.n, block_n) * call.batches() < kEnoughPrograms) block_n = 8 * packet;
-    block_k = 32 * num_warps * elements / block_n;
+    block_n = std::min(block_n, floor_power_of_two(call.n));  // what reaches over the end is slow
+    block_k = std::min<std::int64_t>(32 * num_warps * elements / block_n, 512);
   }
-  const std::int64_t unroll = std::clamp<std::int64_t>(floor_power_of_two(call.k / block_k),
-                                                       std::max<std::int64_t>(8 / elements, 1), 64 / elements);
+  const std::int64_t to_a_thread = block_n * block_k / (32 * num_warps);
+  if (to_a_thread < 2) num_warps = 4;
+  const std::int64_t each = block_n * block_k / (32 * num_warps);
+  const std::int64_t unroll =
+      std::clamp<std::int64_t>(floor_power_of_two(call.k / block_k), std::max<std::int64_t>(8 / each, 1), 64 / each);
   const std::int64_t programs = ceil_div(call.n, block_n) * call.batches();
   std::int64_t split = 1;
   if (programs < kEnoughPrograms)
-    while (split < 32 && programs * split < kEnoughPrograms && call.k / (split * 2) >= unroll * block_k) split *= 2;
+    while (split < 128 && programs * split < kEnoughPrograms && call.k / (split * 2) >= unroll * block_k) split *= 2;
   return {{"BLOCK_N", block_n},
           {"BLOCK_K", block_k},
           {"UNROLL", std::min<std::int64_t>(unroll, 8)},
@@ -67,15 +77,40 @@ Config cuda_config(const MatmulCall& call) {
           {"num_warps", num_warps}};
 }
 
-Config cpu_config(const MatmulCall& call) {
-  const std::int64_t block_n = runs_along_k(call) ? 4 : 64;
-  return {{"BLOCK_N", block_n}, {"BLOCK_K", 256 / block_n}, {"UNROLL", 1}, {"SPLIT_K", 1}};
-}
-
 /// Elements that a thread accesses at once: a packet where b's lines are that far apart, else one.
 std::int64_t vector_width(const MatmulCall& call) {
   const std::int64_t line = runs_along_k(call) ? call.b.column_stride : call.b.row_stride;
   return line % packet_elements(call) == 0 ? packet_elements(call) : 1;
+}
+
+/// By the default config on an H200.
+std::optional<double> estimate_us(const MatmulCall& call, const Target& target) {
+  if (!is_cuda(target)) return std::nullopt;
+  constexpr double kClocksPerUs = 1755, kStartUs = 4.3, kCombineUs = 2, kMemoryBytesPerClock = 2100;
+  constexpr double kWaitClocks = 1000;    // for the tiles that are loaded together
+  constexpr double kStepsPerClock = 110;  // of the lanes of one multiprocessor
+  constexpr double kWarpsTogether = 16;   // on a multiprocessor
+  const Config config = cuda_config(call);
+  const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
+  const KSplit split = split_k(call, config);
+  const std::int64_t block_n = config.at("BLOCK_N"), block_k = config.at("BLOCK_K");
+  const double programs = as_double(ceil_div(call.n, block_n) * call.batches() * split.num_splits);
+  const double processors = as_double(usable_processors(call, target));
+  const double rounds = std::max(1.0, programs * as_double(config.at("num_warps")) / kWarpsTogether / processors);
+  const std::int64_t steps = ceil_div(split.k_per_split, block_k * config.at("UNROLL"));
+  const double elements = programs * as_double(steps * block_n * block_k * config.at("UNROLL"));
+  const double is_packed = vector_width(call) > 1 ? 1 : 2;
+  const double stepping =
+      elements * (is_packed + 1.5 * as_double(ceil_power_of_two(call.m))) / kStepsPerClock / processors;
+  const double waiting = rounds * kWaitClocks * as_double(steps + 1);
+  const double bytes = as_double(call.batches()) * as_double(call.n) * as_double(call.k * itemsize_bytes(call.b.dtype));
+  return kStartUs + (split.num_splits > 1 ? kCombineUs : 0) +
+         std::max({stepping, waiting, bytes / kMemoryBytesPerClock}) / kClocksPerUs;
+}
+
+Config cpu_config(const MatmulCall& call) {
+  const std::int64_t block_n = runs_along_k(call) ? 4 : 64;
+  return {{"BLOCK_N", block_n}, {"BLOCK_K", 256 / block_n}, {"UNROLL", 1}, {"SPLIT_K", 1}};
 }
 
 LaunchPlan make_plan(const MatmulCall& call, const Config& config, const Target& target) {
@@ -127,7 +162,8 @@ Variant rows_variant(bool is_wide, const MatmulParser& parse, const KernelSource
              return is_cuda(target) ? cuda_config(call.matmul) : cpu_config(call.matmul);
            },
        .plan = [](const FamilyCall& call, const Config& config,
-                  const Target& target) { return make_plan(call.matmul, config, target); }});
+                  const Target& target) { return make_plan(call.matmul, config, target); },
+       .estimate_us = [](const FamilyCall& call, const Target& target) { return estimate_us(call.matmul, target); }});
 }
 
 }  // namespace kiln::matmul

@@ -11,6 +11,7 @@
 #include "ops/layout/copy_plan.hpp"
 #include "ops/matmul/call_arguments.hpp"
 #include "ops/matmul/call_sm90.hpp"
+#include "ops/matmul/estimate_sm90.hpp"
 #include "ops/matmul/iteration_sm90.hpp"
 #include "ops/matmul/kernel_sm90_tiling.hpp"
 #include "ops/matmul/machine.hpp"
@@ -24,7 +25,8 @@ constexpr std::int64_t kRowBytes = ops::MatmulSm90Places::kRowBytes;
 // Both name every field: one that is added to the struct does not compile here, and one that is named otherwise, or out
 // of order, not with the kernel.
 StructValue argument_of(const ops::MatmulSm90Tiling& tiling) {
-  const auto& [block_m, block_n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each] = tiling;
+  const auto& [block_m, block_n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each, resident, shares] =
+      tiling;
   return {"kiln::ops::MatmulSm90Tiling",
           {{"block_m", block_m},
            {"block_n", block_n},
@@ -33,12 +35,22 @@ StructValue argument_of(const ops::MatmulSm90Tiling& tiling) {
            {"cluster_n", cluster_n},
            {"split_k", split_k},
            {"math_groups", math_groups},
-           {"tile_each", tile_each}}};
+           {"tile_each", tile_each},
+           {"resident", resident},
+           {"shares", shares}}};
 }
 StructValue argument_of(const ops::MatmulSm90Layout& layout) {
   const auto& [a_is_mn, b_is_mn, transposed, out_is_mapped] = layout;
   return {"kiln::ops::MatmulSm90Layout",
           {{"a_is_mn", a_is_mn}, {"b_is_mn", b_is_mn}, {"transposed", transposed}, {"out_is_mapped", out_is_mapped}}};
+}
+
+/// As kernels lay out rows of so many bytes.
+TensorMapSwizzle swizzle_of(std::int64_t row_bytes) {
+  return row_bytes == 128  ? TensorMapSwizzle::b128
+         : row_bytes == 64 ? TensorMapSwizzle::b64
+         : row_bytes == 32 ? TensorMapSwizzle::b32
+                           : TensorMapSwizzle::none;
 }
 
 /// `sharers` blocks of a cluster ask for a part each.
@@ -58,14 +70,16 @@ TensorMap operand_map(const Sm90Operand& operand, std::int64_t k, std::int64_t b
   const auto extent = static_cast<int>(block / sharers);
   const int inner = operand.is_mn ? ops::matmul_sm90_panel(static_cast<int>(size), extent) : static_cast<int>(block_k);
   map.box = {inner, operand.is_mn ? static_cast<std::int32_t>(block_k) : extent, 1};
-  map.swizzle = inner * size == kRowBytes ? TensorMapSwizzle::b128 : TensorMapSwizzle::b64;
+  map.swizzle = swizzle_of(inner * size);
   return map;
 }
 
 TensorMap out_map(const Sm90Call& call, int tensor, DType dtype, const ops::MatmulSm90Tiling& tiling) {
-  const std::int64_t size = itemsize_bytes(dtype), row = kRowBytes / size;
+  const std::int64_t size = itemsize_bytes(dtype);
   const std::int64_t columns = tiling.columns();
-  const std::int64_t inner = call.transposed ? std::min<std::int64_t>(row, 64) : std::min(row, columns);
+  const std::int64_t inner =
+      call.transposed ? std::min<std::int64_t>(kRowBytes / size, 64)
+                      : ops::MatmulSm90Places::columns_at_once(static_cast<int>(columns), static_cast<int>(size));
   const std::int64_t pitch = call.out_strides[call.transposed ? 1 : 0] * size;
   TensorMap map;
   map.tensor_index = tensor;
@@ -77,21 +91,20 @@ TensorMap out_map(const Sm90Call& call, int tensor, DType dtype, const ops::Matm
   const int lines =
       call.transposed ? ops::MatmulSm90Places::lines_at_once(static_cast<int>(columns), static_cast<int>(size)) : 64;
   map.box = {static_cast<std::int32_t>(inner), lines, 1};
-  map.swizzle = inner * size == kRowBytes ? TensorMapSwizzle::b128 : TensorMapSwizzle::none;
+  map.swizzle = swizzle_of(inner * size);
   return map;
 }
 
-ops::MatmulSm90Iteration make_iteration(const Sm90Call& call, const ops::MatmulSm90Tiling& tiling,
-                                        std::int64_t group_m) {
-  const auto clusters = [](std::int64_t extent, std::int64_t block, std::int64_t cluster) {
-    return static_cast<int>(ceil_div(ceil_div(extent, block), cluster));
-  };
-  const int rows = clusters(call.m, tiling.block_m, tiling.cluster_m);
-  const int columns = clusters(call.n, tiling.block_n, tiling.cluster_n);
+ops::MatmulSm90Iteration make_iteration(const Sm90Call& call, const Sm90Division& division, std::int64_t group_m) {
+  const ops::MatmulSm90Tiling& tiling = division.tiling;
+  const int rows = static_cast<int>(division.rows), columns = static_cast<int>(division.columns);
   const int band = static_cast<int>(std::min<std::int64_t>(group_m, rows));
   ops::MatmulSm90Iteration it{};
-  it.tiles = rows * columns * static_cast<int>(call.batches);
+  it.tiles = static_cast<int>(division.tiles);
+  it.whole_tiles = static_cast<int>(division.whole_tiles);
   it.k_blocks = static_cast<int>(sm90_k_blocks(call));
+  it.share = static_cast<int>(division.share);
+  it.k_divisor = ops::matmul_sm90_divisor(it.k_blocks);
   it.matrix = ops::matmul_sm90_divisor(rows * columns);
   it.band = ops::matmul_sm90_divisor(band * columns);
   it.band_rows = ops::matmul_sm90_divisor(band);
@@ -128,33 +141,60 @@ void add_copy(const Sm90Operand& operand, const Sm90Call& call, const Target& ta
   plan.workspace_bytes.push_back(packed_bytes(operand, call));
 }
 
-LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& call, const Config& config, const Target& target) {
-  const std::int64_t split_k = sm90_split_k(config, sm90_k_blocks(call), matmul.num_sms);
-  ops::MatmulSm90Tiling tiling = sm90_tiling(config);
-  tiling.split_k = static_cast<int>(split_k);
+ops::MatmulSm90Layout layout_of(const Sm90Call& call) {
+  return {.a_is_mn = call.a.is_mn,
+          .b_is_mn = call.b.is_mn,
+          .transposed = call.transposed,
+          .out_is_mapped = call.out_is_mapped};
+}
+
+/// Gives the plan's launch scratch memory for the parts of shared tiles, and adds the kernel that sums them. `unused`:
+/// a map for a kernel that stores without one.
+void add_combination(const MatmulCall& matmul, const Sm90Call& call, const Sm90Division& division,
+                     const ops::MatmulSm90Iteration& it, const TensorMap& unused, LaunchPlan& plan) {
+  constexpr int kColumns = 16;  // of a program: all widths of tiles are multiples of it
+  const ops::MatmulSm90Tiling &tiling = division.tiling, piece = ops::matmul_sm90_piece(kColumns);
+  const int workspace = static_cast<int>(plan.workspace_bytes.size());
+  plan.workspace_bytes.push_back(division.scratch_bytes());
+  common::KernelParameters(plan.launches.back()).written_workspace(workspace, DType::f32);
+
+  KernelLaunch& launch = plan.launches.emplace_back();
+  launch.kernel = "kiln::ops::matmul_sm90_combine_kernel";
+  launch.template_arguments = {matmul.out.dtype,       matmul.addend.dtype,
+                               call.a.dtype,           TypeName{matmul.epilogue_type()},
+                               std::int64_t{kColumns}, argument_of(layout_of(call))};
+  const std::int64_t blocks = (division.tiles - division.whole_tiles) * tiling.cluster_blocks();
+  launch.geometry.grid = {blocks * (tiling.block_m / 64) * (tiling.block_n / kColumns), 1, 1};
+  launch.geometry.num_warps = 4;
+  launch.geometry.shared_bytes = ops::MatmulSm90Places{piece, false}.bytes();
+  common::KernelParameters parameters(launch);
+  parameters.tensor_map(call.out_is_mapped ? out_map(call, matmul.out.tensor, matmul.out.dtype, piece) : unused)
+      .written(matmul.out.tensor, matmul.out.dtype)
+      .read(matmul.addend.tensor, matmul.addend.dtype)
+      .read(matmul.scale_a, DType::f32)
+      .read(matmul.scale_b, DType::f32);
+  matmul.add_scalars(parameters);
+  parameters.value(it)
+      .value(ops::MatmulSm90TileShape{tiling.block_m, tiling.block_n, tiling.cluster_m, tiling.cluster_n})
+      .read_workspace(workspace, DType::f32);
+}
+
+LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const Config& config, const Target& target) {
+  const Sm90Choice choice = sm90_choice(config);
+  const Sm90Call call = sm90_oriented(as_it_lies, choice);
+  const Sm90Division division = sm90_division(call, choice, usable_processors(matmul, target), matmul.num_sms == 0);
+  const ops::MatmulSm90Tiling& tiling = division.tiling;
   LaunchPlan plan;
   for (const Sm90Operand* operand : {&call.a, &call.b})
     if (operand->workspace >= 0) add_copy(*operand, call, target, plan);
   KernelLaunch& launch = plan.launches.emplace_back();
-  launch.template_arguments = {matmul.out.dtype,
-                               matmul.addend.dtype,
-                               call.a.dtype,
-                               call.b.dtype,
-                               TypeName{matmul.epilogue_type()},
-                               argument_of(tiling),
-                               argument_of(ops::MatmulSm90Layout{.a_is_mn = call.a.is_mn,
-                                                                 .b_is_mn = call.b.is_mn,
-                                                                 .transposed = call.transposed,
-                                                                 .out_is_mapped = call.out_is_mapped})};
-  const ops::MatmulSm90Iteration it = make_iteration(call, tiling, config.at("GROUP_M"));
-  const std::int64_t processors = usable_processors(matmul, target);
-  // Parts of k have no ring to go on with: each cluster has one tile.
-  const std::int64_t clusters =
-      split_k > 1 ? it.tiles
-                  : std::min<std::int64_t>(it.tiles, std::max<std::int64_t>(processors / tiling.cluster_blocks(), 1));
-  launch.geometry.grid = {clusters * tiling.cluster_blocks(), 1, 1};
+  launch.template_arguments = {
+      matmul.out.dtype,    matmul.addend.dtype,         call.a.dtype, call.b.dtype, TypeName{matmul.epilogue_type()},
+      argument_of(tiling), argument_of(layout_of(call))};
+  const ops::MatmulSm90Iteration it = make_iteration(call, division, choice.group_m);
+  launch.geometry.grid = {division.clusters * tiling.cluster_blocks(), 1, 1};
   launch.geometry.num_warps = static_cast<std::int32_t>(4 + 4 * tiling.math_groups);
-  launch.geometry.shared_bytes = ops::MatmulSm90Places{tiling}.bytes();
+  launch.geometry.shared_bytes = ops::MatmulSm90Places{tiling, call.b.is_mn}.bytes();
   const TensorMap a_map = operand_map(call.a, call.k, call.batches, tiling.block_m, tiling.cluster_n, matmul.tf32);
   common::KernelParameters parameters(launch);
   parameters.tensor_map(a_map)
@@ -167,7 +207,17 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& call, const Confi
       .read(matmul.scale_b, DType::f32);
   matmul.add_scalars(parameters);
   parameters.value(it);
+  if (tiling.shares)
+    add_combination(matmul, call, division, it, a_map, plan);
+  else
+    parameters.written(-1, DType::f32);
   return plan;
+}
+
+std::vector<Sm90Estimate> ranking_of(const FamilyCall& call, const Target& target) {
+  return sm90_ranking(call.sm90.value(), {.out_bytes = itemsize_bytes(call.matmul.out.dtype),
+                                          .processors = usable_processors(call.matmul, target),
+                                          .may_split = call.matmul.num_sms == 0});
 }
 
 std::string name_of(Sm90Form form) {
@@ -190,13 +240,18 @@ Variant sm90_variant(const MatmulParser& parse, const KernelSource& source, Sm90
                     call.sm90.has_value() && call.sm90->form == form;
            },
        .space = [form](const Target&) { return sm90_space(form); },
-       .default_config =
-           [](const FamilyCall& call, const Target& target) {
-             return default_sm90_tiling(call.sm90.value(), itemsize_bytes(call.matmul.out.dtype),
-                                        usable_processors(call.matmul, target));
-           },
+       .default_config = [](const FamilyCall& call,
+                            const Target& target) { return sm90_config(ranking_of(call, target).front().choice); },
        .plan = [](const FamilyCall& call, const Config& config,
-                  const Target& target) { return make_plan(call.matmul, call.sm90.value(), config, target); }});
+                  const Target& target) { return make_plan(call.matmul, call.sm90.value(), config, target); },
+       .estimate_us = [](const FamilyCall& call, const Target& target) { return ranking_of(call, target).front().us; },
+       .ranking =
+           [](const FamilyCall& call, const Target& target) {
+             std::vector<Config> configs;
+             for (const Sm90Estimate& estimate : ranking_of(call, target))
+               configs.push_back(sm90_config(estimate.choice));
+             return configs;
+           }});
 }
 
 }  // namespace

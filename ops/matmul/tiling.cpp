@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "compiler/tl/cuda/pipeline_places.hpp"
 #include "core/cpu_stack.hpp"
@@ -31,29 +33,55 @@ std::int64_t most_accumulator_words(OperandClass operands, const Target& target)
   }
 }
 
-std::int64_t accumulator_words(OperandClass operands, const Config& config) {
-  const std::int64_t words = config.at("BLOCK_M") * config.at("BLOCK_N") * (operands == OperandClass::f64 ? 2 : 1);
-  return words / (32 * config.at("num_warps"));
+std::int64_t accumulator_words(OperandClass operands, std::int64_t block_m, std::int64_t block_n,
+                               std::int64_t num_warps) {
+  return block_m * block_n * (operands == OperandClass::f64 ? 2 : 1) / (32 * num_warps);
+}
+
+std::vector<std::int64_t> block_ks(OperandClass operands) {
+  if (operands == OperandClass::f64 || operands == OperandClass::f32) return {16, 32};
+  if (operand_bytes(operands) == 1) return {64, 128};
+  return {32, 64, 16};
+}
+
+/// Shared memory of a pipeline's stages.
+std::int64_t stage_bytes(OperandClass operands, std::int64_t block_m, std::int64_t block_n, std::int64_t block_k,
+                         std::int64_t num_stages) {
+  const auto extent = [](std::int64_t x) { return static_cast<int>(x); };
+  const int m = extent(block_m), n = extent(block_n), k = extent(block_k), stages = extent(num_stages);
+  if (operands == OperandClass::f32)
+    return tl::pipeline_shared_bytes(stages, tl::padded_tile_bytes(k, m), tl::padded_tile_bytes(k, n));
+  const int size = extent(operand_bytes(operands));
+  return tl::pipeline_shared_bytes(stages, tl::shared_tile_bytes(m, k, size), tl::shared_tile_bytes(k, n, size));
+}
+
+/// k in so many parts at most, each of whole blocks.
+KSplit split_of(const MatmulCall& call, std::int64_t block_k, std::int64_t most_splits) {
+  const std::int64_t blocks = ceil_div(call.k, block_k);
+  // A program of few steps does not fill its pipeline; and with few processors given there is nothing to fill.
+  const std::int64_t wanted =
+      call.num_sms > 0 ? 1 : std::clamp<std::int64_t>(most_splits, 1, std::max<std::int64_t>(blocks, 1));
+  const std::int64_t per_split = ceil_div(blocks, wanted) * block_k;
+  if (per_split == 0 || per_split >= call.k) return {1, call.k};
+  return {ceil_div(call.k, per_split), per_split};
 }
 
 ConfigSpace cuda_space(OperandClass operands, const Target& target) {
   const std::int64_t room = machine_of(target).shared_bytes;
   const std::int64_t most_words = most_accumulator_words(operands, target);
   const bool is_wide = operands == OperandClass::f64;
-  std::vector<std::int64_t> block_ks = {32, 64};
-  if (operands == OperandClass::f64 || operands == OperandClass::f32) block_ks = {16, 32};
-  if (operand_bytes(operands) == 1) block_ks = {64, 128};
   std::vector<Tunable> tunables = {{"BLOCK_M", is_wide ? std::vector<std::int64_t>{64, 32, 128, 16}
                                                        : std::vector<std::int64_t>{128, 64, 32, 16, 256}},
                                    {"BLOCK_N", is_wide ? std::vector<std::int64_t>{64, 32, 128, 16}
                                                        : std::vector<std::int64_t>{128, 64, 32, 16, 256}},
-                                   {"BLOCK_K", block_ks},
+                                   {"BLOCK_K", block_ks(operands)},
                                    {"NUM_STAGES", {3, 4}},
                                    {"GROUP_M", {8}},
-                                   {"SPLIT_K", {1, 2, 4, 8, 16}},
+                                   {"SPLIT_K", {1, 2, 4, 8, 16, 32, 64}},
                                    {"num_warps", {4, 8}}};
-  const ConfigExpression words("words of accumulator to a thread",
-                               [operands](const Config& config) { return accumulator_words(operands, config); });
+  const ConfigExpression words("words of accumulator to a thread", [operands](const Config& config) {
+    return accumulator_words(operands, config.at("BLOCK_M"), config.at("BLOCK_N"), config.at("num_warps"));
+  });
   // Without what a tile's rows are padded by: the check counts that too.
   const ConfigExpression stages(fmt::format("NUM_STAGES * (BLOCK_M + BLOCK_N) * BLOCK_K * {}", operand_bytes(operands)),
                                 [operands](const Config& config) { return matmul::shared_bytes(operands, config); });
@@ -93,105 +121,115 @@ double products_per_clock(OperandClass operands, std::int64_t words) {
   return 2200;
 }
 
+/// The portable kernel's config on a GPU.
+struct PortableTile {
+  std::int64_t block_m, block_n, block_k, stages, split, num_warps;
+
+  Config config() const {
+    return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"BLOCK_K", block_k},    {"NUM_STAGES", stages},
+            {"GROUP_M", 8},       {"SPLIT_K", split},   {"num_warps", num_warps}};
+  }
+};
+
 /// Bytes that the warps of a program read from shared memory for one step: of each, its rows of a and columns of b.
-double bytes_read_by_warps(OperandClass operands, const Config& config) {
-  std::int64_t m = config.at("BLOCK_M"), n = config.at("BLOCK_N");
-  for (std::int64_t warps = config.at("num_warps"); warps > 1; warps /= 2) (n >= m ? n : m) /= 2;
-  return static_cast<double>(config.at("num_warps") * (m + n) * config.at("BLOCK_K") * operand_bytes(operands));
+double bytes_read_by_warps(OperandClass operands, const PortableTile& tile) {
+  std::int64_t m = tile.block_m, n = tile.block_n;
+  for (std::int64_t warps = tile.num_warps; warps > 1; warps /= 2) (n >= m ? n : m) /= 2;
+  return static_cast<double>(tile.num_warps * (m + n) * tile.block_k * operand_bytes(operands));
 }
 
-/// Clocks that the portable kernel takes on a GPU: steps of multiplying, of reading shared memory (which overlaps in
-/// part) and of what one program waits for and others fill, or of bringing operands in from the L2 where that takes
-/// longer; programs are dealt out evenly. The constants fit 4096^3 of bf16 and f32 on an H200 within a tenth for every
-/// tile that comes near the best.
-double cuda_clocks(OperandClass operands, const MatmulCall& call, const Config& config, const Machine& machine,
-                   std::int64_t processors) {
+/// Whether threads copy an operand element by element, and wait for what they copy.
+bool is_waited_for(OperandClass operands, const Matrix& matrix) {
+  const std::int64_t order = order_of(matrix);
+  const std::int64_t line = order == 0 ? matrix.row_stride : matrix.column_stride;
+  return operands != OperandClass::f32 && (order == 2 || line * operand_bytes(operands) % 4 != 0);
+}
+
+/// What the portable kernel takes on a GPU: steps of multiplying, of reading shared memory (which overlaps in part) and
+/// of what one program waits for and others fill, or of bringing operands in from the L2 where that takes longer;
+/// programs are dealt out evenly.
+double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile& tile, const Machine& machine,
+               std::int64_t processors) {
+  constexpr double kClocksPerUs = 1755, kStartUs = 4.3, kCombineUs = 2;
   constexpr double kSharedBytesPerClock = 128, kSharedShare = 0.4;
   constexpr double kL2BytesPerClock = 48;        // of one multiprocessor
-  constexpr double kMemoryBytesPerClock = 2400;  // of all
-  constexpr double kStepClocks = 60, kWaitClocks = 300;
+  constexpr double kMemoryBytesPerClock = 2250;  // of all
+  constexpr double kStepClocks = 60, kWaitClocks = 300, kElementsClocks = 1000;
   constexpr double kProgramClocks = 1800;  // until the first operands are there, and for the epilogue
-  constexpr double kCombineClocks = 5000;  // a second kernel
   constexpr std::int64_t kRegisters = 65536, kOtherRegisters = 90;
-  const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N"), block_k = config.at("BLOCK_K");
-  const std::int64_t words = accumulator_words(operands, config);
-  const KSplit split = split_k(call, config);
+  const std::int64_t words = accumulator_words(operands, tile.block_m, tile.block_n, tile.num_warps);
+  const KSplit split = split_of(call, tile.block_k, tile.split);
   const std::int64_t programs =
-      ceil_div(call.m, block_m) * ceil_div(call.n, block_n) * call.batches() * split.num_splits;
+      ceil_div(call.m, tile.block_m) * ceil_div(call.n, tile.block_n) * call.batches() * split.num_splits;
   const std::int64_t rounds = ceil_div(programs, processors);
   const std::int64_t resident =
-      std::min({rounds, (machine.shared_bytes + 1024) / (shared_bytes(operands, config) + 1024),
-                kRegisters / (32 * config.at("num_warps") * (words + kOtherRegisters))});
+      std::min({rounds,
+                (machine.shared_bytes + 1024) /
+                    (stage_bytes(operands, tile.block_m, tile.block_n, tile.block_k, tile.stages) + 1024),
+                kRegisters / (32 * tile.num_warps * (words + kOtherRegisters))});
   const auto sharing = static_cast<double>(std::max<std::int64_t>(resident, 1));
 
-  const double multiplying = static_cast<double>(block_m * block_n * block_k) / products_per_clock(operands, words);
+  const double multiplying =
+      static_cast<double>(tile.block_m * tile.block_n * tile.block_k) / products_per_clock(operands, words);
   const double reading =
-      operands == OperandClass::f32 ? 0 : kSharedShare * bytes_read_by_warps(operands, config) / kSharedBytesPerClock;
+      operands == OperandClass::f32 ? 0 : kSharedShare * bytes_read_by_warps(operands, tile) / kSharedBytesPerClock;
   const double loading =
-      static_cast<double>((block_m + block_n) * block_k * operand_bytes(operands)) / kL2BytesPerClock;
-  const double step = std::max(multiplying + reading, loading) + kStepClocks + kWaitClocks / (sharing * sharing);
-  const double steps = static_cast<double>(ceil_div(split.k_per_split, block_k));
-  double clocks = static_cast<double>(rounds) * (steps * step + kProgramClocks / sharing);
+      static_cast<double>((tile.block_m + tile.block_n) * tile.block_k * operand_bytes(operands)) / kL2BytesPerClock;
+  const bool is_waiting = is_waited_for(operands, call.a) || is_waited_for(operands, call.b);
+  const double step = std::max(multiplying + reading, loading) + kStepClocks + kWaitClocks / (sharing * sharing) +
+                      (is_waiting ? kElementsClocks / sharing : 0);
+  const double steps = static_cast<double>(ceil_div(split.k_per_split, tile.block_k));
+  const double clocks = static_cast<double>(rounds) * (steps * step + kProgramClocks / sharing);
+  const double elements =
+      static_cast<double>(call.batches()) * (static_cast<double>(call.m + call.n) * static_cast<double>(call.k) +
+                                             static_cast<double>(call.m) * static_cast<double>(call.n));
+  const double memory = elements * static_cast<double>(operand_bytes(operands)) / kMemoryBytesPerClock;
+  double us = kStartUs + std::max(clocks, memory) / kClocksPerUs;
   if (split.num_splits > 1) {
     const double partial_bytes = static_cast<double>(call.m * call.n * call.batches() * 4 * split.num_splits);
-    clocks += kCombineClocks + 2 * partial_bytes / kMemoryBytesPerClock;
+    us += kCombineUs + 2 * partial_bytes / kMemoryBytesPerClock / kClocksPerUs;
   }
-  return clocks;
+  return us;
 }
 
-/// Tiles worth considering, of every aspect; larger ones first, which win ties.
-std::vector<Config> cuda_candidates(OperandClass operands) {
-  struct Tile {
+/// The tile of the least estimate, and that.
+std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& target) {
+  struct Shape {
     std::int64_t m, n, num_warps;
   };
-  constexpr Tile kTiles[] = {{128, 128, 4}, {128, 256, 8}, {256, 128, 8}, {128, 128, 8}, {128, 64, 4}, {64, 128, 4},
-                             {64, 256, 4},  {256, 64, 4},  {64, 64, 4},   {32, 128, 4},  {128, 32, 4}, {32, 64, 4},
-                             {64, 32, 4},   {16, 256, 4},  {16, 128, 4},  {128, 16, 4}};
-  const std::int64_t block_k = operand_bytes(operands) <= 2 ? 64 : operands == OperandClass::f64 ? 16 : 32;
-  std::vector<Config> configs;
-  for (const Tile& tile : kTiles)
-    for (const std::int64_t split : {1, 2, 4, 8, 16})
-      configs.push_back({{"BLOCK_M", tile.m},
-                         {"BLOCK_N", tile.n},
-                         {"BLOCK_K", block_k},
-                         {"NUM_STAGES", 3},
-                         {"GROUP_M", 8},
-                         {"SPLIT_K", split},
-                         {"num_warps", tile.num_warps}});
-  return configs;
-}
-
-/// Whether a candidate is a config of the space: the larger tiles are not there for all operands and GPUs.
-bool contains(const ConfigSpace& space, const Config& config) {
-  return std::all_of(space.tunables().begin(), space.tunables().end(),
-                     [&](const Tunable& tunable) {
-                       return std::find(tunable.values.begin(), tunable.values.end(), config.at(tunable.name)) !=
-                              tunable.values.end();
-                     }) &&
-         std::all_of(space.constraints().begin(), space.constraints().end(),
-                     [&](const Constraint& constraint) { return constraint.holds(config); });
-}
-
-Config cuda_tiling(const MatmulCall& call, const Target& target) {
+  // Of every aspect; larger ones first, which win ties.
+  constexpr Shape kShapes[] = {{128, 128, 4}, {128, 256, 8}, {256, 128, 8}, {128, 128, 8}, {128, 64, 4}, {64, 128, 4},
+                               {64, 256, 4},  {256, 64, 4},  {64, 64, 4},   {32, 128, 4},  {128, 32, 4}, {32, 64, 4},
+                               {64, 32, 4},   {16, 256, 4},  {16, 128, 4},  {128, 16, 4}};
   const OperandClass operands = operand_class(call, target);
   const Machine machine = machine_of(target);
-  const std::int64_t processors = call.processors > 0 ? call.processors : machine.processors;
-  const ConfigSpace space = tile_space(operands, target);
-  Config best;
+  const std::int64_t all_processors = call.processors > 0 ? call.processors : machine.processors;
+  const std::int64_t processors = usable_processors(call, target);
+  const std::vector<std::int64_t> depths = block_ks(operands);
+  const std::int64_t deepest = *std::max_element(depths.begin(), depths.end());
+  std::int64_t block_k = operands == OperandClass::f64 ? 16 : operand_bytes(operands) == 1 ? 64 : deepest;
+  for (const std::int64_t depth : depths)
+    if (depth >= call.k) block_k = std::min(block_k, depth);
+  PortableTile best{};
   double least = std::numeric_limits<double>::infinity();
-  for (const Config& config : cuda_candidates(operands)) {
-    if (!contains(space, config)) continue;
+  for (const Shape& shape : kShapes) {
+    if (accumulator_words(operands, shape.m, shape.n, shape.num_warps) > most_accumulator_words(operands, target) ||
+        shape.m * shape.n < 512 * shape.num_warps ||
+        stage_bytes(operands, shape.m, shape.n, block_k, 3) > machine.shared_bytes)
+      continue;
     // With more tiles than that the last round is a small part, and splitting costs memory.
-    const std::int64_t tiles =
-        ceil_div(call.m, config.at("BLOCK_M")) * ceil_div(call.n, config.at("BLOCK_N")) * call.batches();
-    if (config.at("SPLIT_K") > 1 && tiles > 2 * processors) continue;
-    const double clocks = cuda_clocks(operands, call, config, machine, usable_processors(call, target));
-    if (clocks < least) {
-      least = clocks;
-      best = config;
+    const std::int64_t tiles = ceil_div(call.m, shape.m) * ceil_div(call.n, shape.n) * call.batches();
+    for (const std::int64_t split : {1, 2, 4, 8, 16, 32, 64}) {
+      if (split > 1 && tiles > 2 * all_processors) break;
+      const PortableTile tile{shape.m, shape.n, block_k, 3, split, shape.num_warps};
+      const double us = tile_us(operands, call, tile, machine, processors);
+      if (us < least) {
+        least = us;
+        best = tile;
+      }
     }
   }
-  return best;
+  return {best, least};
 }
 
 /// b is packed once for each program, so the rows of a tile share that work: 256 rows reach 0.97 to 1.0 of what 512 do,
@@ -249,30 +287,21 @@ ConfigSpace tile_space(OperandClass operands, const Target& target) {
 }
 
 Config default_tiling(const MatmulCall& call, const Target& target) {
-  return is_cuda(target) ? cuda_tiling(call, target) : cpu_tiling(call);
+  return is_cuda(target) ? best_tile(call, target).first.config() : cpu_tiling(call);
+}
+
+std::optional<double> tile_estimate_us(const MatmulCall& call, const Target& target) {
+  if (!is_cuda(target)) return std::nullopt;
+  return best_tile(call, target).second;
 }
 
 std::int64_t shared_bytes(OperandClass operands, const Config& config) {
-  const auto extent = [&](std::string_view name) { return static_cast<int>(config.at(name)); };
-  const int block_m = extent("BLOCK_M"), block_n = extent("BLOCK_N"), block_k = extent("BLOCK_K");
-  const int stages = extent("NUM_STAGES");
-  if (operands == OperandClass::f32)
-    return tl::pipeline_shared_bytes(stages, tl::padded_tile_bytes(block_k, block_m),
-                                     tl::padded_tile_bytes(block_k, block_n));
-  const int size = static_cast<int>(operand_bytes(operands));
-  return tl::pipeline_shared_bytes(stages, tl::shared_tile_bytes(block_m, block_k, size),
-                                   tl::shared_tile_bytes(block_k, block_n, size));
+  return stage_bytes(operands, config.at("BLOCK_M"), config.at("BLOCK_N"), config.at("BLOCK_K"),
+                     config.at("NUM_STAGES"));
 }
 
 KSplit split_k(const MatmulCall& call, const Config& config) {
-  const std::int64_t block_k = config.at("BLOCK_K");
-  const std::int64_t blocks = ceil_div(call.k, block_k);
-  // A program of few steps does not fill its pipeline; and with few processors given there is nothing to fill.
-  const std::int64_t wanted =
-      call.num_sms > 0 ? 1 : std::clamp<std::int64_t>(config.at("SPLIT_K"), 1, std::max<std::int64_t>(blocks, 1));
-  const std::int64_t per_split = ceil_div(blocks, wanted) * block_k;
-  if (per_split == 0 || per_split >= call.k) return {1, call.k};
-  return {ceil_div(call.k, per_split), per_split};
+  return split_of(call, config.at("BLOCK_K"), config.at("SPLIT_K"));
 }
 
 }  // namespace kiln::matmul

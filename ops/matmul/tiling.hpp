@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ std::string variant_name(OperandClass operands);
 ConfigSpace tile_space(OperandClass operands, const Target& target);
 /// The config of the least estimated time.
 Config default_tiling(const MatmulCall& call, const Target& target);
+
+/// Microseconds that it takes; on GPUs alone.
+std::optional<double> tile_estimate_us(const MatmulCall& call, const Target& target);
 
 /// Dynamic shared memory of the kernel on the GPU.
 std::int64_t shared_bytes(OperandClass operands, const Config& config);

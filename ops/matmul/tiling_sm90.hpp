@@ -7,16 +7,39 @@
 
 namespace kiln::matmul {
 
-/// BLOCK_M, BLOCK_N, NUM_STAGES, CLUSTER_M, CLUSTER_N, SPLIT_K, MATH_GROUPS and TILE_EACH are MatmulSm90Tiling's;
-/// GROUP_M cluster rows make a band (see MatmulSm90Iteration). Every config of it can launch.
-ConfigSpace sm90_space(Sm90Form form);
-/// The config of the least estimated time on so many processors.
-Config default_sm90_tiling(const Sm90Call& call, std::int64_t out_bytes, std::int64_t processors);
+/// What a config of the sm_90a kernel says.
+struct Sm90Choice {
+  ops::MatmulSm90Tiling tiling{};
+  std::int64_t k_share = 0;  ///< tiles that do not occupy all clusters are shared, so many blocks of k to each at least
+  bool exchanges = false;    ///< see sm90_oriented
+  std::int64_t group_m = 8;  ///< cluster rows of a band (see MatmulSm90Iteration)
+};
 
-/// What a config says, as the kernel takes it.
-ops::MatmulSm90Tiling sm90_tiling(const Config& config);
-/// SPLIT_K, or less where k has fewer blocks of 128 bytes, or where few processors are to be used.
-std::int64_t sm90_split_k(const Config& config, std::int64_t k_blocks, std::int64_t num_sms);
+/// BLOCK_M, BLOCK_N, NUM_STAGES, CLUSTER_M, CLUSTER_N, SPLIT_K, MATH_GROUPS, TILE_EACH and RESIDENT are
+/// MatmulSm90Tiling's, K_SHARE (0: no tiles are shared), EXCHANGE and GROUP_M are Sm90Choice's. Every config of it can
+/// launch.
+ConfigSpace sm90_space(Sm90Form form);
+Sm90Choice sm90_choice(const Config& config);
+Config sm90_config(const Sm90Choice& choice);
+/// Whether threads have registers for the sums of a tile.
+bool fits_registers(const ops::MatmulSm90Tiling& tiling, Sm90Form form);
+
+/// The call, or where the choice exchanges and the kernel takes the operands so, the same product as out^T = b^T @ a^T.
+Sm90Call sm90_oriented(const Sm90Call& call, const Sm90Choice& choice);
+
+/// How clusters of blocks divide a product among them.
+struct Sm90Division {
+  ops::MatmulSm90Tiling tiling{};          ///< what the choice says, as far as the call has use for it
+  std::int64_t rows = 0, columns = 0;      ///< of a matrix, in tiles of a cluster
+  std::int64_t tiles = 0;                  ///< of all matrices
+  std::int64_t whole_tiles = 0;            ///< the others are shared
+  std::int64_t share = 0, num_shares = 0;  ///< blocks of k to a cluster, and clusters that have some
+  std::int64_t clusters = 0;               ///< of the grid
+  std::int64_t scratch_bytes() const;
+};
+/// Of an oriented call, for that many processors; without `may_split` k is left whole.
+Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, std::int64_t processors, bool may_split);
+
 /// Blocks of 128 bytes of k.
 std::int64_t sm90_k_blocks(const Sm90Call& call);
 

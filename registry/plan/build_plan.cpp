@@ -13,6 +13,7 @@
 #include "core/errors.hpp"
 #include "registry/plan/call_observer.hpp"
 #include "registry/plan/choice.hpp"
+#include "registry/plan/device_target.hpp"
 #include "registry/plan/kernel_cache.hpp"
 #include "registry/plan/numbered_tensors.hpp"
 #include "registry/plan/registry.hpp"
@@ -96,13 +97,14 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
   }
   loading_phase.reset();
   report.artifact_key = loaded->artifact_key;
-  report.overlaps_previous = request.overlaps_previous;
+  // A kernel that waits may always be launched the usual way, as where the driver knows no other.
+  report.overlaps_previous = overlaps_previous(request.overlaps_previous, device);
   LaunchGeometry geometry = launch.geometry;
   if (device.is_cuda())
     geometry.shared_bytes = launch_shared_bytes(
         request, *loaded, geometry.shared_bytes,
         device_info(device).shared_bytes_per_block - loaded->kernel->resources().static_shared_bytes);
-  geometry.overlaps_previous = request.overlaps_previous;
+  geometry.overlaps_previous = report.overlaps_previous;
   return {std::move(loaded), geometry, launch.arguments,
           TensorMapSet(launch.arguments.tensor_maps(), data.data(), device)};
 }

@@ -1,10 +1,10 @@
 #include "registry/plan/choice.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "core/errors.hpp"
+#include "ops/preferred_variant.hpp"
 
 namespace kiln {
 
@@ -13,15 +13,14 @@ Choice choose(const Call& made, const Target& target, const Config* given, const
   const OpSpec& spec = *made.spec;
   const OpCall call = made.seen_by_spec();
   Choice choice;
-  const auto serving = std::find_if(spec.variants.begin(), spec.variants.end(),
-                                    [&](const Variant& variant) { return variant.serves(call, target); });
-  if (serving == spec.variants.end()) {
+  const Variant* const serving = preferred_variant(spec, call, target, given);
+  if (serving == nullptr) {
     std::string tensors;
     for (const TensorView& view : call.inputs) tensors += (tensors.empty() ? "" : "; ") + describe(view);
     throw_not_implemented("op '" + spec.name + "' has no kernel that serves this call on " + to_string(target) + ": " +
                           tensors + " (try contiguous tensors)");
   }
-  choice.variant = &*serving;
+  choice.variant = serving;
   choice.config = serving->default_config(call, target);
   choice.config_source = "default";
   if (given != nullptr) {
@@ -35,7 +34,7 @@ Choice choose(const Call& made, const Target& target, const Config* given, const
     }
   }
   choice.plan = serving->plan(call, choice.config, target);
-  const bool overlaps = overlap_previous && serving->waits_for_previous && can_overlap_previous(target);
+  const bool can_overlap = serving->waits_for_previous && can_overlap_previous(target);
   for (const KernelLaunch& launch : choice.plan.launches)
     choice.requests.push_back({.op = spec.name,
                                .configuration = to_string(choice.config),
@@ -46,7 +45,7 @@ Choice choose(const Call& made, const Target& target, const Config* given, const
                                .parameter_types = launch.parameter_types,
                                .num_warps = launch.geometry.num_warps,
                                .vector_width = launch.vector_width,
-                               .overlaps_previous = overlaps,
+                               .overlaps_previous = can_overlap && (overlap_previous || !choice.requests.empty()),
                                .target = target});
   return choice;
 }

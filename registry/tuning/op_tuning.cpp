@@ -113,6 +113,7 @@ class OpTuning {
     TunerOptions tuner;
     const bool on_gpu = stream_.device.is_cuda();
     tuner.search.strategy = detail::strategy_of(options_, stream_.device, num_eligible());
+    tuner.search.strategy.ranking = ranking();
     if (may_take_copies()) tuner.search.strategy.finalists = kFinalistsByCopies;
     if (options_.resume) tuner.search.earlier = earlier();
     tuner.budget_s = options_.budget_s;
@@ -141,6 +142,15 @@ class OpTuning {
   }
 
  private:
+  std::vector<std::size_t> ranking() const {
+    std::vector<std::size_t> ranking;
+    if (!choice_.variant->ranking) return ranking;
+    const ConfigSpace space = choice_.variant->space(target_);
+    for (const Config& config : choice_.variant->ranking(call_.seen_by_spec(), target_))
+      ranking.push_back(index_of(candidates_, in_order_of(space, config)));
+    return ranking;
+  }
+
   std::string driver() const {
     const std::int32_t version = device_info(stream_.device).driver_version;
     return version == 0 ? std::string() : fmt::format("{}.{}", version / 1000, version % 1000 / 10);

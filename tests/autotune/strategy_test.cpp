@@ -177,6 +177,18 @@ TEST(Likeliest, ComeFirstWhereTheyAreAskedForAndThenTheOthers) {
   EXPECT_GE(strategy->next_visits(board).size(), 100 - 1 - kLikeliest);
 }
 
+TEST(Ranking, HasItsTurnsBeforeAllOthers) {
+  Scoreboard board = square_board();
+  board.close(7, Outcome::ruled_out, "launches the same as another");
+  const std::vector<std::size_t> ranking{7, board.default_index(), 90, 80, 70, 60, 50, 40, 30, 20, 10, 0};
+  const std::unique_ptr<Strategy> strategy =
+      make_strategy({.kind = StrategyKind::exhaustive, .ranking = ranking}, board);
+  const std::vector<std::size_t> first = candidates_of(strategy->next_visits(board));
+  EXPECT_EQ(first, (std::vector<std::size_t>{90, 80, 70, 60, 50, 40, 30, 20}));
+  answer_alike(board, first, 1.5);
+  EXPECT_GE(strategy->next_visits(board).size(), 100 - 2 - kLikeliest);
+}
+
 TEST(Halving, KeepsTheBetterThird) {
   Scoreboard board = board_of(60);
   const std::unique_ptr<Strategy> strategy = make_strategy({.kind = StrategyKind::successive_halving}, board);

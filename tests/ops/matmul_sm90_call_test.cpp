@@ -6,6 +6,8 @@
 
 #include "ops/linear/problem.hpp"
 #include "ops/matmul/call_sm90.hpp"
+#include "ops/matmul/problem.hpp"
+#include "ops/matmul/tiling_sm90.hpp"
 #include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
@@ -43,43 +45,102 @@ TEST(MatmulSm90Call, TheKernelTakesItsConfigFieldByField) {
   const Attributes attributes = with_defaults(spec, {});
   const OpCall call{inputs, outputs, attributes};
   const auto variant = std::find_if(spec.variants.begin(), spec.variants.end(),
-                                    [&](const Variant& candidate) { return candidate.serves(call, kHopper); });
-  ASSERT_EQ(variant->name, "sm90");
+                                    [&](const Variant& candidate) { return candidate.name == "sm90"; });
+  ASSERT_TRUE(variant->serves(call, kHopper));
   const auto arguments = [&](const Config& config) {
     const LaunchPlan plan = variant->plan(call, config, kHopper);
     std::vector<std::string> texts;
     for (const TemplateArgument& argument : plan.launches.at(0).template_arguments) texts.push_back(spell(argument));
     return texts;
   };
-  Config config{{"BLOCK_M", 256}, {"BLOCK_N", 128},   {"NUM_STAGES", 3}, {"CLUSTER_M", 2}, {"CLUSTER_N", 4},
-                {"SPLIT_K", 1},   {"MATH_GROUPS", 2}, {"TILE_EACH", 1},  {"GROUP_M", 16}};
+  Config config{{"BLOCK_M", 256}, {"BLOCK_N", 128}, {"NUM_STAGES", 3},  {"CLUSTER_M", 2},
+                {"CLUSTER_N", 4}, {"SPLIT_K", 1},   {"MATH_GROUPS", 2}, {"TILE_EACH", 1},
+                {"RESIDENT", 1},  {"K_SHARE", 0},   {"EXCHANGE", 0},    {"GROUP_M", 16}};
   const std::vector<std::string> whole = arguments(config);
   ASSERT_EQ(whole.size(), 7u);
   EXPECT_EQ(whole[5],
             "kiln::ops::MatmulSm90Tiling{.block_m = 256, .block_n = 128, .stages = 3, .cluster_m = 2, .cluster_n = 4, "
-            ".split_k = 1, .math_groups = 2, .tile_each = true}");
+            ".split_k = 1, .math_groups = 2, .tile_each = true, .resident = 1, .shares = false}");
   EXPECT_EQ(whole[6],
             "kiln::ops::MatmulSm90Layout{.a_is_mn = false, .b_is_mn = true, .transposed = false, "
             ".out_is_mapped = true}");
   // k has two blocks of 128 bytes, so two blocks share it.
-  config = {{"BLOCK_M", 64}, {"BLOCK_N", 64},    {"NUM_STAGES", 8}, {"CLUSTER_M", 1}, {"CLUSTER_N", 1},
-            {"SPLIT_K", 4},  {"MATH_GROUPS", 1}, {"TILE_EACH", 0},  {"GROUP_M", 8}};
+  config = {{"BLOCK_M", 64},  {"BLOCK_N", 64}, {"NUM_STAGES", 8},  {"CLUSTER_M", 1},
+            {"CLUSTER_N", 1}, {"SPLIT_K", 4},  {"MATH_GROUPS", 1}, {"TILE_EACH", 0},
+            {"RESIDENT", 1},  {"K_SHARE", 0},  {"EXCHANGE", 0},    {"GROUP_M", 8}};
   EXPECT_EQ(arguments(config)[5],
             "kiln::ops::MatmulSm90Tiling{.block_m = 64, .block_n = 64, .stages = 8, .cluster_m = 1, .cluster_n = 1, "
-            ".split_k = 2, .math_groups = 1, .tile_each = false}");
+            ".split_k = 2, .math_groups = 1, .tile_each = false, .resident = 1, .shares = false}");
+  // The other order of operands: its product's rows are what lies contiguous.
+  config.set("EXCHANGE", 1);
+  EXPECT_EQ(arguments(config)[6],
+            "kiln::ops::MatmulSm90Layout{.a_is_mn = true, .b_is_mn = false, .transposed = true, "
+            ".out_is_mapped = true}");
+}
+
+/// The config of a tile of 128 x 128, one block to a cluster.
+Config sharing_config(std::int64_t k_share) {
+  return {{"BLOCK_M", 128}, {"BLOCK_N", 128},     {"NUM_STAGES", 5},  {"CLUSTER_M", 1},
+          {"CLUSTER_N", 1}, {"SPLIT_K", 1},       {"MATH_GROUPS", 2}, {"TILE_EACH", 0},
+          {"RESIDENT", 1},  {"K_SHARE", k_share}, {"EXCHANGE", 0},    {"GROUP_M", 8}};
+}
+
+matmul::Sm90Division division_of(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t k_share,
+                                 const Attributes& given = {}) {
+  const std::vector<TensorView> inputs{bf16({m, k}), bf16({k, n})};
+  const PlannedCall planned("matmul", inputs, given);
+  const OpCall call = planned.call();
+  const auto taken =
+      matmul::sm90_call(matmul::make_call(matmul::resolve_matmul(inputs, planned.attributes), call), call);
+  return matmul::sm90_division(taken.value(), matmul::sm90_choice(sharing_config(k_share)), 132, true);
+}
+
+TEST(MatmulSm90Call, TilesThatDoNotOccupyAllClustersAreShared) {
+  // One tile, and 1024 blocks of k: 8 to a cluster, the last one has none left.
+  matmul::Sm90Division division = division_of(128, 128, 65536, 4);
+  EXPECT_EQ(division.whole_tiles, 0);
+  EXPECT_EQ(division.share, 8);
+  EXPECT_EQ(division.num_shares, 128);
+  EXPECT_EQ(division.clusters, 128);
+  // So many blocks at least.
+  EXPECT_EQ(division_of(128, 128, 65536, 16).clusters, 64);
+  // 24 x 24 tiles of 128: 4 rounds of 132, and 48 that are shared.
+  division = division_of(3072, 3072, 3072, 4);
+  EXPECT_EQ(division.tiles, 576);
+  EXPECT_EQ(division.whole_tiles, 528);
+  EXPECT_EQ(division.share, 18);  // of 48 * 48 blocks
+  EXPECT_EQ(division.clusters, 132);
+  EXPECT_TRUE(division.tiling.shares);
+  // Nothing to share: k is short, or there are as many tiles as clusters.
+  for (const matmul::Sm90Division& whole :
+       {division_of(128, 128, 256, 4), division_of(128 * 132, 128, 4096, 4), division_of(128, 128, 65536, 0)}) {
+    EXPECT_FALSE(whole.tiling.shares);
+    EXPECT_EQ(whole.whole_tiles, whole.tiles);
+    EXPECT_EQ(whole.clusters, whole.tiles);
+  }
 }
 
 TEST(MatmulSm90Call, ANarrowProductCopiesItsSmallOperandAlone) {
   constexpr std::int64_t kIn = 4093, kPitch = 4096;
   const TensorView x = bf16({16, kIn}), stored = bf16({8192, kIn}), packed = bf16({8192, kIn}, {kPitch, 1});
-  const auto call = linear_call({x, packed}, Sm90Form::narrow);
+  auto call = linear_call({x, packed}, Sm90Form::narrow);
   ASSERT_TRUE(call.has_value());
   EXPECT_TRUE(call->transposed);
   EXPECT_EQ(call->a.workspace, -1);
   EXPECT_EQ(call->b.workspace, 0);
   EXPECT_FALSE(call->b.is_mn);
-  EXPECT_FALSE(linear_call({x, stored}, Sm90Form::narrow).has_value());
-  EXPECT_FALSE(linear_call({bf16({16, kIn}, {kPitch, 1}), stored}, Sm90Form::narrow).has_value());
+  call = linear_call({bf16({16, kIn}, {kPitch, 1}), stored}, Sm90Form::narrow);
+  ASSERT_TRUE(call.has_value());
+  EXPECT_EQ(call->a.workspace, 0);
+  EXPECT_EQ(call->b.workspace, -1);
+}
+
+/// Rows of few columns are whole boxes.
+TEST(MatmulSm90Call, ANarrowOperandIsReadAcrossK) {
+  const auto call = linear_call({bf16({16, 4096}, {1, 16}), bf16({8192, 4096})}, Sm90Form::narrow);
+  ASSERT_TRUE(call.has_value());
+  EXPECT_TRUE(call->b.is_mn);
+  EXPECT_EQ(call->b.workspace, -1);
 }
 
 /// tf32, fp8 and i8: one operand may lie along m or n, and is the first, whose product is transposed if that was b.

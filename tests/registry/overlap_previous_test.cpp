@@ -169,6 +169,13 @@ TEST(OverlapPreviousOnNvrtc, EveryKernelWaitsBeforeAnythingElse) {
   for (const CompileRequest& request :
        compile_requests("copy", std::vector{transposed}, {{"dtype", DType::bf16}}, target, nullptr, true))
     look_at("copy", request);
+  // Tiles that are shared.
+  const std::vector<TensorView> long_sums{view(DType::bf16, {128, 8192}, gpu), view(DType::bf16, {8192, 128}, gpu)};
+  const Config shares = parse_config(
+      "BLOCK_M=128 BLOCK_N=128 NUM_STAGES=5 CLUSTER_M=1 CLUSTER_N=1 SPLIT_K=1 MATH_GROUPS=2 TILE_EACH=0 RESIDENT=1 "
+      "K_SHARE=4 EXCHANGE=0");
+  for (const CompileRequest& request : compile_requests("matmul", long_sums, {}, target, &shares, true))
+    look_at("matmul", request);
 
   std::vector<std::string> unseen;
   std::ranges::set_difference(declared_kernels(), seen, std::back_inserter(unseen));
@@ -180,13 +187,18 @@ TEST(OverlapPreviousOnNvrtc, EveryKernelWaitsBeforeAnythingElse) {
   EXPECT_EQ(unseen, of_the_cpu_alone);
 }
 
-TEST(OverlapPreviousOnNvrtc, WithoutTheOptionThereIsNothingOfIt) {
+TEST(OverlapPreviousOnNvrtc, WithoutTheOptionAPlansFirstKernelHasNothingOfIt) {
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   const auto compiler = make_nvrtc_compiler();
-  for (const char* op : {"add", "sum", "matmul", "sparse_kv_gather", "scatter_add"})
-    for (const CompileRequest& request : requests_of(op, Registry::process().get(op).examples[0], "sm_90a", false))
-      EXPECT_EQ(compiler->emit(request, EmitKind::ptx).find("griddepcontrol"), std::string::npos)
-          << instance_name(request);
+  for (const char* op : {"add", "sum", "matmul", "sparse_kv_gather", "scatter_add"}) {
+    const std::vector<CompileRequest> requests =
+        requests_of(op, Registry::process().get(op).examples[0], "sm_90a", false);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      EXPECT_EQ(requests[i].overlaps_previous, i > 0) << instance_name(requests[i]);
+      const bool waits = compiler->emit(requests[i], EmitKind::ptx).find("griddepcontrol") != std::string::npos;
+      EXPECT_EQ(waits, i > 0) << instance_name(requests[i]);
+    }
+  }
 }
 
 class OverlapOnGpu : public GpuKernelTest {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/compile_request.hpp"
+#include "ops/preferred_variant.hpp"
 #include "tests/support/host_tensor.hpp"
 
 namespace kiln::test {
@@ -53,10 +54,8 @@ struct PlannedCall {
       : PlannedCall(op, views_of(metas), given) {}
 
   OpCall call() const { return {inputs, outputs, attributes}; }
-  /// The first one that serves the call.
   const Variant& variant(const Target& target) const {
-    for (const Variant& variant : spec.variants)
-      if (variant.serves(call(), target)) return variant;
+    if (const Variant* const preferred = preferred_variant(spec, call(), target)) return *preferred;
     throw std::logic_error("no variant serves the call");
   }
   Config config(const Target& target) const {

@@ -12,7 +12,7 @@
 namespace kiln::test {
 namespace {
 
-constexpr std::int64_t kWidths[] = {8, 16, 32, 64, 96, 128, 192, 256};
+constexpr std::int64_t kWidths[] = {8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256};
 constexpr std::int64_t kRows = 64, kMostColumns = 256;
 constexpr std::int64_t kLineBytes = 128, kThreads = 128;
 

@@ -43,7 +43,7 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
   using Shared = typename Straight::Shared;
   static constexpr int kSize = Straight::kSize, kPerChunk = Straight::kPerChunk, kRounds = Straight::kRounds;
   static constexpr bool kColumnsAreLines = Straight::kColumnsAreLines, kContiguous = Straight::kContiguous;
-  static constexpr bool kHasFastPath = false;
+  static constexpr bool kHasFastPath = false, kHasFewElements = false;
   static_assert(kLines == TileLines::as_in_memory || X::kMayBeAffine,
                 "deferred_load: a tile whose rows or columns are looked up lies in shared memory as in memory");
 

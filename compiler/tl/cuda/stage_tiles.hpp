@@ -42,15 +42,27 @@ struct StageTiles {
   KILN_DEVICE static void copy(uint32_t stage, const Loads& loads, Sequence<kPart...>) {
     const auto copies =
         map_parts([](const auto& load) { return TileCopy<remove_cvref_t<decltype(load)>>(load); }, loads);
-    if constexpr ((Copy<kPart>::kHasFastPath && ...)) {
+    constexpr bool kHaveFastPath = (Copy<kPart>::kHasFastPath && ...);
+    if constexpr (kHaveFastPath) {
       // One question for all tiles.
       if (__builtin_expect((part_of<kPart>(copies).is_whole & ...), 1))
-        (part_of<kPart>(copies).template copy_whole<16>(stage + offset<kPart>()), ...);
-      else
-        (part_of<kPart>(copies).template copy<false>(stage + offset<kPart>()), ...);
-    } else {
-      (part_of<kPart>(copies).copy(stage + offset<kPart>()), ...);
+        return (part_of<kPart>(copies).template copy_whole<16>(stage + offset<kPart>()), ...);
     }
+    if constexpr (kCount == 2 && (Copy<kPart>::kHasFewElements && ...)) {
+      // Threads wait for elements: of both tiles at once.
+      if ((part_of<kPart>(copies).takes_elements() && ...))
+        return copy_elements(part_of<0>(copies), part_of<1>(copies), stage);
+    }
+    (part_of<kPart>(copies).template copy<!kHaveFastPath>(stage + offset<kPart>()), ...);
+  }
+  template <typename First, typename Second>
+  KILN_DEVICE static void copy_elements(const First& first, const Second& second, uint32_t stage) {
+    typename First::Batch of_first;
+    typename Second::Batch of_second;
+    first.load_batch(0, of_first);
+    second.load_batch(0, of_second);
+    First::store_batch(stage + offset<0>(), 0, of_first);
+    Second::store_batch(stage + offset<1>(), 0, of_second);
   }
   template <typename Step, typename Body, int... kPart>
   KILN_DEVICE static void call(uint32_t stage, Step* step, Body& body, Sequence<kPart...>) {

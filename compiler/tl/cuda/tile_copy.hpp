@@ -17,7 +17,7 @@ KILN_DEVICE void copy_async(uint32_t to, const void* from) {
                  "l"(from), "n"(kBytes)
                  : "memory");
 }
-/// kBytes (4 or 16), those from present_bytes on zeros, which are not read.
+/// kBytes (4, 8 or 16), those from present_bytes on zeros, which are not read.
 template <int kBytes>
 KILN_DEVICE void copy_async(uint32_t to, const void* from, int present_bytes) {
   if constexpr (kBytes == 16)
@@ -128,7 +128,8 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
     }
   }
 
-  /// A tile with elements missing, lines at multiples of 16 bytes.
+  /// A tile with elements missing, lines at multiples of kBytes.
+  template <int kBytes>
   KILN_DEVICE void copy_partial(uint32_t address) const {
     if (!any()) return;
     KILN_NO_UNROLL for (int round = 0; round < kRounds; ++round) {
@@ -144,7 +145,9 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
       const uint32_t to = address + Shared::Places::offset(chunk);
       const T* const from = first + (line * line_stride + place);
       if ((wanted & (wanted + 1)) == 0) {
-        copy_async<16>(to, from, __popc(wanted) * kSize);
+        const int present = __popc(wanted) * kSize;
+        KILN_UNROLL for (int begin = 0; begin < 16; begin += kBytes) copy_async<kBytes>(
+            to + static_cast<uint32_t>(begin), from + begin / kSize, smaller(larger(present - begin, 0), kBytes));
       } else {
         // A mask that leaves out the first elements: the copy cannot zero those.
         T values[kPerChunk];
@@ -154,26 +157,52 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
     }
   }
 
+  /// Elements that are on their way at the same time: all of a thread's where they are few, as are then its sums.
+  static constexpr int kFewElements = 32;
+  static constexpr bool kHasFewElements = kRounds * kPerChunk <= kFewElements;
+  static constexpr int kBatch = kHasFewElements ? kRounds : smaller(kRounds, larger(1, kFewElements / 2 / kPerChunk));
+  using Batch = T[kBatch][kPerChunk];
+
+  KILN_DEVICE static unsigned int chunk_of(int round) {
+    return static_cast<unsigned int>(round * kNumThreads) + threadIdx.x;
+  }
+  KILN_DEVICE void load_batch(int round, Batch& values) const {
+    KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
+      const unsigned int chunk = chunk_of(round + b);
+      const int line = static_cast<int>(chunk / kChunksPerLine);
+      const int place = static_cast<int>(chunk % kChunksPerLine) * kPerChunk;
+      const T* const from = first + (line * line_stride + place * step_stride);
+      KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) values[b][i] =
+          load_if(any() && in_mask(line, place + i), from + i * step_stride, T{});
+    }
+  }
+  KILN_DEVICE static void store_batch(uint32_t address, int round, const Batch& values) {
+    if (!any()) return;
+    KILN_UNROLL for (int b = 0; b < kBatch; ++b)
+        store_chunk(address + Shared::Places::offset(chunk_of(round + b)), values[b]);
+  }
   /// Any tile, element by element.
   KILN_DEVICE void copy_elements(uint32_t address) const {
-    if (!any()) return;
-    // Chunks whose elements are on their way at the same time.
-    constexpr int kBatch = smaller(kRounds, larger(1, 16 / kPerChunk));
     KILN_NO_UNROLL for (int round = 0; round < kRounds; round += kBatch) {
-      T values[kBatch][kPerChunk];
-      KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
-        const unsigned int chunk = static_cast<unsigned int>((round + b) * kNumThreads) + threadIdx.x;
-        const int line = static_cast<int>(chunk / kChunksPerLine);
-        const int place = static_cast<int>(chunk % kChunksPerLine) * kPerChunk;
-        const T* const from = first + (line * line_stride + place * step_stride);
-        KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) values[b][i] =
-            load_if(in_mask(line, place + i), from + i * step_stride, T{});
-      }
-      KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
-        store_chunk(
-            address + Shared::Places::offset(static_cast<unsigned int>((round + b) * kNumThreads) + threadIdx.x),
-            values[b]);
-      }
+      Batch values;
+      load_batch(round, values);
+      store_batch(address, round, values);
+    }
+  }
+  /// Whether a copy goes element by element.
+  KILN_DEVICE bool takes_elements() const {
+    if constexpr (!kContiguous) return kLines == TileLines::as_in_memory;
+    const uint64_t misaligned = misalignment();
+    return misaligned % 8 != 0 && (kSize > 4 || misaligned % 4 != 0);
+  }
+
+  /// A tile whose lines are at multiples of 4 bytes.
+  KILN_DEVICE void copy_words(uint32_t address, bool whole) const {
+    if constexpr (kSize <= 4) {
+      if (whole)
+        copy_whole<4>(address);
+      else
+        copy_partial<4>(address);
     }
   }
 
@@ -233,11 +262,11 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
       const uint64_t misaligned = misalignment();
       const bool whole = load.mask.all();
       if (misaligned == 0)
-        copy_partial(address);
+        copy_partial<16>(address);
       else if (whole && misaligned % 8 == 0)
         copy_whole<8>(address);
-      else if (whole && kSize <= 4 && misaligned % 4 == 0)
-        copy_whole<larger(kSize, 4)>(address);
+      else if (kSize <= 4 && misaligned % 4 == 0)
+        copy_words(address, whole);
       else
         copy_elements(address);
     } else {

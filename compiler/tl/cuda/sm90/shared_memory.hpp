@@ -91,6 +91,12 @@ KILN_DEVICE void put_matrices(uint32_t row_address, const uint32_t (&matrices)[4
                "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
 }
 
+/// The same, each transposed: what the addresses are of are the matrices' columns.
+KILN_DEVICE void put_matrices_transposed(uint32_t column_address, const uint32_t (&matrices)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(column_address),
+               "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3]));
+}
+
 /// Four such matrices from shared memory, each transposed (PTX: ldmatrix): thread t gets elements t / 4 of rows
 /// 2 * (t % 4) and the next of each, and gives the address of row t % 8 of matrix t / 8.
 KILN_DEVICE void get_matrices_transposed(uint32_t row_address, uint32_t (&matrices)[4]) {

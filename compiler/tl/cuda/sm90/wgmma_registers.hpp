@@ -2,38 +2,25 @@
 
 // What the products of wgmma_half.hpp, wgmma_k_major.hpp and wgmma_k_major_loaded.hpp are written with.
 
-// Assembly names registers by number and takes no arrays: one list for each N.
+// Assembly names registers by number and takes no arrays: one list for each N, each the one before and more.
 #define KILN_WGMMA_NAMES_8 "%0, %1, %2, %3"
-#define KILN_WGMMA_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define KILN_WGMMA_NAMES_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define KILN_WGMMA_NAMES_64                                                \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define KILN_WGMMA_NAMES_96                                                          \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define KILN_WGMMA_NAMES_128                                                         \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define KILN_WGMMA_NAMES_192                                                         \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "           \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, " \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, " \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define KILN_WGMMA_NAMES_256                                                                     \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                       \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "             \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "             \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "             \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "             \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "             \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
-  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define KILN_WGMMA_NAMES_16 KILN_WGMMA_NAMES_8 ", %4, %5, %6, %7"
+#define KILN_WGMMA_NAMES_32 KILN_WGMMA_NAMES_16 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define KILN_WGMMA_NAMES_48 KILN_WGMMA_NAMES_32 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define KILN_WGMMA_NAMES_64 KILN_WGMMA_NAMES_48 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define KILN_WGMMA_NAMES_80 KILN_WGMMA_NAMES_64 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define KILN_WGMMA_NAMES_96 KILN_WGMMA_NAMES_80 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define KILN_WGMMA_NAMES_112 KILN_WGMMA_NAMES_96 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define KILN_WGMMA_NAMES_128 KILN_WGMMA_NAMES_112 ", %56, %57, %58, %59, %60, %61, %62, %63"
+#define KILN_WGMMA_NAMES_160 \
+  KILN_WGMMA_NAMES_128 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define KILN_WGMMA_NAMES_192 \
+  KILN_WGMMA_NAMES_160 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define KILN_WGMMA_NAMES_224 \
+  KILN_WGMMA_NAMES_192 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define KILN_WGMMA_NAMES_256 \
+  KILN_WGMMA_NAMES_224       \
+  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 // The registers themselves. Their numbers stand there whole: sums of numbers take the compiler longer to read.
 #define KILN_WGMMA_TEN(c, t) \
   c(d[t##0]), c(d[t##1]), c(d[t##2]), c(d[t##3]), c(d[t##4]), c(d[t##5]), c(d[t##6]), c(d[t##7]), c(d[t##8]), c(d[t##9])
@@ -43,12 +30,19 @@
 #define KILN_WGMMA_DATA_4(c) c(d[0]), c(d[1]), c(d[2]), c(d[3])
 #define KILN_WGMMA_DATA_8(c) KILN_WGMMA_DATA_4(c), c(d[4]), c(d[5]), c(d[6]), c(d[7])
 #define KILN_WGMMA_DATA_16(c) KILN_WGMMA_TEN(c, ), c(d[10]), c(d[11]), c(d[12]), c(d[13]), c(d[14]), c(d[15])
+#define KILN_WGMMA_DATA_24(c) KILN_WGMMA_TEN(c, ), KILN_WGMMA_TEN(c, 1), c(d[20]), c(d[21]), c(d[22]), c(d[23])
 #define KILN_WGMMA_DATA_32(c) KILN_WGMMA_TENS_3(c), c(d[30]), c(d[31])
+#define KILN_WGMMA_DATA_40(c) KILN_WGMMA_TENS_3(c), KILN_WGMMA_TEN(c, 3)
 #define KILN_WGMMA_DATA_48(c)                                                                                       \
   KILN_WGMMA_TENS_3(c), KILN_WGMMA_TEN(c, 3), c(d[40]), c(d[41]), c(d[42]), c(d[43]), c(d[44]), c(d[45]), c(d[46]), \
       c(d[47])
+#define KILN_WGMMA_DATA_56(c)                                                                                         \
+  KILN_WGMMA_TENS_3(c), KILN_WGMMA_TEN(c, 3), KILN_WGMMA_TEN(c, 4), c(d[50]), c(d[51]), c(d[52]), c(d[53]), c(d[54]), \
+      c(d[55])
 #define KILN_WGMMA_DATA_64(c) KILN_WGMMA_TENS_6(c), c(d[60]), c(d[61]), c(d[62]), c(d[63])
+#define KILN_WGMMA_DATA_80(c) KILN_WGMMA_TENS_6(c), KILN_WGMMA_TEN(c, 6), KILN_WGMMA_TEN(c, 7)
 #define KILN_WGMMA_DATA_96(c) KILN_WGMMA_TENS_9(c), c(d[90]), c(d[91]), c(d[92]), c(d[93]), c(d[94]), c(d[95])
+#define KILN_WGMMA_DATA_112(c) KILN_WGMMA_TENS_9(c), KILN_WGMMA_TEN(c, 9), KILN_WGMMA_TEN(c, 10), c(d[110]), c(d[111])
 #define KILN_WGMMA_DATA_128(c)                                                                                    \
   KILN_WGMMA_TENS_9(c), KILN_WGMMA_TEN(c, 9), KILN_WGMMA_TEN(c, 10), KILN_WGMMA_TEN(c, 11), c(d[120]), c(d[121]), \
       c(d[122]), c(d[123]), c(d[124]), c(d[125]), c(d[126]), c(d[127])

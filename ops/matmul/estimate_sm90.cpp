@@ -1,0 +1,172 @@
+#include "ops/matmul/estimate_sm90.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/common/grid.hpp"
+
+namespace kiln::matmul {
+namespace {
+
+using Tile = ops::MatmulSm90Tiling;
+
+// Constants of an H200 at 1755 MHz. Clocks and rates of one multiprocessor, unless it is said otherwise.
+constexpr double kClocksPerUs = 1755;
+constexpr double kStartUs = 4.5;   // an empty stream's launch, until the first block of k is there, and the end
+constexpr double kOverlap = 0.25;  // of the shorter of computing and memory, what is not hidden behind the other
+constexpr double kMultiply = 1.04;
+constexpr double kL2BytesPerClock = 44;
+constexpr double kShortRows = 2.1;  // rows of 64 bytes take as long as rows of 128
+constexpr double kLatency = 1300;   // of a stage that is asked for when another is done with
+constexpr double kStore = 700;      // each time
+constexpr double kStoreBytesPerClock = 80;
+constexpr double kStoreByThreads = 0.25;  // clocks an element
+constexpr double kAddendsPerClock = 110;
+constexpr double kHiddenStore = 0.8;  // of storing, what a group's own products must hide
+constexpr double kCluster = 250;
+constexpr double kExchange = 1700;     // of sums between two blocks of a cluster
+constexpr double kNextCluster = 2500;  // a cluster that has a tile alone ends, and another starts
+constexpr double kPart = 300;          // a part of a shared tile leaves
+constexpr double kCombineUs = 2;
+constexpr double kCombineBytesPerUs = 4e6;
+constexpr double kMemoryBytesPerClock = 2250;             // of all
+constexpr double kCopyUs = 2.5, kCopyBytesPerUs = 2.5e6;  // of an operand, which is read and written
+constexpr double kThrottledClocks = 1.5e6;                // of multiplying: it then runs at the power's limit
+constexpr double kThrottling = 1.17;                      // of the processors' clock; the L2's stays
+
+double as_double(std::int64_t x) {
+  return static_cast<double>(x);
+}
+
+/// What the memory takes to move the operands and the output once.
+double memory_clocks(const Sm90Call& call, std::int64_t out_bytes) {
+  return as_double(call.batches) *
+         (as_double(call.m + call.n) * as_double(call.k * itemsize_bytes(call.a.dtype)) +
+          as_double(call.m) * as_double(call.n * out_bytes)) /
+         kMemoryBytesPerClock;
+}
+
+/// Of one oriented call.
+double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm90Conditions& conditions) {
+  const Tile& tile = division.tiling;
+  const std::int64_t a_size = itemsize_bytes(call.a.dtype), a_rows = tile.block_m / tile.cluster_n;
+  const std::int64_t all_k_blocks = sm90_k_blocks(call);
+  const double k_blocks = as_double(ceil_div(all_k_blocks, tile.split_k));
+  const double tile_elements = as_double(tile.block_m) * tile.block_n;
+  const double together = as_double(std::clamp<std::int64_t>(
+      ceil_div(division.clusters * tile.cluster_blocks(), conditions.processors), 1, tile.resident));
+
+  // A step of k. Shared memory gives 128 bytes a clock, and each 64 rows of a meet all of b.
+  const double products = tile_elements / 32 * kMultiply;
+  const double reading = as_double(tile.block_m) / 64 * (64 + tile.block_n);
+  const bool is_throttled = as_double(call.m) * as_double(call.n * call.batches) / 32 /
+                                as_double(conditions.processors) * as_double(all_k_blocks) >
+                            kThrottledClocks;
+  const bool has_short_rows =
+      call.a.is_mn && a_size * ops::matmul_sm90_panel(static_cast<int>(a_size), static_cast<int>(a_rows)) < 128;
+  const double loading =
+      (as_double(a_rows) * (has_short_rows ? kShortRows : 1) + as_double(tile.block_n) / tile.cluster_m) * 128 /
+      (kL2BytesPerClock * (is_throttled ? kThrottling : 1));
+  double step = std::max(together * std::max({products, reading, loading}), kLatency / tile.stages);
+  // An operand in registers is read while another group's product runs, if there is one.
+  if (tile.tile_each && call.a.is_mn && a_size != 2) step *= 1.15;
+
+  const double adding = call.adds_row ? tile_elements / kAddendsPerClock : 0;
+  const double leaving = call.out_is_mapped ? tile_elements * as_double(conditions.out_bytes) / kStoreBytesPerClock
+                                            : tile_elements * kStoreByThreads;
+  const double storing = kStore + (leaving + adding) * together / tile.split_k;
+  const double rounds =
+      as_double(tile.split_k > 1
+                    ? ceil_div(division.tiles, std::max<std::int64_t>(conditions.processors / tile.cluster_blocks(), 1))
+                    : ceil_div(division.whole_tiles, division.clusters));
+  const double multiplying = rounds * k_blocks * step;
+  double clocks = rounds == 0                      ? 0
+                  : tile.tile_each || together > 1 ? std::max(multiplying, kHiddenStore * rounds * storing) + storing
+                                                   : multiplying + rounds * storing;
+  if (tile.split_k > 1) clocks += kExchange * std::sqrt(as_double(tile.split_k - 1)) + (rounds - 1) * kNextCluster;
+  if (tile.cluster_m * tile.cluster_n > 1) clocks += kCluster;
+  double us = kStartUs;
+  if (tile.shares) {
+    const double part = kPart + tile_elements * 4 / kStoreBytesPerClock;
+    clocks += as_double(division.share) * step + 1.5 * part;
+    us += kCombineUs + as_double(division.scratch_bytes()) / kCombineBytesPerUs;
+  }
+  const double memory = memory_clocks(call, conditions.out_bytes);
+  us += (std::max(clocks, memory) + kOverlap * std::min(clocks, memory)) / kClocksPerUs;
+  for (const Sm90Operand* operand : {&call.a, &call.b})
+    if (operand->workspace >= 0) us += kCopyUs + 2 * as_double(packed_bytes(*operand, call)) / kCopyBytesPerUs;
+  return us;
+}
+
+bool is_off_lines(const Sm90Operand& operand) {
+  return operand.pitch * itemsize_bytes(operand.dtype) % ops::MatmulSm90Places::kRowBytes != 0;
+}
+
+constexpr Tile tile(int block_m, int block_n, int stages, int cluster_m, int cluster_n, int split_k, int math_groups,
+                    bool tile_each = false, int resident = 1) {
+  return {block_m, block_n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each, resident, false};
+}
+
+// The first of several that take as long is taken.
+constexpr Tile kWideTiles[] = {
+    tile(128, 256, 4, 2, 1, 1, 2), tile(128, 128, 6, 2, 1, 1, 2, true), tile(256, 128, 4, 2, 1, 1, 2),
+    tile(128, 192, 4, 1, 2, 1, 2), tile(128, 128, 6, 2, 1, 1, 2),       tile(64, 128, 8, 2, 1, 1, 1),
+    tile(128, 64, 8, 1, 1, 1, 2),  tile(64, 128, 8, 1, 1, 1, 1),        tile(128, 64, 6, 1, 1, 2, 2),
+    tile(64, 64, 8, 1, 1, 1, 1),   tile(64, 64, 8, 1, 1, 2, 1),         tile(64, 64, 6, 1, 1, 4, 1),
+    tile(128, 256, 4, 1, 1, 1, 2), tile(128, 128, 6, 1, 1, 1, 2),       tile(128, 160, 5, 1, 1, 1, 2),
+    tile(128, 224, 4, 1, 1, 1, 2), tile(128, 192, 4, 1, 1, 1, 2),       tile(128, 96, 6, 1, 1, 1, 2),
+    tile(128, 80, 6, 1, 1, 1, 2),  tile(128, 48, 8, 1, 1, 1, 2),        tile(64, 64, 5, 1, 1, 1, 1, false, 2),
+};
+constexpr Tile kNarrowTiles[] = {
+    tile(64, 16, 10, 1, 1, 2, 1), tile(128, 16, 9, 1, 1, 2, 2), tile(64, 16, 10, 1, 1, 1, 1),
+    tile(128, 32, 9, 1, 1, 2, 2), tile(64, 32, 10, 1, 1, 2, 1), tile(64, 32, 10, 1, 1, 1, 1),
+    tile(64, 32, 8, 1, 1, 4, 1),
+};
+constexpr std::int64_t kShare = 4;  // blocks of k, for choices that share tiles
+
+}  // namespace
+
+std::vector<Sm90Estimate> sm90_ranking(const Sm90Call& call, const Sm90Conditions& conditions) {
+  std::vector<Sm90Estimate> ranking;
+  const Sm90Call turned = exchanged(call);
+  const auto consider = [&](const Sm90Choice& choice, const Sm90Call& oriented) {
+    const Sm90Division division = sm90_division(oriented, choice, conditions.processors, conditions.may_split);
+    // A choice that launches what another one does is that one.
+    if (choice.tiling.shares && !division.tiling.shares) return;
+    if (choice.tiling.split_k != division.tiling.split_k && division.tiling.split_k == 1 && choice.tiling.split_k > 1)
+      return;
+    ranking.push_back({choice, estimate_us(oriented, division, conditions)});
+  };
+  const auto consider_all = [&](const auto& tiles) {
+    const bool may_exchange = call.form != Sm90Form::narrow && !(call.a.is_mn && itemsize_bytes(call.a.dtype) != 2);
+    for (const bool exchanges : {false, true}) {
+      if (exchanges && !may_exchange) break;
+      for (const Tile& tile : tiles) {
+        if (!fits_registers(tile, call.form)) continue;
+        Sm90Choice choice{.tiling = tile, .exchanges = exchanges};
+        consider(choice, exchanges ? turned : call);
+        if (tile.split_k > 1) continue;
+        choice.tiling.shares = true;
+        choice.k_share = kShare;
+        consider(choice, exchanges ? turned : call);
+      }
+    }
+  };
+  if (call.form == Sm90Form::narrow)
+    consider_all(kNarrowTiles);
+  else
+    consider_all(kWideTiles);
+  std::stable_sort(ranking.begin(), ranking.end(),
+                   [](const Sm90Estimate& x, const Sm90Estimate& y) { return x.us < y.us; });
+  // Rows that start off the L2's lines take two of them each. Where the L2 is what is waited for, to have more of them
+  // asked for at once than the products need makes the first ones late.
+  constexpr int kStagesOffLines = 6;
+  const double memory_us = memory_clocks(call, conditions.out_bytes) / kClocksPerUs;
+  if (call.form != Sm90Form::narrow && (is_off_lines(call.a) || is_off_lines(call.b)))
+    for (Sm90Estimate& estimate : ranking)
+      if (estimate.us > kStartUs + 2 * memory_us)
+        estimate.choice.tiling.stages = std::min(estimate.choice.tiling.stages, kStagesOffLines);
+  return ranking;
+}
+
+}  // namespace kiln::matmul

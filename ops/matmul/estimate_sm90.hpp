@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/matmul/tiling_sm90.hpp"
+
+namespace kiln::matmul {
+
+/// What the estimates of one call depend on beside it.
+struct Sm90Conditions {
+  std::int64_t out_bytes;   ///< of an element
+  std::int64_t processors;  ///< to be used
+  bool may_split;           ///< see sm90_division
+};
+
+struct Sm90Estimate {
+  Sm90Choice choice;
+  double us;  ///< on an H200, copies of operands included
+};
+
+/// Choices worth considering for a call, the fastest first. The model and its constants are those of
+/// benchmarks/fit_matmul.py.
+std::vector<Sm90Estimate> sm90_ranking(const Sm90Call& call, const Sm90Conditions& conditions);
+
+}  // namespace kiln::matmul
