@@ -138,7 +138,10 @@ void add_copy(const Sm90Operand& operand, const Sm90Call& call, const Target& ta
   plan.launches.push_back(layout::make_launch(kind, "matmul", copy, layout::default_config(kind, copy, target), target,
                                               {.workspace = operand.workspace}, operand.tensor));
   plan.launches.back().source = embedded_source("ops/layout/kernel.hpp");
-  plan.workspace_bytes.push_back(packed_bytes(operand, call));
+  // Operands that have changed places keep their workspaces: b's may come first.
+  const auto workspace = static_cast<std::size_t>(operand.workspace);
+  if (plan.workspace_bytes.size() <= workspace) plan.workspace_bytes.resize(workspace + 1);
+  plan.workspace_bytes[workspace] = packed_bytes(operand, call);
 }
 
 ops::MatmulSm90Layout layout_of(const Sm90Call& call) {

@@ -39,13 +39,21 @@ std::string default_of(std::string_view op, const std::vector<TensorView>& input
   return call.variant(kHopper).name + " " + to_string(call.config(kHopper));
 }
 
+const Variant& variant_of(const OpSpec& spec, const std::string& name) {
+  return *std::find_if(spec.variants.begin(), spec.variants.end(),
+                       [&](const Variant& variant) { return variant.name == name; });
+}
+
+bool copies_matrix(const KernelLaunch& launch) {
+  return launch.source.path == "ops/layout/kernel.hpp";
+}
+
 TEST(MatmulSm90Call, TheKernelTakesItsConfigFieldByField) {
   const OpSpec& spec = spec_of("matmul");
   const std::vector<TensorView> inputs{bf16({512, 128}), bf16({128, 1024})}, outputs{bf16({512, 1024})};
   const Attributes attributes = with_defaults(spec, {});
   const OpCall call{inputs, outputs, attributes};
-  const auto variant = std::find_if(spec.variants.begin(), spec.variants.end(),
-                                    [&](const Variant& candidate) { return candidate.name == "sm90"; });
+  const Variant* const variant = &variant_of(spec, "sm90");
   ASSERT_TRUE(variant->serves(call, kHopper));
   const auto arguments = [&](const Config& config) {
     const LaunchPlan plan = variant->plan(call, config, kHopper);
@@ -133,6 +141,35 @@ TEST(MatmulSm90Call, ANarrowProductCopiesItsSmallOperandAlone) {
   ASSERT_TRUE(call.has_value());
   EXPECT_EQ(call->a.workspace, 0);
   EXPECT_EQ(call->b.workspace, -1);
+}
+
+/// Operands that change places, in a narrow product or by EXCHANGE, keep their workspaces.
+TEST(MatmulSm90Call, EachCopyHasRoomForItsOperand) {
+  struct Case {
+    std::int64_t batches, m, n, k;
+    std::string variant;
+  };
+  for (const Case& c : {Case{1, 3, 5001, 4093, "sm90_narrow"}, Case{1, 5001, 3, 4093, "sm90_narrow"},
+                        Case{5, 4097, 4096, 8191, "sm90"}, Case{2, 33, 515, 77, "sm90"}}) {
+    const auto across = [&](std::int64_t rows, std::int64_t columns) {
+      return bf16({c.batches, rows, columns}, {rows * columns, 1, rows});
+    };
+    const PlannedCall planned("matmul", {across(c.m, c.k), across(c.k, c.n)});
+    const Variant& variant = variant_of(planned.spec, c.variant);
+    Config config = variant.default_config(planned.call(), kHopper);
+    for (const std::int64_t exchange : {0, 1}) {
+      config.set("EXCHANGE", c.variant == "sm90" ? exchange : 0);
+      const LaunchPlan plan = variant.plan(planned.call(), config, kHopper);
+      for (const KernelLaunch& launch : plan.launches)
+        for (const auto& slot : launch.arguments.tensor_maps()) {
+          if (slot.map.workspace_index < 0) continue;
+          EXPECT_GE(plan.workspace_bytes.at(static_cast<std::size_t>(slot.map.workspace_index)),
+                    slot.map.strides_bytes[1] * slot.map.extents[2])
+              << c.m << " x " << c.n << " x " << c.k << ", " << to_string(config);
+        }
+      EXPECT_EQ(std::count_if(plan.launches.begin(), plan.launches.end(), copies_matrix), 2);
+    }
+  }
 }
 
 /// Rows of few columns are whole boxes.
