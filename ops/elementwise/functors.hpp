@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/math.hpp"
+#include "ops/common/gelu_narrow.hpp"
 #include "ops/elementwise/iteration.hpp"
 
 // One functor per op: apply<Compute>(scalars, inputs...) over tiles of Compute. What differs between ops is here, and
@@ -185,25 +186,11 @@ KILN_UNARY_FUNCTOR(Relu, tl::maximum(x, Compute(0)))
 /// x * Phi(x) with the error function; Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016.
 KILN_UNARY_FUNCTOR(Gelu, x* Compute(0.5) * (Compute(1) + tl::erf(x * Compute(0.70710678118654752440))))
 #if defined(KILN_TARGET_CUDA)
-/// The same for results of 16 bits or fewer on a GPU, where erf's instructions are the limit: half as many, and nearer
-/// to the result where x is negative, since nothing cancels. For u >= 0, Phi(-u) = exp(-u^2 / 2) (a1 t + ... + a4 t^4)
-/// with t = 1 / (1 + p u), as in Abramowitz and Stegun, 26.2.17; the numbers here are fitted for the least relative
-/// error up to u = 6, 9.2e-5: a fifth of an f16's last place.
+/// Of results of 16 bits or fewer.
 struct GeluNarrow {
   template <typename Compute>
   KILN_DEVICE static auto apply(const Scalars&, const auto& x) {
-    return tl::map_elementwise(
-        [](Compute a) {
-          const Compute u = tl::scalar::fabs(a);
-          const Compute t = tl::scalar::reciprocal_approximate(tl::scalar::fma(Compute(0.47), u, Compute(1)));
-          const Compute density = tl::scalar::exp2_approximate(a * Compute(-0.72134752044448170368) * a);
-          Compute sum = tl::scalar::fma(t, Compute(-0.12187113612890244), Compute(0.28257128596305847));
-          sum = tl::scalar::fma(t, sum, Compute(0.14764389395713806));
-          sum = tl::scalar::fma(t, sum, Compute(0.1916513741016388));
-          const Compute tail = density * (t * sum);
-          return a * (a < Compute(0) ? tail : Compute(1) - tail);
-        },
-        x);
+    return tl::map_elementwise([](Compute a) { return gelu_narrow(a); }, x);
   }
 };
 #endif

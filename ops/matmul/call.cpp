@@ -22,12 +22,12 @@ std::int64_t broadcast_stride(const TensorView& view, int from_end) {
   return axis < 0 || view.shape[axis] == 1 ? 0 : view.strides[axis];
 }
 
-std::string_view activation_type(Activation activation) {
+std::string_view activation_type(Activation activation, DType out) {
   switch (activation) {
     case Activation::relu:
       return "kiln::ops::ReluActivation";
     case Activation::gelu:
-      return "kiln::ops::GeluActivation";
+      return itemsize_bytes(out) <= 2 ? "kiln::ops::GeluNarrowActivation" : "kiln::ops::GeluActivation";
     case Activation::silu:
       return "kiln::ops::SiluActivation";
     case Activation::none:
@@ -54,8 +54,8 @@ int MatmulCall::addend_kind() const {
 }
 
 std::string MatmulCall::epilogue_type() const {
-  return fmt::format("kiln::ops::MatmulEpilogue<{}, {}, {}, {}>", info(compute).tl_name, activation_type(activation),
-                     addend_kind(), scale_a >= 0);
+  return fmt::format("kiln::ops::MatmulEpilogue<{}, {}, {}, {}>", info(compute).tl_name,
+                     activation_type(activation, out.dtype), addend_kind(), scale_a >= 0);
 }
 
 void MatmulCall::add_scalars(common::KernelParameters& parameters) const {

@@ -172,6 +172,23 @@ TEST(MatmulSm90Call, EachCopyHasRoomForItsOperand) {
   }
 }
 
+/// What is chosen can launch, however the operands lie.
+TEST(MatmulSm90Call, EachConfigOfARankingIsOneOfTheSpace) {
+  const OpSpec& spec = spec_of("matmul");
+  for (const std::int64_t m : {3, 64, 136, 5000})
+    for (const bool a_across : {false, true})
+      for (const bool b_across : {false, true}) {
+        constexpr std::int64_t kN = 5080, kK = 50304;
+        const PlannedCall planned("matmul", {a_across ? bf16({m, kK}, {1, m}) : bf16({m, kK}),
+                                             b_across ? bf16({kK, kN}, {1, kK}) : bf16({kK, kN})});
+        for (const Variant& variant : spec.variants) {
+          if (!variant.ranking || !variant.serves(planned.call(), kHopper)) continue;
+          for (const Config& config : variant.ranking(planned.call(), kHopper))
+            EXPECT_NO_THROW(variant.space(kHopper).validate(config)) << variant.name << " " << to_string(config);
+        }
+      }
+}
+
 /// Rows of few columns are whole boxes.
 TEST(MatmulSm90Call, ANarrowOperandIsReadAcrossK) {
   const auto call = linear_call({bf16({16, 4096}, {1, 16}), bf16({8192, 4096})}, Sm90Form::narrow);
@@ -239,7 +256,7 @@ TEST(MatmulSm90Call, RowsOffTheLinesOfTheL2AreAskedForInFewerStages) {
   EXPECT_TRUE(has(default_of("matmul", {bf16({1000, 1000}), bf16({1000, 1000})}), "NUM_STAGES=6"));
   EXPECT_TRUE(has(default_of("matmul", {bf16({1024, 1024}), bf16({1024, 1024})}), "NUM_STAGES=8"));
   // Here the memory is what is waited for.
-  EXPECT_TRUE(has(default_of("matmul", {bf16({128, 7000}), bf16({7000, 4096})}), "NUM_STAGES=8"));
+  EXPECT_TRUE(has(default_of("matmul", {bf16({128, 7000}), bf16({7000, 8192})}), "NUM_STAGES=8"));
 }
 
 /// 8-bit operands across k: tiles whose boxes have rows of 128 bytes.
