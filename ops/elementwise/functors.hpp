@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compiler/tl/math.hpp"
-#include "ops/common/gelu_narrow.hpp"
+#include "ops/common/functors_gelu.hpp"
 #include "ops/elementwise/iteration.hpp"
 
 // One functor per op: apply<Compute>(scalars, inputs...) over tiles of Compute. What differs between ops is here, and

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compiler/tl/math.hpp"
-#include "ops/common/gelu_narrow.hpp"
+#include "ops/common/functors_gelu.hpp"
 #include "ops/matmul/iteration.hpp"
 
 // What happens to a product between the accumulator and the output: one description for every kernel of the family,
