@@ -87,10 +87,8 @@ KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b,
   if (whole) {
     const auto a_everywhere = tl::broadcast_to<S::kRows, S::kColumns>(a_offsets);
     constexpr int kAtOnce = UNROLL * BLOCK_K;
-    const tl::int64_t last = k_end - kAtOnce;
-    const bool moves = kMovesTiles && last >= k_begin && (!kPacked || !kAlongK || (last - k_begin) % kPacket == 0);
-    KILN_NO_UNROLL for (; moves ? k < k_end : k <= last; k += kAtOnce) {
-      const tl::int64_t at = moves && k > last ? last : k;
+    // `multiply(u, row, left, right)` for UNROLL tiles from `at` on.
+    const auto for_tiles = [&](tl::int64_t at, const auto& multiply) {
       tl::Tile<B, S> loaded[UNROLL];
       KILN_UNROLL for (int u = 0; u < UNROLL; ++u) {
         const B* const from = b_first + (at + u * BLOCK_K) * b_k_stride;
@@ -99,20 +97,23 @@ KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b,
       }
       KILN_UNROLL for (int u = 0; u < UNROLL; ++u) {
         const auto right = tl::cast<Sum>(loaded[u]);
-        const tl::int64_t added = k - at - u * BLOCK_K;
         KILN_UNROLL for (int row = 0; row < ROWS; ++row) {
           const A* const from = a_row(row) + (at + u * BLOCK_K) * a_k_stride;
           if constexpr (kAPacked) __builtin_assume(starts_packet(from));
-          const auto left = tl::cast<Sum>(tl::load(from + a_everywhere));
-          if (!kMovesTiles || added <= 0) {
-            add_products(row, left, right);
-          } else {
-            const auto is_new = (columns < BLOCK_N) & (inner >= added);
-            const auto nothing = tl::full_of<Sum, S>(Sum{});
-            add_products(row, tl::where(is_new, left, nothing), tl::where(is_new, right, nothing));
-          }
+          multiply(u, row, tl::cast<Sum>(tl::load(from + a_everywhere)), right);
         }
       }
+    };
+    KILN_NO_UNROLL for (; k + kAtOnce <= k_end; k += kAtOnce)
+        for_tiles(k, [&](int, int row, const auto& left, const auto& right) { add_products(row, left, right); });
+    const tl::int64_t last = k_end - kAtOnce;
+    if (kMovesTiles && k < k_end && last >= k_begin && (!kPacked || !kAlongK || (last - k_begin) % kPacket == 0)) {
+      const auto nothing = tl::full_of<Sum, S>(Sum{});
+      for_tiles(last, [&](int u, int row, const auto& left, const auto& right) {
+        const auto is_new = (columns < BLOCK_N) & (inner >= k - last - u * BLOCK_K);
+        add_products(row, tl::where(is_new, left, nothing), tl::where(is_new, right, nothing));
+      });
+      k = k_end;
     }
   }
   KILN_NO_UNROLL for (; k < k_end; k += BLOCK_K) {
