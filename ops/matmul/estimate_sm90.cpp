@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <limits>
+#include <span>
 
 #include "ops/common/grid.hpp"
 
@@ -126,49 +129,131 @@ constexpr Tile kNarrowTiles[] = {
 };
 constexpr std::int64_t kShare = 4;  // blocks of k, for choices that share tiles
 
-}  // namespace
-
-std::vector<Sm90Estimate> sm90_ranking(const Sm90Call& call, const Sm90Conditions& conditions) {
-  std::vector<Sm90Estimate> ranking;
-  const Sm90Call turned = exchanged(call);
-  const auto consider = [&](const Sm90Choice& choice, const Sm90Call& oriented) {
-    const Sm90Division division = sm90_division(oriented, choice, conditions.processors, conditions.may_split);
-    // A choice that launches what another one does is that one.
-    if (choice.tiling.shares && !division.tiling.shares) return;
-    if (choice.tiling.split_k != division.tiling.split_k && division.tiling.split_k == 1 && choice.tiling.split_k > 1)
-      return;
-    ranking.push_back({choice, estimate_us(oriented, division, conditions)});
-  };
-  const auto consider_all = [&](const auto& tiles) {
+/// Candidates for a form of the kernel, with and without the exchange of operands and the sharing of tiles.
+std::vector<Sm90Choice> candidates_of(const Sm90Call& call) {
+  std::vector<Sm90Choice> candidates;
+  const auto add_all = [&](const auto& tiles) {
     const bool may_exchange = call.form != Sm90Form::narrow && !(call.a.is_mn && itemsize_bytes(call.a.dtype) != 2);
     for (const bool exchanges : {false, true}) {
       if (exchanges && !may_exchange) break;
       for (const Tile& tile : tiles) {
         if (!fits_registers(tile, call.form)) continue;
         Sm90Choice choice{.tiling = tile, .exchanges = exchanges};
-        consider(choice, exchanges ? turned : call);
+        candidates.push_back(choice);
         if (tile.split_k > 1) continue;
         choice.tiling.shares = true;
         choice.k_share = kShare;
-        consider(choice, exchanges ? turned : call);
+        candidates.push_back(choice);
       }
     }
   };
   if (call.form == Sm90Form::narrow)
-    consider_all(kNarrowTiles);
+    add_all(kNarrowTiles);
   else
-    consider_all(kWideTiles);
-  std::stable_sort(ranking.begin(), ranking.end(),
-                   [](const Sm90Estimate& x, const Sm90Estimate& y) { return x.us < y.us; });
-  // Rows that start off the L2's lines take two of them each. Where the L2 is what is waited for, to have more of them
-  // asked for at once than the products need makes the first ones late.
+    add_all(kWideTiles);
+  return candidates;
+}
+
+/// The estimate for a candidate; infinite for one that launches what another does.
+double candidate_us(const Sm90Call& call, const Sm90Call& turned, const Sm90Choice& choice,
+                    const Sm90Conditions& conditions) {
+  const Sm90Call& oriented = choice.exchanges ? turned : call;
+  const Sm90Division division = sm90_division(oriented, choice, conditions.processors, conditions.may_split);
+  if (choice.tiling.shares != division.tiling.shares || choice.tiling.split_k != division.tiling.split_k)
+    return std::numeric_limits<double>::infinity();
+  return estimate_us(oriented, division, conditions);
+}
+
+/// Rows that start off the L2's lines take two of them each. Where the L2 is what is waited for, to have more of them
+/// asked for at once than the products need makes the first ones late.
+void limit_stages(const Sm90Call& call, const Sm90Conditions& conditions, Sm90Estimate& estimate) {
   constexpr int kStagesOffLines = 6;
   const double memory_us = memory_clocks(call, conditions.out_bytes) / kClocksPerUs;
-  if (call.form != Sm90Form::narrow && (is_off_lines(call.a) || is_off_lines(call.b)))
-    for (Sm90Estimate& estimate : ranking)
-      if (estimate.us > kStartUs + 2 * memory_us)
-        estimate.choice.tiling.stages = std::min(estimate.choice.tiling.stages, kStagesOffLines);
+  if (call.form != Sm90Form::narrow && (is_off_lines(call.a) || is_off_lines(call.b)) &&
+      estimate.us > kStartUs + 2 * memory_us)
+    estimate.choice.tiling.stages = std::min(estimate.choice.tiling.stages, kStagesOffLines);
+}
+
+/// An engine has another number of rows at each step: what a weight is multiplied by then is to take few kernels.
+constexpr std::int64_t kLeastWeightExtent = 256;
+constexpr std::int64_t kManyRows[] = {48, 96, 160, 256, 448, 768, 1280, 2048, 3584, 6144}, kFewRows[] = {8, 16, 24, 32};
+constexpr int kKernelsForManyRows = 5, kKernelsForFewRows = 2;
+
+std::int64_t& rows_of(Sm90Call& call) {
+  return call.transposed ? call.n : call.m;
+}
+
+bool is_of_a_weight(const Sm90Call& call) {
+  const std::int64_t columns = call.transposed ? call.m : call.n;
+  return call.batches == 1 && std::min(columns, call.k) >= kLeastWeightExtent;
+}
+
+/// Of the candidates those whose kernels together serve all numbers of rows best, one after the other as they save
+/// most. A sharing one takes a kernel more, to combine with, if it is the first of its order of operands.
+std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::vector<Sm90Choice>& candidates,
+                                             const Sm90Conditions& conditions) {
+  const bool is_narrow = call.form == Sm90Form::narrow;
+  const std::span<const std::int64_t> rows = is_narrow ? std::span<const std::int64_t>(kFewRows) : kManyRows;
+  std::vector<double> us(candidates.size() * rows.size());
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    Sm90Call at = call;
+    rows_of(at) = rows[r];
+    const Sm90Call turned = exchanged(at);
+    for (std::size_t c = 0; c < candidates.size(); ++c)
+      us[c * rows.size() + r] = candidate_us(at, turned, candidates[c], conditions);
+  }
+  std::vector<std::size_t> chosen;
+  std::vector<double> best(rows.size(), 1e9);
+  bool combines[2] = {};
+  for (int left = is_narrow ? kKernelsForFewRows : kKernelsForManyRows; left > 0;) {
+    double most = 0;
+    std::size_t next = candidates.size();
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      const int kernels = candidates[c].tiling.shares && !combines[candidates[c].exchanges] ? 2 : 1;
+      if (kernels > left) continue;
+      double saved = 0;
+      for (std::size_t r = 0; r < rows.size(); ++r)
+        saved += std::log(best[r] / std::min(best[r], us[c * rows.size() + r]));
+      if (saved / kernels <= most) continue;
+      most = saved / kernels;
+      next = c;
+    }
+    if (next == candidates.size()) break;
+    const Sm90Choice& choice = candidates[next];
+    left -= choice.tiling.shares && !combines[choice.exchanges] ? 2 : 1;
+    if (choice.tiling.shares) combines[choice.exchanges] = true;
+    for (std::size_t r = 0; r < rows.size(); ++r) best[r] = std::min(best[r], us[next * rows.size() + r]);
+    chosen.push_back(next);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<Sm90Estimate> sm90_ranking(const Sm90Call& call, const Sm90Conditions& conditions) {
+  const Sm90Call turned = exchanged(call);
+  std::vector<Sm90Estimate> ranking;
+  for (const Sm90Choice& choice : candidates_of(call))
+    if (const double us = candidate_us(call, turned, choice, conditions); std::isfinite(us))
+      ranking.push_back({choice, us});
+  std::stable_sort(ranking.begin(), ranking.end(),
+                   [](const Sm90Estimate& x, const Sm90Estimate& y) { return x.us < y.us; });
+  for (Sm90Estimate& estimate : ranking) limit_stages(call, conditions, estimate);
   return ranking;
+}
+
+Sm90Estimate sm90_default(const Sm90Call& call, const Sm90Conditions& conditions) {
+  const std::vector<Sm90Choice> candidates = candidates_of(call);
+  const Sm90Call turned = exchanged(call);
+  Sm90Estimate best{.choice = candidates.front(), .us = std::numeric_limits<double>::infinity()};
+  const auto consider = [&](const Sm90Choice& choice) {
+    if (const double us = candidate_us(call, turned, choice, conditions); us < best.us) best = {choice, us};
+  };
+  if (is_of_a_weight(call))
+    for (const std::size_t chosen : kernels_of_a_weight(call, candidates, conditions)) consider(candidates[chosen]);
+  if (!std::isfinite(best.us)) std::for_each(candidates.begin(), candidates.end(), consider);
+  limit_stages(call, conditions, best);
+  return best;
 }
 
 }  // namespace kiln::matmul

@@ -23,4 +23,8 @@ struct Sm90Estimate {
 /// benchmarks/fit_matmul.py.
 std::vector<Sm90Estimate> sm90_ranking(const Sm90Call& call, const Sm90Conditions& conditions);
 
+/// The fastest of them, where b may be a weight of those that a few kernels make for any number of rows: kernels do not
+/// depend on extents, and other calls of the weight choose among the same ones.
+Sm90Estimate sm90_default(const Sm90Call& call, const Sm90Conditions& conditions);
+
 }  // namespace kiln::matmul

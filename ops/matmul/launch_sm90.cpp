@@ -217,10 +217,14 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const
   return plan;
 }
 
-std::vector<Sm90Estimate> ranking_of(const FamilyCall& call, const Target& target) {
-  return sm90_ranking(call.sm90.value(), {.out_bytes = itemsize_bytes(call.matmul.out.dtype),
-                                          .processors = usable_processors(call.matmul, target),
-                                          .may_split = call.matmul.num_sms == 0});
+Sm90Conditions conditions_of(const FamilyCall& call, const Target& target) {
+  return {.out_bytes = itemsize_bytes(call.matmul.out.dtype),
+          .processors = usable_processors(call.matmul, target),
+          .may_split = call.matmul.num_sms == 0};
+}
+
+Sm90Estimate default_of(const FamilyCall& call, const Target& target) {
+  return sm90_default(call.sm90.value(), conditions_of(call, target));
 }
 
 std::string name_of(Sm90Form form) {
@@ -244,14 +248,14 @@ Variant sm90_variant(const MatmulParser& parse, const KernelSource& source, Sm90
            },
        .space = [form](const Target&) { return sm90_space(form); },
        .default_config = [](const FamilyCall& call,
-                            const Target& target) { return sm90_config(ranking_of(call, target).front().choice); },
+                            const Target& target) { return sm90_config(default_of(call, target).choice); },
        .plan = [](const FamilyCall& call, const Config& config,
                   const Target& target) { return make_plan(call.matmul, call.sm90.value(), config, target); },
-       .estimate_us = [](const FamilyCall& call, const Target& target) { return ranking_of(call, target).front().us; },
+       .estimate_us = [](const FamilyCall& call, const Target& target) { return default_of(call, target).us; },
        .ranking =
            [](const FamilyCall& call, const Target& target) {
              std::vector<Config> configs;
-             for (const Sm90Estimate& estimate : ranking_of(call, target))
+             for (const Sm90Estimate& estimate : sm90_ranking(call.sm90.value(), conditions_of(call, target)))
                configs.push_back(sm90_config(estimate.choice));
              return configs;
            }});
