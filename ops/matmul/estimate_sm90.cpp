@@ -174,61 +174,84 @@ void limit_stages(const Sm90Call& call, const Sm90Conditions& conditions, Sm90Es
     estimate.choice.tiling.stages = std::min(estimate.choice.tiling.stages, kStagesOffLines);
 }
 
-/// An engine has another number of rows at each step: what a weight is multiplied by then is to take few kernels.
+/// An engine has another number of rows at each step: what a weight is multiplied by then is to take few kernels. Those
+/// of the numbers of rows that engines have most stand there twice.
 constexpr std::int64_t kLeastWeightExtent = 256;
-constexpr std::int64_t kManyRows[] = {48, 96, 160, 256, 448, 768, 1280, 2048, 3584, 6144}, kFewRows[] = {8, 16, 24, 32};
-constexpr int kKernelsForManyRows = 5, kKernelsForFewRows = 2;
+constexpr std::int64_t kManyRows[] = {64, 128, 256, 512, 520, 1024, 1024, 2048, 2048, 4096, 4096, 8192, 8192};
+constexpr std::int64_t kFewRows[] = {8, 16, 24, 32};
+constexpr std::size_t kKernelsForManyRows = 5, kKernelsForFewRows = 1;
 
 std::int64_t& rows_of(Sm90Call& call) {
   return call.transposed ? call.n : call.m;
 }
 
-bool is_of_a_weight(const Sm90Call& call) {
-  const std::int64_t columns = call.transposed ? call.m : call.n;
-  return call.batches == 1 && std::min(columns, call.k) >= kLeastWeightExtent;
-}
-
-/// Of the candidates those whose kernels together serve all numbers of rows best, one after the other as they save
-/// most. A sharing one takes a kernel more, to combine with, if it is the first of its order of operands.
+/// Of the candidates those whose kernels together serve all numbers of rows best: one after the other as they save
+/// most, and then each exchanged for another while that saves something.
 std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::vector<Sm90Choice>& candidates,
                                              const Sm90Conditions& conditions) {
   const bool is_narrow = call.form == Sm90Form::narrow;
   const std::span<const std::int64_t> rows = is_narrow ? std::span<const std::int64_t>(kFewRows) : kManyRows;
-  std::vector<double> us(candidates.size() * rows.size());
+  const std::size_t most = is_narrow ? kKernelsForFewRows : kKernelsForManyRows;
+  std::vector<double> logarithms(candidates.size() * rows.size());
   for (std::size_t r = 0; r < rows.size(); ++r) {
     Sm90Call at = call;
     rows_of(at) = rows[r];
     const Sm90Call turned = exchanged(at);
     for (std::size_t c = 0; c < candidates.size(); ++c)
-      us[c * rows.size() + r] = candidate_us(at, turned, candidates[c], conditions);
+      logarithms[c * rows.size() + r] = r > 0 && rows[r] == rows[r - 1]
+                                            ? logarithms[c * rows.size() + r - 1]
+                                            : std::log(candidate_us(at, turned, candidates[c], conditions));
   }
-  std::vector<std::size_t> chosen;
-  std::vector<double> best(rows.size(), 1e9);
-  bool combines[2] = {};
-  for (int left = is_narrow ? kKernelsForFewRows : kKernelsForManyRows; left > 0;) {
-    double most = 0;
-    std::size_t next = candidates.size();
-    for (std::size_t c = 0; c < candidates.size(); ++c) {
-      const int kernels = candidates[c].tiling.shares && !combines[candidates[c].exchanges] ? 2 : 1;
-      if (kernels > left) continue;
-      double saved = 0;
-      for (std::size_t r = 0; r < rows.size(); ++r)
-        saved += std::log(best[r] / std::min(best[r], us[c * rows.size() + r]));
-      if (saved / kernels <= most) continue;
-      most = saved / kernels;
-      next = c;
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  // Tiles that are shared take a kernel more, to combine with, for each order of operands.
+  const auto cost = [&](const std::vector<std::size_t>& chosen) {
+    bool combines[2] = {};
+    for (const std::size_t c : chosen)
+      if (candidates[c].tiling.shares) combines[candidates[c].exchanges] = true;
+    if (chosen.size() + combines[0] + combines[1] > most) return kNever;
+    double sum = 0;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      double least = kNever;
+      for (const std::size_t c : chosen) least = std::min(least, logarithms[c * rows.size() + r]);
+      sum += least;
     }
-    if (next == candidates.size()) break;
-    const Sm90Choice& choice = candidates[next];
-    left -= choice.tiling.shares && !combines[choice.exchanges] ? 2 : 1;
-    if (choice.tiling.shares) combines[choice.exchanges] = true;
-    for (std::size_t r = 0; r < rows.size(); ++r) best[r] = std::min(best[r], us[next * rows.size() + r]);
-    chosen.push_back(next);
+    return sum;
+  };
+  std::vector<std::size_t> chosen;
+  double least = kNever;
+  /// Whether another candidate in the place of chosen[i] saves something; the one that saves most is there then.
+  const auto improves = [&](std::size_t i) {
+    const double before = least;
+    std::size_t best = chosen[i];
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      chosen[i] = c;
+      if (const double with_it = cost(chosen); with_it < least) {
+        least = with_it;
+        best = c;
+      }
+    }
+    chosen[i] = best;
+    return least < before;
+  };
+  while (chosen.size() < most) {
+    chosen.push_back(candidates.size());
+    if (improves(chosen.size() - 1)) continue;
+    chosen.pop_back();
+    break;
+  }
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t i = 0; i < chosen.size(); ++i) again = improves(i) || again;
   }
   return chosen;
 }
 
 }  // namespace
+
+bool is_of_a_weight(const Sm90Call& call) {
+  const std::int64_t columns = call.transposed ? call.m : call.n;
+  return call.batches == 1 && std::min(columns, call.k) >= kLeastWeightExtent;
+}
 
 std::vector<Sm90Estimate> sm90_ranking(const Sm90Call& call, const Sm90Conditions& conditions) {
   const Sm90Call turned = exchanged(call);

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/matmul/call_arguments.hpp"
+#include "ops/matmul/call_sm90.hpp"
+#include "ops/matmul/estimate_sm90.hpp"
 #include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
@@ -166,7 +169,12 @@ Variant rows_variant(bool is_wide, const MatmulParser& parse, const KernelSource
            },
        .plan = [](const FamilyCall& call, const Config& config,
                   const Target& target) { return make_plan(call.matmul, config, target); },
-       .estimate_us = [](const FamilyCall& call, const Target& target) { return estimate_us(call.matmul, target); }});
+       .estimate_us = [](const FamilyCall& call, const Target& target) -> std::optional<double> {
+         // A weight is to take few kernels: three and four rows have those of more.
+         if (call.matmul.m > 2 && has_sm90_kernel(target) && call.sm90 && is_of_a_weight(*call.sm90))
+           return std::numeric_limits<double>::infinity();
+         return estimate_us(call.matmul, target);
+       }});
 }
 
 }  // namespace kiln::matmul

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/linear/problem.hpp"
@@ -187,6 +189,23 @@ TEST(MatmulSm90Call, EachConfigOfARankingIsOneOfTheSpace) {
             EXPECT_NO_THROW(variant.space(kHopper).validate(config)) << variant.name << " " << to_string(config);
         }
       }
+}
+
+/// What an engine compiles for a weight, however many rows it is multiplied by.
+TEST(MatmulSm90Call, AWeightTakesFewKernels) {
+  constexpr std::size_t kMost = 8;
+  for (const auto& [n, k] : {std::pair{4096, 4096}, {14336, 4096}, {4096, 14336}, {1024, 8192}, {128256, 4096}}) {
+    std::set<std::string> kernels;
+    for (std::int64_t m = 1; m <= 8192; m += m < 260 ? 1 : 61) {
+      const PlannedCall planned("linear", {bf16({m, k}), bf16({n, k})});
+      const Variant& variant = planned.variant(kHopper);
+      for (const KernelLaunch& launch : planned.plan(kHopper).launches)
+        kernels.insert(variant.kernel + launch.kernel + "<" + spelled(launch) + ">");
+    }
+    std::string all;
+    for (const std::string& kernel : kernels) all += "\n" + kernel;
+    EXPECT_LE(kernels.size(), kMost) << n << " x " << k << all;
+  }
 }
 
 /// Rows of few columns are whole boxes.
