@@ -144,8 +144,19 @@ KILN_KERNEL void matmul_combine_kernel(const Sum* partial_sums, const Addend* ad
   const auto load_part = [&](tl::int64_t part) {
     return tl::load(partial_sums + first + part * it.split_stride + (rows * it.n + columns), mask);
   };
+  // On a GPU many are on their way before the first is added: one after the other, 64 parts took 25 us.
+#if defined(KILN_TARGET_CUDA)
+  constexpr int kAtOnce = 64 / static_cast<int>(sizeof(Sum));
+#else
+  constexpr int kAtOnce = 1;
+#endif
   auto sum = load_part(0);
-  KILN_NO_UNROLL for (tl::int64_t part = 1; part < it.num_splits; ++part) sum = sum + load_part(part);
+  KILN_NO_UNROLL for (tl::int64_t part = 1; part < it.num_splits; part += kAtOnce) {
+    decltype(sum) loaded[kAtOnce];
+    KILN_UNROLL for (int i = 0; i < kAtOnce; ++i) loaded[i] =
+        load_part(part + i < it.num_splits ? part + i : it.num_splits - 1);
+    KILN_UNROLL for (int i = 0; i < kAtOnce; ++i) if (part + i < it.num_splits) sum = sum + loaded[i];
+  }
   finish_tile<kOutOrder>(epilogue, sum, it, place, addend, out);
 }
 
