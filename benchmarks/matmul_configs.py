@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Drawn products on a GPU, each by many configs: what the choice of configs and kernels is fitted to (benchmarks/fit_matmul.py).
+"""Drawn products on a GPU, each by many configs: what the models of ops/matmul are held against.
 
     PYTHONPATH=build/python python3 benchmarks/matmul_configs.py ROWS.jsonl [--calls 150] [--seconds 200]
 

@@ -19,8 +19,7 @@ struct Sm90Estimate {
   double us;  ///< on an H200, copies of operands included
 };
 
-/// Choices worth considering for a call, the fastest first. The model and its constants are those of
-/// benchmarks/fit_matmul.py.
+/// Choices worth considering for a call, the fastest first.
 std::vector<Sm90Estimate> sm90_ranking(const Sm90Call& call, const Sm90Conditions& conditions);
 
 /// Whether b may be a weight, which an engine multiplies by another number of rows at each step.
