@@ -317,9 +317,9 @@ class CommandLine {
     CLI::App& command =
         *app_.add_subcommand("inspect", "Show a call's kernel: source, ptx, sass, llvm-ir, asm or resources");
     add_call(command, inspect_.call);
-    command.add_option("--emit", inspect_.emit, "source, ptx, sass, llvm-ir, asm or resources (default source)")
+    command.add_option("--emit", inspect_.emit, "source, ptx, sass, llvm-ir, asm, resources or costs (default source)")
         ->type_name("FORM")
-        ->check(CLI::IsMember({"source", "ptx", "sass", "llvm-ir", "asm", "resources"}).description(""));
+        ->check(CLI::IsMember({"source", "ptx", "sass", "llvm-ir", "asm", "resources", "costs"}).description(""));
     command
         .add_option("--device", inspect_.device, "cpu, cuda or cuda:N (default: cuda:0 where there is one, else cpu)")
         ->type_name("DEVICE");

@@ -434,10 +434,12 @@ int nvrtc_version() {
   return nvrtc_library().version;
 }
 
-PtxasReport ptxas_report(const CompileRequest& request) {
+PtxasReport ptxas_report(const CompileRequest& request, bool names_lines) {
   CompileRequest machine_code = request;
   machine_code.target.features.clear();
-  const Compiled compiled = compile_program(usable_nvrtc(), machine_code, Form::ptx, {"--ptxas-options=-v"});
+  std::vector<std::string> options{"--ptxas-options=-v"};
+  if (names_lines) options.emplace_back("-lineinfo");
+  const Compiled compiled = compile_program(usable_nvrtc(), machine_code, Form::ptx, options);
   const std::string& log = compiled.log;
   PtxasReport report;
   report.ptx = text_of(compiled.code);

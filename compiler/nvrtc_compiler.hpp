@@ -37,8 +37,9 @@ struct PtxasReport {
   bool serializes_products = false;  ///< each of wgmma's products is waited for before the next (ptxas: C7510 and on)
   std::string ptx;                   ///< of the code that it speaks of
 };
-/// Compiles `request` for its sm_XX and reads ptxas's statistics. CompileError as Compiler::compile; DeviceError as
+/// Compiles `request` for its sm_XX and reads ptxas's statistics; `names_lines`: the PTX has the source's lines (see
+/// ptx_lines.hpp). CompileError as Compiler::compile; DeviceError as
 /// make_nvrtc_compiler.
-PtxasReport ptxas_report(const CompileRequest& request);
+PtxasReport ptxas_report(const CompileRequest& request, bool names_lines = false);
 
 }  // namespace kiln

@@ -26,7 +26,7 @@ int nvrtc_version() {
   return 0;
 }
 
-PtxasReport ptxas_report(const CompileRequest& /*request*/) {
+PtxasReport ptxas_report(const CompileRequest& /*request*/, bool /*names_lines*/) {
   refuse();
 }
 

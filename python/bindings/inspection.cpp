@@ -95,7 +95,7 @@ py::object inspect(const std::string& op, const py::sequence& tensors, const py:
                    const std::optional<std::string>& target, py::handle config) {
   const BoundCall call(op, tensors, arguments, /*metas_allowed=*/true);
   const Place place = place_of(call, device, target);
-  constexpr std::array kForms{"source", "ptx", "sass", "llvm-ir", "asm", "resources", "plan"};
+  constexpr std::array kForms{"source", "ptx", "sass", "llvm-ir", "asm", "resources", "costs", "plan"};
   if (std::find(kForms.begin(), kForms.end(), emit) == kForms.end())
     throw_value_error(fmt::format("emit is '{}'; expected one of {}", emit, fmt::join(kForms, ", ")));
   if (emit != "plan") check_kernel_form(emit, place.target);

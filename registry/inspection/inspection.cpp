@@ -10,6 +10,7 @@
 #include "compiler/nvrtc_compiler.hpp"
 #include "compiler/stub.hpp"
 #include "core/errors.hpp"
+#include "registry/inspection/kernel_costs.hpp"
 #include "registry/plan/choice.hpp"
 #include "registry/plan/tuned_config.hpp"
 
@@ -39,11 +40,11 @@ InspectedCall inspect_call(const Call& call, const Target& target, const Config*
 }
 
 void check_kernel_form(std::string_view form, const Target& target) {
-  const bool for_cuda = form == "ptx" || form == "sass" || form == "resources";
+  const bool for_cuda = form == "ptx" || form == "sass" || form == "resources" || form == "costs";
   const bool for_cpu = form == "llvm-ir" || form == "asm";
   if (!for_cuda && !for_cpu && form != "source")
     throw_value_error(
-        fmt::format("a kernel cannot be shown as '{}'; expected source, ptx, sass, llvm-ir, asm or resources", form));
+        fmt::format("a kernel cannot be shown as '{}'; expected source, ptx, sass, llvm-ir, asm, resources or costs", form));
   if (for_cuda && target.type != DeviceType::cuda)
     throw_value_error(
         fmt::format("{} is for GPUs, and this is {}; name a target like sm_90a, or ask for llvm-ir or asm", form,
@@ -57,6 +58,7 @@ std::string kernel_text(const CompileRequest& request, std::string_view form) {
   check_kernel_form(form, request.target);
   if (form == "source") return source_text(request);
   if (form == "resources") throw_value_error("resources are numbers, which have no text: kernel_usage has them");
+  if (form == "costs") return kernel_costs(request);
   Compiler& compiler = compiler_for(request.target.type);
   if (form == "sass") return disassemble(*ArtifactCache::process().get(request, compiler).artifact);
   const EmitKind kind = form == "ptx" ? EmitKind::ptx : form == "asm" ? EmitKind::assembly : EmitKind::llvm_ir;

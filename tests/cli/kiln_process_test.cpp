@@ -240,6 +240,8 @@ TEST_F(KilnProcessTest, InspectCompilesForAGpuThatIsNotHere) {
   EXPECT_EQ(resources["spill_store_bytes"], 0);
   EXPECT_EQ(resources["pipeline_shared_bytes"], 0);
   EXPECT_EQ(resources["serializes_products"], false);
+  EXPECT_THAT(kiln(with("costs")).standard_output,
+              Says("global loads", "kernel.hpp:", "tl::store", "registers, 0 bytes spilled"));
 
   // A disassembler of our own, found first on PATH, stands for the toolkit's.
   const std::string script = directory_.file("cuobjdump");

@@ -25,6 +25,7 @@ def test_texts_of_a_gpu_that_is_not_here(x: numpy.ndarray) -> None:
     assert ".target sm_90a" in kiln.inspect("add", x, x, emit="ptx", target="sm_90a")
     meta = kiln.TensorMeta("bf16", (4096, 4096))
     assert "bfloat16" in kiln.inspect("add", meta, meta, target="sm_90a")
+    assert "global stores" in kiln.inspect("add", meta, meta, emit="costs", target="sm_90a")
     resources = kiln.inspect("add", meta, meta, emit="resources", target="sm_80")
     (usage,) = resources.values()
     assert usage["registers"] > 0
