@@ -72,7 +72,7 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
   const bool is_wide = operands == OperandClass::f64;
   std::vector<Tunable> tunables = {{"BLOCK_M", is_wide ? std::vector<std::int64_t>{64, 32, 128, 16}
                                                        : std::vector<std::int64_t>{128, 64, 32, 16, 256}},
-                                   {"BLOCK_N", is_wide ? std::vector<std::int64_t>{64, 32, 128, 16}
+                                   {"BLOCK_N", is_wide ? std::vector<std::int64_t>{64, 32, 128, 16, 256}
                                                        : std::vector<std::int64_t>{128, 64, 32, 16, 256}},
                                    {"BLOCK_K", block_ks(operands)},
                                    {"NUM_STAGES", {3, 4}},
