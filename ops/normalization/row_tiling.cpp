@@ -23,6 +23,9 @@ constexpr std::int64_t kMostPerThreadOfLargest = 32;
 constexpr std::int64_t kLeastProgramBytes = 4096;
 /// Programs that fill an H200's 132 processors some times over, so that the last ones to finish are a small part.
 constexpr std::int64_t kManyPrograms = 1024;
+/// Up to so many, two for each processor, a call of short rows waits for its code and not for its data: as little of it
+/// as there can be, which is little for each thread.
+constexpr std::int64_t kFewPrograms = 264;
 constexpr std::int64_t kMostSplit = 64;
 /// What a program of 16 warps that shares a row holds at a time, times TILES: 2 to 4% faster than half of it in 8.
 constexpr std::int64_t kSplitTile = 4096;
@@ -99,17 +102,24 @@ RowTiling short_row_tiling(const RowWalk& walk, const RowTiling& start, std::int
                            std::int64_t per_thread) {
   RowTiling tiling = start;
   const std::int64_t width = vector_width(walk, tiling, element_bytes);
+  const bool is_few = walk.kept[0].extent * walk.outer_rows() <= kFewPrograms * 4;
   // Eight wide accesses to a row's tile, or a sector of single ones.
-  std::tie(tiling.block_n, tiling.tiles) =
-      cover(tiling.places(walk), width > 1 ? 8 * width : 32 / element_bytes, 32 * width);
+  const std::int64_t least = is_few ? 32 * width : width > 1 ? 8 * width : 32 / element_bytes;
+  std::tie(tiling.block_n, tiling.tiles) = cover(tiling.places(walk), least, 32 * width);
   const bool fits_lanes = tiling.block_n <= 32 * width;
   if (!fits_lanes) std::tie(tiling.block_n, tiling.tiles) = cover(tiling.places(walk), 32, kLongestShortRow);
   tiling.num_warps = fits_lanes && !tiling.starts_anywhere ? 4 : 1;
   if (!tiling.starts_anywhere) {
     const std::int64_t rows = per_thread * 32 * tiling.num_warps / (tiling.block_n * tiling.tiles);
     tiling.block_m = std::min({floor_power_of_two(rows), ceil_power_of_two(walk.kept[0].extent), kLongestShortRow});
+    while (tiling.block_m > 1 && tiling.programs(walk) < kFewPrograms &&
+           tiling.block_m * tiling.block_n > 32 * tiling.num_warps * width)
+      tiling.block_m /= 2;
   }
-  while (tiling.num_warps > 1 && tiling.block_m * tiling.block_n < 32 * tiling.num_warps * width) tiling.num_warps /= 2;
+  const std::int64_t tile = tiling.block_m * tiling.block_n;
+  while (tiling.num_warps > 1 && tile < 32 * tiling.num_warps * width &&
+         tile * tiling.tiles <= 16 * tiling.num_warps * kMostPerThread)
+    tiling.num_warps /= 2;
   while (tiling.block_m * tiling.block_n < 32) tiling.block_m *= 2;
   return tiling;
 }
@@ -160,7 +170,7 @@ RowTiling cuda_default(const RowWalk& walk, const RowNeeds& needs) {
   if (walk.segments() > 1 || block * tiles * block_kept > capacity) return looped_tiling(walk, tiling, needs);
   block_reduced = block;
   tiling.tiles = tiles;
-  while (!tiling.starts_anywhere && block_kept < kept && block_kept < 1024 &&
+  while (!tiling.starts_anywhere && block_kept < kept && block_kept < 1024 && tiling.programs(walk) > kFewPrograms &&
          tiling.block_m * tiling.block_n * tiles * element_bytes < kLeastProgramBytes)
     block_kept *= 2;
   while (tiling.block_m * tiling.block_n < 32) block_kept *= 2;
