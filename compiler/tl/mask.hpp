@@ -112,6 +112,22 @@ inline constexpr bool is_direct_mask = false;
 template <typename S>
 inline constexpr bool is_direct_mask<DirectMask<S>> = true;
 
+/// The first `room` elements of a tile of one row. A packet of the widest accesses lies within them or behind them, and
+/// those within are at addresses that allow such an access: each is one instruction under a condition, no branch.
+template <typename ShapeT>
+struct PacketMask {
+  using shape = ShapeT;
+  int32_t room;
+  KILN_DEVICE bool all() const { return false; }
+  KILN_DEVICE bool at(int, int column, int) const { return column < room; }
+  KILN_DEVICE bool touches(int, int first, int) const { return first < room; }
+  KILN_DEVICE PacketMask moved(int, int column) const { return {room - column}; }
+};
+template <typename T>
+inline constexpr bool is_packet_mask = false;
+template <typename S>
+inline constexpr bool is_packet_mask<PacketMask<S>> = true;
+
 /// Computed per element, in the default layout of its shape.
 template <typename ShapeT>
 struct TileMask {

@@ -185,13 +185,7 @@ Config contiguous_default(const ElementwiseCall& call, const Target& target) {
     elements = width;
   else if (call.row->flops >= kHeavyFlops && width >= 8)
     elements *= 2;
-  const std::int64_t numel = call.output.numel();
   Config config = linear_default(elements, width <= 2 ? 64 : 128, target);
-  // A call of half a program, which is whole, rather than half of one: add of 1024 i8 takes 1.0 us and not 1.5.
-  if (is_cuda(target) && 2 * numel == config.at("BLOCK_SIZE")) {
-    config.set("BLOCK_SIZE", numel);
-    config.set("num_warps", kDefaultWarps / 2);
-  }
   if (!is_cuda(target)) {
     const bool streams = common::outgrows_caches(call.stored_bytes);
     config.set("STREAM", streams ? 1 : 0);

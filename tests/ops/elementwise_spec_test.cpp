@@ -147,7 +147,6 @@ TEST(ElementwiseSpecs, GpuProgramsHaveFourWarpsOfFewLoads) {
     EXPECT_EQ(config_of("add", DType::bf16, elements), "BLOCK_SIZE=1024 num_warps=4");
     EXPECT_EQ(config_of("add", DType::i8, elements), "BLOCK_SIZE=2048 num_warps=4");
   }
-  EXPECT_EQ(config_of("add", DType::i8, 1024), "BLOCK_SIZE=1024 num_warps=2");
 }
 
 TEST(ElementwiseSpecs, GeluOfNarrowResultsHasAFunctorOfItsOwnOnAGpu) {

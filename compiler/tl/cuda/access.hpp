@@ -76,6 +76,15 @@ struct Packing {
   KILN_DEVICE void store_row(T* first) const {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) * row_address(first, i) = packets[i];
   }
+  /// The packets that `mask` wants; what is not wanted is 0.
+  KILN_DEVICE void load_row(const T* first, const PacketMask<S>& mask) {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i) packets[i] =
+        load_packet_if(mask.at(0, L::column(i * kElements), 0), row_address(first, i), packet{});
+  }
+  KILN_DEVICE void store_row(T* first, const PacketMask<S>& mask) const {
+    KILN_UNROLL for (int i = 0; i < kCount; ++i)
+        store_packet_if(mask.at(0, L::column(i * kElements), 0), row_address(first, i), packets[i]);
+  }
 
   /// Whether every packet starts at a multiple of its size: one test per tile, the same in all threads.
   KILN_DEVICE static bool aligned(const T* first, const A& offsets) {
@@ -343,6 +352,8 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
     P values;
     if constexpr (is_direct_mask<M>)
       values.load_row(first);
+    else if constexpr (is_packet_mask<M>)
+      values.load_row(first, mask);
     else if (__builtin_expect(P::aligned(first, offsets), 1))
       values = load_masked<T, S>(first, offsets, mask, other);
     else
@@ -369,6 +380,8 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
     packed.from(values.registers);
     if constexpr (is_direct_mask<M>)
       packed.store_row(first);
+    else if constexpr (is_packet_mask<M>)
+      packed.store_row(first, mask);
     else if (__builtin_expect(P::aligned(first, offsets), 1))
       store_masked<T, S>(first, offsets, mask, packed);
     else
