@@ -9,8 +9,9 @@
 // A State (a number or a tl::Tuple of them) stands for a set of elements; combine() joins two. A Run is what a lane
 // carries through tiles that are full, where every lane has seen the same number of elements: cheaper to keep, and
 // finish() makes a State of it. add() is told the place of a step's first element within the chunk. Most reducers have
-// no use for that and run on their State (kRunIsState). widen() makes a position inside a chunk one inside the whole,
-// finalize() the op's results.
+// no use for that and run on their State (kRunIsState). neutral() is an element that changes nothing, where there is
+// one (kHasNeutral): in tiles that are not full it stands for what is not there. widen() makes a position inside a
+// chunk one inside the whole, finalize() the op's results.
 
 namespace kiln::ops {
 
@@ -40,10 +41,10 @@ KILN_DEVICE Acc more_extreme(Acc x, Acc y) {
   return kLargest ? tl::larger_number(x, y) : tl::smaller_number(x, y);
 }
 
-/// Where the elements of a run were.
+/// Where a lane's elements of a run were.
 struct RunEnd {
-  tl::int32_t first_position;  ///< of its first tile within the chunk
-  tl::int32_t lane;            ///< place of the lane's element within a tile
+  tl::int32_t lane;   ///< their place within a tile
+  tl::int32_t first;  ///< position of the first one within the chunk
 };
 
 /// What most reducers share: a run is a state, and adding an element is combining with its state.
@@ -52,8 +53,10 @@ struct PlainReducer {
   using Accumulator = Acc;
   using State = StateT;
   static constexpr bool kSymmetric = true, kRunIsState = true, kShifts = false;
+  static constexpr bool kHasNeutral = true, kNeutralIsZero = false;
   ReductionScalars scalars;
 
+  KILN_DEVICE Acc neutral() const { return Acc(0); }
   template <int kBlock, int kCount>
   KILN_DEVICE State add(State run, const Acc (&x)[kCount], tl::int32_t) const {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) run = self().combine(run, self().element(x[i], 0));
@@ -68,6 +71,7 @@ struct PlainReducer {
 
 template <typename Self, typename Acc>
 struct Adding : PlainReducer<Self, Acc, Acc> {
+  static constexpr bool kNeutralIsZero = true;
   KILN_DEVICE Acc identity() const { return Acc(0); }
   KILN_DEVICE Acc combine(Acc x, Acc y) const { return tl::SumOp()(x, y); }
 };
@@ -87,6 +91,7 @@ struct MeanReducer : Adding<MeanReducer<Acc>, Acc> {
 template <typename Acc>
 struct ProdReducer : PlainReducer<ProdReducer<Acc>, Acc, Acc> {
   KILN_DEVICE Acc identity() const { return Acc(1); }
+  KILN_DEVICE Acc neutral() const { return Acc(1); }
   KILN_DEVICE Acc element(Acc x, tl::int32_t) const { return x; }
   KILN_DEVICE Acc combine(Acc x, Acc y) const { return tl::ProdOp()(x, y); }
   KILN_DEVICE auto finalize(Acc product) const { return tl::Tuple{product}; }
@@ -104,6 +109,7 @@ KILN_DEVICE Acc least_extreme() {
 template <typename Acc, bool kLargest>
 struct ExtremumReducer : PlainReducer<ExtremumReducer<Acc, kLargest>, Acc, Acc> {
   KILN_DEVICE Acc identity() const { return least_extreme<Acc, kLargest>(); }
+  KILN_DEVICE Acc neutral() const { return identity(); }
   KILN_DEVICE Acc element(Acc x, tl::int32_t) const { return x; }
   KILN_DEVICE Acc combine(Acc x, Acc y) const { return more_extreme<kLargest>(x, y); }
   KILN_DEVICE auto finalize(Acc value) const { return tl::Tuple{value}; }
@@ -116,14 +122,19 @@ struct ArgExtremumReducer {
   using Accumulator = Acc;
   using State = tl::Tuple<Acc, tl::int32_t>;
   static constexpr bool kSymmetric = true, kRunIsState = false, kShifts = false;
+  static constexpr bool kHasNeutral = true, kNeutralIsZero = false;
+  /// In place of a position: positions of tiles that start before the first element are negative too.
+  static constexpr tl::int32_t kNowhere = tl::IntegerLimits<tl::int32_t>::kMin;
   ReductionScalars scalars;
+
+  KILN_DEVICE Acc neutral() const { return least_extreme<Acc, kLargest>(); }
 
   KILN_DEVICE State identity() const { return {least_extreme<Acc, kLargest>(), tl::IntegerLimits<tl::int32_t>::kMax}; }
   KILN_DEVICE State element(Acc x, tl::int32_t position) const { return {x, position}; }
   KILN_DEVICE auto combine(const auto& x, const auto& y) const { return tl::ExtremumOp<kLargest>()(x, y); }
 
-  /// Nothing falls below the least value, so a lane of nothing but that keeps -1, which stands for its first element.
-  KILN_DEVICE State start() const { return {least_extreme<Acc, kLargest>(), -1}; }
+  /// Nothing falls below the least value, so a lane of nothing but that is found nowhere: at its first element.
+  KILN_DEVICE State start() const { return {least_extreme<Acc, kLargest>(), kNowhere}; }
   template <int kBlock, int kCount>
   KILN_DEVICE State add(State run, const Acc (&x)[kCount], tl::int32_t position) const {
     KILN_UNROLL for (int i = 0; i < kCount; ++i) {
@@ -136,7 +147,7 @@ struct ArgExtremumReducer {
     return run;
   }
   KILN_DEVICE State finish(State run, const RunEnd& end) const {
-    return {run.first, (run.second < 0 ? end.first_position : run.second) + end.lane};
+    return {run.first, run.second == kNowhere ? end.first : run.second + end.lane};
   }
   KILN_DEVICE tl::Tuple<Acc, tl::int64_t> widen(const State& state, tl::int64_t origin) const {
     return {state.first, state.second + origin};
@@ -154,6 +165,7 @@ struct ArgExtremumReducer {
 
 template <typename Acc>
 struct AnyReducer : PlainReducer<AnyReducer<Acc>, Acc, tl::int32_t> {
+  static constexpr bool kNeutralIsZero = true;
   KILN_DEVICE tl::int32_t identity() const { return 0; }
   KILN_DEVICE tl::int32_t element(Acc x, tl::int32_t) const { return x != Acc(0); }
   KILN_DEVICE tl::int32_t combine(tl::int32_t x, tl::int32_t y) const { return x | y; }
@@ -162,6 +174,7 @@ struct AnyReducer : PlainReducer<AnyReducer<Acc>, Acc, tl::int32_t> {
 
 template <typename Acc>
 struct AllReducer : PlainReducer<AllReducer<Acc>, Acc, tl::int32_t> {
+  KILN_DEVICE Acc neutral() const { return Acc(1); }
   KILN_DEVICE tl::int32_t identity() const { return 1; }
   KILN_DEVICE tl::int32_t element(Acc x, tl::int32_t) const { return x != Acc(0); }
   KILN_DEVICE tl::int32_t combine(tl::int32_t x, tl::int32_t y) const { return x & y; }
@@ -192,6 +205,7 @@ struct EuclideanReducer : Adding<EuclideanReducer<Acc>, Acc> {
 /// norm with any other finite p.
 template <typename Acc>
 struct PowerSumReducer : Adding<PowerSumReducer<Acc>, Acc> {
+  static constexpr bool kHasNeutral = false;  // 0 to a negative power is infinite
   KILN_DEVICE Acc element(Acc x, tl::int32_t) const {
     return tl::scalar::pow(tl::scalar::fabs(x), static_cast<Acc>(this->scalars.exponent));
   }
@@ -204,6 +218,7 @@ struct PowerSumReducer : Adding<PowerSumReducer<Acc>, Acc> {
 template <typename Acc, bool kLargest>
 struct AbsExtremumReducer : PlainReducer<AbsExtremumReducer<Acc, kLargest>, Acc, Acc> {
   KILN_DEVICE Acc identity() const { return kLargest ? Acc(0) : static_cast<Acc>(INFINITY); }
+  KILN_DEVICE Acc neutral() const { return identity(); }
   KILN_DEVICE Acc element(Acc x, tl::int32_t) const { return tl::scalar::fabs(x); }
   KILN_DEVICE Acc combine(Acc x, Acc y) const { return more_extreme<kLargest>(x, y); }
   KILN_DEVICE auto finalize(Acc value) const { return tl::Tuple{value}; }
@@ -223,7 +238,7 @@ struct VarReducer {
   using Accumulator = Acc;
   using State = tl::Tuple<Acc, Acc, Acc>;
   using Run = tl::Tuple<Acc, Acc, Acc>;  ///< the first element, the mean from there, the sum of squared distances
-  static constexpr bool kSymmetric = false, kRunIsState = false, kShifts = true;
+  static constexpr bool kSymmetric = false, kRunIsState = false, kShifts = true, kHasNeutral = false;
   ReductionScalars scalars;
 
   KILN_DEVICE State identity() const { return {Acc(0), Acc(0), Acc(0)}; }
@@ -272,8 +287,10 @@ struct LogSumExpReducer {
   using Accumulator = Acc;
   using State = tl::Tuple<Acc, Acc>;
   static constexpr bool kSymmetric = false, kRunIsState = true, kShifts = false;
+  static constexpr bool kHasNeutral = true, kNeutralIsZero = false;
   ReductionScalars scalars;
 
+  KILN_DEVICE Acc neutral() const { return -static_cast<Acc>(INFINITY); }
   KILN_DEVICE static Acc power(Acc x) {
     if constexpr (sizeof(Acc) == 4)
       return exp2_of_difference(x * 1.44269504088896340736f);

@@ -36,6 +36,11 @@ struct ReductionIteration {
   long long outer_output_strides[kMaxReductionOutputs][kMaxReductionDims];
   long long outer_reduced_extents[kMaxReductionDims];
   long long outer_reduced_strides[kMaxReductionDims];
+  /// A dense matrix of narrow rows, or of rows off the addresses of wide accesses, is reduced as one whose rows are
+  /// `fold` of its own; 1: as it is. Kept element k of the chunk kernel is then element k % fold_columns of the k /
+  /// fold_columns'th of these, the last row has whatever is left of fold_elements in all, and chunk c has the states
+  /// of chunks c * fold and on for the combining kernel.
+  long long fold, fold_columns, fold_elements;
   /// Where the parts of a split reduction's states lie: part i of chunk c and kept element k is at part_bytes[i] + (c *
   /// kept_total + k) * its size.
   long long part_bytes[kMaxStateParts];

@@ -12,6 +12,7 @@
 #include "ops/common/grid.hpp"
 #include "ops/common/kernel_parameters.hpp"
 #include "ops/reduction/collapse.hpp"
+#include "ops/reduction/default_config.hpp"
 #include "ops/reduction/tiling.hpp"
 
 namespace kiln::reduction {
@@ -81,6 +82,13 @@ struct ReductionCall {
   std::vector<DType> outputs;
 
   std::int64_t itemsize() const { return itemsize_bytes(in); }
+  /// Rows of the input that a config takes as one.
+  std::int64_t fold(const Config& config, const Target& target) const {
+    const std::int64_t* const fold = config.find("FOLD");
+    return is_cuda(target) && fold != nullptr && *fold != 0 && !finds_index(reduction.kind)
+               ? fold_of(collapsed, config.at("BLOCK_N"), itemsize())
+               : 1;
+  }
 };
 
 ReductionCall reduction_call(const OpRow& row, const OpCall& call) {
@@ -178,17 +186,26 @@ LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Targ
   const bool rows = collapsed.reduces_rows();
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
   const std::int64_t kept_block = rows ? block_m : block_n;
-  const std::int64_t programs = kept_programs(collapsed, kept_block);
-  check_grid(row.name, programs, target);
   const std::int64_t itemsize = call.itemsize();
-  const Split split = split_of(collapsed, config, itemsize, target);
+  const std::int64_t fold = call.fold(config, target);
+  const CollapsedReduction folded = folded_by(collapsed, fold);
+  const std::int64_t programs = kept_programs(folded, kept_block);
+  check_grid(row.name, programs, target);
+  const Split split = split_of(folded, config, itemsize, target);
   check_chunks(row, reduction, split, target);
-  ops::ReductionIteration it = make_iteration(collapsed, kept_block, split);
+  ops::ReductionIteration it = make_iteration(folded, kept_block, split);
+  if (fold > 1) {
+    it.kept_total = collapsed.kept_total;
+    it.fold = fold;
+    it.fold_columns = collapsed.kept[0].extent;
+    it.fold_elements = collapsed.kept[0].extent * collapsed.reduced[0].extent;
+  }
+  const std::int64_t states = it.chunks * fold;
 
   std::int64_t workspace_bytes = 0;
   for (std::size_t part = 0; part < reducer.part_bytes.size(); ++part) {
     it.part_bytes[part] = workspace_bytes;
-    const std::int64_t bytes = it.chunks * it.kept_total * reducer.part_bytes[part];
+    const std::int64_t bytes = states * it.kept_total * reducer.part_bytes[part];
     workspace_bytes += ceil_div(bytes, kWorkspaceAlignmentBytes) * kWorkspaceAlignmentBytes;
   }
 
@@ -210,28 +227,34 @@ LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Targ
     launch.geometry.num_warps = static_cast<std::int32_t>(*num_warps);
   launch.geometry.grid = {programs, split.pieces, split.groups};
   launch.vector_width =
-      static_cast<std::int32_t>(moves_packets(collapsed, block_m, itemsize) ? kAccessBytes / itemsize : 1);
-  if (it.chunks == 1) {
+      static_cast<std::int32_t>(moves_packets(folded, block_m, itemsize) ? kAccessBytes / itemsize : 1);
+  if (states == 1) {
     add_outputs(call, launch, parameters);
     plan.launches.push_back(std::move(launch));
     return plan;
   }
   launch.kernel = "kiln::ops::reduction_chunk_kernel";
+  launch.template_arguments.insert(launch.template_arguments.end() - 1, fold > 1);  // before the input's dtype
   parameters.written_workspace(0, kStates);
   plan.launches.push_back(std::move(launch));
-  plan.launches.push_back(combine_launch(call, it, scalars, target));
+  ops::ReductionIteration joined = make_iteration(collapsed, kept_block, split);
+  joined.chunks = states;
+  std::copy(std::begin(it.part_bytes), std::end(it.part_bytes), joined.part_bytes);
+  plan.launches.push_back(combine_launch(call, joined, scalars, target));
   plan.workspace_bytes.push_back(workspace_bytes);
   return plan;
 }
 
 Config default_config(const ReductionCall& call, const Target& target) {
   const std::size_t parts = call.reducer.part_bytes.size();
-  return is_cuda(target) ? cuda_config(call.collapsed, call.itemsize(), parts)
+  return is_cuda(target) ? cuda_config(call.collapsed, call.itemsize(), parts, finds_index(call.reduction.kind))
                          : cpu_config(call.collapsed, itemsize_bytes(call.reduction.accumulator), parts, target);
 }
 
-bool worth_trying(const ReductionCall& call, const Config& config, const Target&) {
+bool worth_trying(const ReductionCall& call, const Config& config, const Target& target) {
   const bool rows = call.collapsed.reduces_rows();
+  const std::int64_t* const fold = config.find("FOLD");
+  if (fold != nullptr && *fold != 0 && call.fold(config, target) == 1) return false;
   const std::int64_t kept = call.collapsed.kept[0].extent, reduced = call.collapsed.reduced[0].extent;
   return config.at("BLOCK_M") <= ceil_power_of_two(rows ? kept : reduced) &&
          config.at("BLOCK_N") <= ceil_power_of_two(rows ? reduced : kept);

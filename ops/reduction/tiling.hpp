@@ -20,8 +20,17 @@ struct Split {
   std::int64_t pieces = 1, piece_extent = 1;
   std::int64_t groups = 1, outer_per_group = 1;
 };
+/// Whether a second kernel would take longer than what one program of a GPU has to reduce: such a call is not split.
+bool is_short(const CollapsedReduction& collapsed, const Config& config);
 /// Depends on shapes and config alone: the same call has the same chunks on every machine, and so the same bits.
 Split split_of(const CollapsedReduction& collapsed, const Config& config, std::int64_t itemsize, const Target& target);
+
+/// How many rows of a dense matrix of kept columns to take as one, so that they are aligned and fill blocks of
+/// `block_n`; 1 where rows are no dense matrix, or as good as they are, or too few. Of outer kept dimensions each is
+/// such a matrix.
+std::int64_t fold_of(const CollapsedReduction& collapsed, std::int64_t block_n, std::int64_t itemsize);
+/// With `fold` rows taken as one, the last of which may be cut short (ops::ReductionIteration).
+CollapsedReduction folded_by(const CollapsedReduction& collapsed, std::int64_t fold);
 
 /// Blocks of kept elements, each one or more programs.
 std::int64_t kept_programs(const CollapsedReduction& collapsed, std::int64_t kept_block);
@@ -29,13 +38,5 @@ std::int64_t kept_programs(const CollapsedReduction& collapsed, std::int64_t kep
 /// Whether tiles can be read 16 bytes at a time, given an aligned first element: all their rows must then start
 /// aligned. A program of one row finds the boundary in it. Otherwise neighbouring threads read neighbouring elements.
 bool moves_packets(const CollapsedReduction& collapsed, std::int64_t block_m, std::int64_t itemsize);
-
-/// The tunables: BLOCK_M x BLOCK_N is a tile, UNROLL tiles are loaded at a time, PROGRAMS is how many a reduction that
-/// is split aims at.
-ConfigSpace config_space(const Target& target);
-/// The defaults for an input of `itemsize` bytes and states of `state_parts` numbers of `accumulator_bytes`.
-Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize, std::size_t state_parts);
-Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_bytes, std::size_t state_parts,
-                  const Target& target);
 
 }  // namespace kiln::reduction
