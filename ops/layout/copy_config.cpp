@@ -67,12 +67,12 @@ Config transposed_default(const Copy& copy, const Target& target) {
   return {{"TILE_BYTES", tile_bytes}, {"ROW_BYTES", row_bytes}, {"SEAM_BYTES", kSectorBytes}, {"num_warps", num_warps}};
 }
 
-Config strided_cuda_default(const Copy& copy, const ops::CopyIteration& extents, std::int64_t elements,
+Config strided_cuda_default(std::int64_t itemsize, std::int64_t rows, std::int64_t columns, std::int64_t elements,
                             std::int64_t most_columns) {
-  const std::int64_t least_columns = 16 * (16 / widest_bytes(copy));
-  const std::int64_t block_n = block_over(extents.columns, least_columns, std::min(most_columns, elements));
+  const std::int64_t least_columns = 16 * (16 / itemsize);
+  const std::int64_t block_n = block_over(columns, least_columns, std::min(most_columns, elements));
   std::int64_t block_m =
-      std::clamp<std::int64_t>(elements / block_n, 1, std::min<std::int64_t>(ceil_power_of_two(extents.rows), 1024));
+      std::clamp<std::int64_t>(elements / block_n, 1, std::min<std::int64_t>(ceil_power_of_two(rows), 1024));
   std::int64_t num_warps = kStridedWarps;
   while (num_warps > 1 && block_m * block_n < 32 * num_warps) num_warps /= 2;
   while (block_m * block_n < 32) block_m *= 2;
@@ -102,16 +102,14 @@ Config strided_cpu_default(const Copy& copy, const ops::CopyIteration& extents, 
 Config strided_default(const Copy& copy, const Target& target) {
   const ops::CopyIteration extents = whole(copy);
   if (!is_cuda(target)) return strided_cpu_default(copy, extents, target);
-  const std::int64_t single = single_elements(widest_bytes(copy));
+  const std::int64_t itemsize = widest_bytes(copy), single = single_elements(itemsize);
   // An input that is dense along the rows: a tile long both ways uses the whole of its lines.
   if (extents.row_strides[ops::kCopyIn] == 1 && extents.column_strides[ops::kCopyIn] != 1)
-    return strided_cuda_default(copy, extents, single, 32);
-  // Two 16-byte accesses for each thread where they can be that wide.
-  const std::int64_t elements = 2 * (16 / widest_bytes(copy)) * 32 * kStridedWarps;
-  Config wide = strided_cuda_default(copy, extents, elements, elements);
+    return strided_cuda_default(itemsize, extents.rows, extents.columns, single, 32);
+  const Config wide = dense_rows_config(itemsize, extents.rows, extents.columns, true);
   const std::int64_t block_m = wide.at("BLOCK_M"), block_n = wide.at("BLOCK_N");
   if (vector_width(copy, copy_iteration(copy, block_m, block_n), block_m, block_n) > 1) return wide;
-  return strided_cuda_default(copy, extents, single, single);
+  return dense_rows_config(itemsize, extents.rows, extents.columns, false);
 }
 
 using common::ConfigExpression;
@@ -148,6 +146,12 @@ ConfigSpace transposed_space(const Target& target) {
 }
 
 }  // namespace
+
+Config dense_rows_config(std::int64_t itemsize, std::int64_t rows, std::int64_t columns, bool is_wide) {
+  // Two 16-byte accesses for each thread where they can be that wide.
+  const std::int64_t elements = is_wide ? 2 * (16 / itemsize) * 32 * kStridedWarps : single_elements(itemsize);
+  return strided_cuda_default(itemsize, rows, columns, elements, elements);
+}
 
 ConfigSpace config_space(CopyKind kind, const Target& target) {
   if (kind == CopyKind::transposed) return transposed_space(target);

@@ -25,4 +25,19 @@ struct CopyIteration {
   long long outer_strides[kCopyOperands][kMaxOuterDims];
 };
 
+/// A copy of one tensor among several that a launch writes to parts of one output: rows that are dense in both, at
+/// offsets + row * row_strides. Its programs begin at first_program, the column block first.
+struct JoinedPiece {
+  long long first_program;
+  long long rows, columns;
+  long long column_blocks;
+  long long offsets[kCopyOperands];
+  long long row_strides[kCopyOperands];
+};
+/// As many as a launch has parameters for beside the output.
+inline constexpr int kMostJoinedPieces = 19;
+struct JoinedIteration {
+  JoinedPiece pieces[kMostJoinedPieces];
+};
+
 }  // namespace kiln::ops

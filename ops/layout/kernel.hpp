@@ -103,6 +103,31 @@ KILN_KERNEL void copy_strided_kernel(To* out, const From* x, CopyIteration itera
 #endif
 }
 
+/// Several tensors, each to a part of the output: a program finds the piece that it is of, and copies a tile of it.
+template <typename T, int BLOCK_M, int BLOCK_N, typename... In>
+KILN_KERNEL void copy_joined_kernel(T* out, JoinedIteration iteration, const In*... in) {
+  const tl::int64_t program = tl::program_id(0);
+  int number = 0;
+  KILN_UNROLL for (int i = 1; i < static_cast<int>(sizeof...(In)); ++i) number +=
+      program >= iteration.pieces[i].first_program;
+  const T* x = nullptr;
+  int i = 0;
+  ((x = i++ == number ? in : x), ...);
+  const JoinedPiece& piece = iteration.pieces[number];
+  ProgramNumber rest = static_cast<ProgramNumber>(program - piece.first_program);
+  const tl::int64_t first_column = take_coordinate(rest, piece.column_blocks) * BLOCK_N;
+  const auto rows = tl::expand_dims<1>(static_cast<tl::int64_t>(rest) * BLOCK_M + tl::arange<BLOCK_M>());
+  const auto columns = tl::expand_dims<0>(first_column + tl::arange<BLOCK_N>());
+  const auto copy_tile = [&](const auto& mask) {
+    const auto tile = tl::load(x + (piece.offsets[kCopyIn] + rows * piece.row_strides[kCopyIn] + columns), mask);
+    tl::store(out + (piece.offsets[kCopyOut] + rows * piece.row_strides[kCopyOut] + columns), tile, mask);
+  };
+  if constexpr (BLOCK_M == 1)  // the row is there
+    copy_tile(columns < piece.columns);
+  else
+    copy_tile((rows < piece.rows) & (columns < piece.columns));
+}
+
 /// x is dense along the columns, out along the rows. STRADDLING, SEAM_BYTES: see tl::copy_transposed.
 template <typename T, int BLOCK_M, int BLOCK_N, bool STRADDLING, int SEAM_BYTES>
 KILN_KERNEL void copy_transposed_kernel(T* out, const T* x, CopyIteration iteration) {

@@ -8,6 +8,7 @@
 #include "ops/common/tolerance.hpp"
 #include "ops/common/traffic.hpp"
 #include "ops/layout/arrange.hpp"
+#include "ops/layout/concat.hpp"
 #include "ops/layout/copy_config.hpp"
 #include "ops/layout/examples.hpp"
 #include "ops/layout/reference.hpp"
@@ -108,28 +109,7 @@ OpSpec concat_spec(const KernelSource& source) {
   spec.infer = [](std::span<const TensorView> inputs, const Attributes& attributes) -> std::vector<TensorMeta> {
     return {{inputs[0].dtype, concatenated(inputs, attributes).shape}};
   };
-  Variant variant;
-  variant.name = "pieces";
-  variant.doc = "a copy of each input into its part of the output, by the kernel and config that suit it";
-  variant.source = source;
-  variant.kernel = kernel_name(CopyKind::strided);
-  variant.serves = [](const OpCall&, const Target&) { return true; };
-  variant.space = [](const Target&) { return ConfigSpace(); };
-  variant.default_config = [](const OpCall&, const Target&) { return Config(); };
-  variant.plan = [](const OpCall& call, const Config&, const Target& target) {
-    const Concatenation parts = concatenated(call.inputs, call.attributes);
-    LaunchPlan plan;
-    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-      if (call.inputs[i].numel() == 0) continue;
-      const Slice slice = slice_of(call.outputs[0], call.inputs[i], parts, i);
-      const Copy copy = make_copy(slice.view, call.inputs[i], slice.offset);
-      const CopyKind kind = kind_of(copy, target.type);
-      plan.launches.push_back(make_launch(kind, "concat", copy, default_config(kind, copy, target), target,
-                                          {.tensor = 0}, 1 + static_cast<int>(i)));
-    }
-    return plan;
-  };
-  spec.variants = {std::move(variant)};
+  spec.variants = concat_variants(source);
   spec.reference = [](const OpCall& call) {
     const Concatenation parts = concatenated(call.inputs, call.attributes);
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {

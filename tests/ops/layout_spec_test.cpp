@@ -2,7 +2,6 @@
 #include "ops/layout/copy_config.hpp"
 #include "tests/support/host_tensor.hpp"
 #include "tests/support/matchers.hpp"
-
 #include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
@@ -124,14 +123,25 @@ TEST(LayoutPlan, RowsOfOneTileAreFull) {
   EXPECT_EQ(launch_of(shaped(DType::f32, {100, 998}), strided(DType::f32, {100, 998}, {999, 1})).vector_width, 1);
 }
 
-TEST(LayoutPlan, ConcatLaunchesOneKernelForEachInputThatIsNotEmpty) {
-  const OpSpec& spec = spec_of("concat");
-  const std::vector<TensorView> inputs = {shaped(DType::f32, {5, 100}), shaped(DType::f32, {5, 0}),
-                                          strided(DType::f32, {5, 64}, {1, 5})};
-  const Attributes attributes = {{"dim", std::int64_t{1}}};
-  const std::vector<TensorView> outputs = {shaped(DType::f32, spec.infer(inputs, attributes).at(0).shape)};
-  const Target target = parse_cuda_target("sm_90a");
-  const LaunchPlan plan = spec.variants.at(0).plan({inputs, outputs, attributes}, {}, target);
+TEST(LayoutPlan, ConcatOfDenseRowsIsOneLaunchOfInputsThatAreNotEmpty) {
+  const PlannedCall call("concat",
+                         {shaped(DType::f32, {5, 100}), shaped(DType::f32, {5, 0}),
+                          shaped(DType::f32, {5, 64}, {80, 1}), shaped(DType::f32, {5, 1})},
+                         {{"dim", std::int64_t{1}}});
+  const LaunchPlan plan = call.plan(kHopper, {{"BLOCK_M", 2}, {"BLOCK_N", 64}, {"num_warps", 4}});
+  ASSERT_EQ(plan.launches.size(), 1u);
+  EXPECT_EQ(plan.launches[0].kernel, "");
+  EXPECT_EQ(plan.launches[0].geometry.grid[0], 2 * 3 + 3 + 3);
+  EXPECT_EQ(plan.launches[0].arguments.size(), 5);
+  EXPECT_EQ(plan.launches[0].vector_width, 1);  // the output's rows have 165 elements
+  EXPECT_EQ(call.variant(kCpu).name, "pieces");
+}
+
+TEST(LayoutPlan, ConcatLaunchesOneKernelForEachInputWhereSomeAreNoDenseRows) {
+  const PlannedCall call(
+      "concat", {shaped(DType::f32, {5, 100}), shaped(DType::f32, {5, 0}), shaped(DType::f32, {5, 64}, {1, 5})},
+      {{"dim", std::int64_t{1}}});
+  const LaunchPlan plan = call.plan(kHopper);
   ASSERT_EQ(plan.launches.size(), 2u);
   EXPECT_EQ(plan.launches[0].kernel, "kiln::ops::copy_strided_kernel");
 }
