@@ -30,6 +30,15 @@ constexpr std::int64_t kThreadBytes = 64;
 /// compile.
 constexpr double kHeavyFlops = 10;
 constexpr double kVeryHeavyFlops = 20;
+/// A call of up to so many programs, two for each processor of an H200, waits for its code rather than for its data
+/// (33x80 f32 over a flushed L2: 3 of 4 us are the launch), so that there one access a thread is enough: 145
+/// instructions instead of 259 for log2 of f32.
+constexpr std::int64_t kFewPrograms = 264;
+/// Bytes that a thread of a strided kernel moves, where programs of as many are enough: with fewer their start is the
+/// limit (8191x1 == 28672 of i64 took 620 us for 235 MB of booleans in programs of 256).
+constexpr double kStridedThreadBytes = 32;
+constexpr std::int64_t kMostStridedAccesses = 8;  // of a thread, for each operand: registers
+constexpr std::int64_t kManyPrograms = 4096;
 constexpr std::int64_t kMostElementsPerThread = 64;
 /// Lines of cache that a row must have for its whole ones to be most of it.
 constexpr std::int64_t kStreamingRowLines = 8;
@@ -136,8 +145,18 @@ Config tile_default(const ElementwiseCall& call, const Target& target) {
   // One 16-byte access for each thread: as fast as two within a few percent, and a third less to compile. Of single
   // elements as many as are in flight then.
   const std::int64_t in_flight = width > 1 ? width : std::min<std::int64_t>(call.vector_width, 8);
-  const std::int64_t elements = transposing ? 1024 : in_flight * 32 * kDefaultWarps;
+  const std::int64_t least = in_flight * 32 * kDefaultWarps;
+  std::int64_t elements = transposing ? 1024 : least;
   const std::int64_t block_n = block_over(columns, call.vector_width * 16, transposing ? 32 : elements);
+  // More rows rather than longer ones: a row that is broadcast is then read once for all of them. What is broadcast
+  // comes from caches, and counts once.
+  const auto numel = static_cast<double>(call.output.numel());
+  const auto is_short = [&] {
+    return static_cast<double>(elements) * call.stored_bytes < kStridedThreadBytes * 32 * kDefaultWarps * numel;
+  };
+  while (!transposing && call.row->flops < kHeavyFlops && is_short() && elements < kMostStridedAccesses * least &&
+         numel > static_cast<double>(2 * elements * kManyPrograms))
+    elements *= 2;
   std::int64_t block_m =
       std::clamp<std::int64_t>(elements / block_n, 1, std::min<std::int64_t>(ceil_power_of_two(rows), 1024));
   std::int64_t num_warps = kDefaultWarps;
@@ -185,6 +204,7 @@ Config contiguous_default(const ElementwiseCall& call, const Target& target) {
     elements = width;
   else if (call.row->flops >= kHeavyFlops && width >= 8)
     elements *= 2;
+  if (is_cuda(target) && call.output.numel() <= kFewPrograms * width * 32 * kDefaultWarps) elements = width;
   Config config = linear_default(elements, width <= 2 ? 64 : 128, target);
   if (!is_cuda(target)) {
     const bool streams = common::outgrows_caches(call.stored_bytes);

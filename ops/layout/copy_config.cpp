@@ -19,6 +19,8 @@ constexpr std::int64_t kTransposedWarps = 8;
 constexpr std::int64_t kSectorBytes = 32;
 /// From here on there are enough programs for tiles of twice the size.
 constexpr std::int64_t kManyBytes = 64 << 20;
+/// Of an H200.
+constexpr std::int64_t kProcessors = 132;
 constexpr std::int64_t kStridedWarps = 4;
 constexpr std::int64_t kContiguousWarps = 2;
 constexpr std::int64_t kMostBytesPerThread = 128;
@@ -63,6 +65,12 @@ Config transposed_default(const Copy& copy, const Target& target) {
   while (tile_bytes > kLeastTileBytes && tile_bytes / row_bytes > columns) {
     tile_bytes /= 2;
     num_warps = std::min(num_warps, tile_bytes * kTransposedWarps / kTransposedTileBytes);
+  }
+  // A call that does not fill the processors: half of the code, and less for each thread to wait for.
+  while (tile_bytes > kLeastTileBytes && copy.walk.numel * size < kProcessors * tile_bytes) {
+    tile_bytes /= 2;
+    num_warps = std::min<std::int64_t>(num_warps, 4);
+    row_bytes = std::min(row_bytes, tile_bytes / 32);
   }
   return {{"TILE_BYTES", tile_bytes}, {"ROW_BYTES", row_bytes}, {"SEAM_BYTES", kSectorBytes}, {"num_warps", num_warps}};
 }

@@ -109,8 +109,11 @@ TEST(LayoutPlan, TransposesByWordsWhateverTheAlignment) {
   EXPECT_EQ(spelled(transposed(DType::bf16, 10016, 9974)), "kiln::tl::uint16_t, 128, 128, false, 0");
   EXPECT_EQ(spelled(transposed(DType::bf16, 10016, 9973)), "kiln::tl::uint16_t, 128, 64, true, 0");
   // A row of one tile.
-  EXPECT_EQ(spelled(transposed(DType::bf16, 30, 9974)), "kiln::tl::uint16_t, 64, 128, false, 32");
-  EXPECT_EQ(transposed(DType::bf16, 30, 9974).geometry.grid[0], (9974 + 127) / 128);
+  EXPECT_EQ(spelled(transposed(DType::bf16, 30, 99740)), "kiln::tl::uint16_t, 64, 128, false, 32");
+  EXPECT_EQ(transposed(DType::bf16, 30, 99740).geometry.grid[0], (99740 + 127) / 128);
+  // Too few tiles to fill the processors.
+  EXPECT_EQ(spelled(transposed(DType::bf16, 470, 124)), "kiln::tl::uint16_t, 64, 32, false, 32");
+  EXPECT_EQ(transposed(DType::bf16, 470, 124).geometry.num_warps, 4);
 }
 
 TEST(LayoutPlan, RowsOfOneTileAreFull) {
