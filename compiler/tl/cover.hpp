@@ -25,16 +25,22 @@ KILN_DEVICE void cover(int64_t block, int64_t n, Body body, [[maybe_unused]] T*.
   }();
   constexpr int kPacketElements = Blocked<Shape<kN>>::kVector;
   const bool is_aligned = (misaligned_bits<kN>(arrays) | ...) == 0;
-  const int64_t whole_blocks = n >> kShift;
-  const int last = static_cast<int>(n & (kN - 1)), count = block < whole_blocks ? kN : block == whole_blocks ? last : 0;
-  const int room = is_aligned ? count & ~(kPacketElements - 1) : 0;
+  const auto count_of = [block](int64_t elements) {
+    const int64_t whole_blocks = elements >> kShift;
+    const int last = static_cast<int>(elements & (kN - 1));
+    return block < whole_blocks ? kN : block == whole_blocks ? last : 0;
+  };
+  const auto room_of = [&](int count) { return is_aligned ? count & ~(kPacketElements - 1) : 0; };
   // A branch would stand before the loads: only where there is much to compute for nothing.
-  if (kInFlight > 1 || __builtin_expect(is_aligned, 1)) body(block * kN + arange<kN>(), PacketMask<Shape<kN>>{room});
+  if (kInFlight > 1 || __builtin_expect(is_aligned, 1))
+    body(block * kN + arange<kN>(), PacketMask<Shape<kN>>{room_of(count_of(n))});
+  // Worked out anew: body may need all registers.
+  const int count = count_of(opaque(n)), room = room_of(count);
   if (__builtin_expect(room == count, 1)) return;
   // Neighbouring threads on neighbouring elements: row t, column c of the tile is element c * kNumThreads + t. Behind
   // packets they are the last threads', which had none to wait for where a block is less than full.
   constexpr int kColumns = smaller(smaller(kInFlight, larger(1, kVectorWidth / 4)), larger(1, kN / kNumThreads));
-  const int64_t first = opaque(block * kN + room), end = opaque(block * kN + count);
+  const int64_t first = block * kN + room, end = block * kN + count;
   KILN_NO_UNROLL for (int64_t start = room == 0 ? first : end - kNumThreads; start < end;
                       start += kColumns * kNumThreads) {
     const auto offsets = make_affine<Shape<kNumThreads, kColumns>>(start, Constant<1>{}, Constant<kNumThreads>{});
