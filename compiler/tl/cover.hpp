@@ -16,32 +16,27 @@ template <int kN, int kInFlight, typename Body, typename... T>
 KILN_DEVICE void cover(int64_t block, int64_t n, Body body, [[maybe_unused]] T*... arrays) {
 #if defined(KILN_TARGET_CUDA)
   // What stands before the first load is short, and none of it waits for what could have been asked for earlier: the
-  // thread's number, which takes long to read, is read first, and what a last block holds follows from n alone.
+  // thread's number, which takes long to read, is read first, and where packets end follows from what is given.
   asm volatile("" ::"r"(threadIdx.x));
   constexpr int kShift = [] {
     int shift = 0;
     while (1 << shift < kN) ++shift;
     return shift;
   }();
-  constexpr int kPacketElements = Blocked<Shape<kN>>::kVector;
+  constexpr int64_t kPacketElements = Blocked<Shape<kN>>::kVector;
   const bool is_aligned = (misaligned_bits<kN>(arrays) | ...) == 0;
-  const auto count_of = [block](int64_t elements) {
-    const int64_t whole_blocks = elements >> kShift;
-    const int last = static_cast<int>(elements & (kN - 1));
-    return block < whole_blocks ? kN : block == whole_blocks ? last : 0;
-  };
-  const auto room_of = [&](int count) { return is_aligned ? count & ~(kPacketElements - 1) : 0; };
+  const int64_t packets_end = is_aligned ? n & -kPacketElements : 0;
   // A branch would stand before the loads: only where there is much to compute for nothing.
   if (kInFlight > 1 || __builtin_expect(is_aligned, 1))
-    body(block * kN + arange<kN>(), PacketMask<Shape<kN>>{room_of(count_of(n))});
-  // Worked out anew: body may need all registers.
-  const int count = count_of(opaque(n)), room = room_of(count);
-  if (__builtin_expect(room == count, 1)) return;
+    body(block * kN + arange<kN>(), PacketMask<Shape<kN>>{packets_end - block * kN});
+  n = opaque(n);  // body may need all registers
+  if (__builtin_expect(is_aligned && ((n & (kPacketElements - 1)) == 0 || block != n >> kShift), 1)) return;
   // Neighbouring threads on neighbouring elements: row t, column c of the tile is element c * kNumThreads + t. Behind
   // packets they are the last threads', which had none to wait for where a block is less than full.
   constexpr int kColumns = smaller(smaller(kInFlight, larger(1, kVectorWidth / 4)), larger(1, kN / kNumThreads));
-  const int64_t first = block * kN + room, end = block * kN + count;
-  KILN_NO_UNROLL for (int64_t start = room == 0 ? first : end - kNumThreads; start < end;
+  const int64_t first = is_aligned ? n & -kPacketElements : block * kN;
+  const int64_t end = n - block * kN < kN ? n : block * kN + kN;
+  KILN_NO_UNROLL for (int64_t start = is_aligned && n >= kNumThreads ? end - kNumThreads : first; start < end;
                       start += kColumns * kNumThreads) {
     const auto offsets = make_affine<Shape<kNumThreads, kColumns>>(start, Constant<1>{}, Constant<kNumThreads>{});
     const auto mask = (offsets < end) & (offsets >= first);

@@ -117,7 +117,7 @@ inline constexpr bool is_direct_mask<DirectMask<S>> = true;
 template <typename ShapeT>
 struct PacketMask {
   using shape = ShapeT;
-  int32_t room;
+  int64_t room;
   KILN_DEVICE bool all() const { return false; }
   KILN_DEVICE bool at(int, int column, int) const { return column < room; }
   KILN_DEVICE bool touches(int, int first, int) const { return first < room; }
