@@ -78,16 +78,9 @@ class Tuner {
     try {
       if (!compile(candidate, stop)) return;
       const double limit_s = time_limit_s(request);
-      const double begin_s = now_s();
+      check(candidate, limit_s);
       std::vector<double> samples_us;
-      {
-        const Watchdog::Watch watch(watchdog_, limit_s);
-        check(candidate);
-        samples_us = callbacks_.measure({candidate, request.samples, limit_s, request.round});
-      }
-      if (const double took_s = now_s() - begin_s; took_s > limit_s)
-        return search_.report_failure(candidate, Outcome::hung,
-                                      fmt::format("took {:.3g} s, where {:.3g} s are allowed", took_s, limit_s));
+      within(limit_s, [&] { samples_us = callbacks_.measure({candidate, request.samples, limit_s, request.round}); });
       search_.report(candidate, samples_us);
     } catch (const CandidateFailure& failure) {
       cannot_go_on_ = failure.after() == CandidateFailure::After::stop;
@@ -113,11 +106,24 @@ class Tuner {
     return true;
   }
 
-  void check(std::size_t candidate) {
-    if (!callbacks_.check || checked_[candidate]) return;
-    const std::string difference = callbacks_.check(candidate);
+  void check(std::size_t candidate, double limit_s) {
+    if (checked_[candidate]) return;
+    if (callbacks_.run) within(limit_s, [&] { callbacks_.run(candidate); });
+    const std::string difference = callbacks_.difference ? callbacks_.difference(candidate) : std::string();
     if (!difference.empty()) throw CandidateFailure(Outcome::mismatched, difference);
     checked_[candidate] = true;
+  }
+
+  /// `body`, in which nothing but the candidate runs; the watchdog sees to it that it returns.
+  template <typename Body>
+  void within(double limit_s, const Body& body) {
+    const double begin_s = now_s();
+    {
+      const Watchdog::Watch watch(watchdog_, limit_s);
+      body();
+    }
+    if (const double took_s = now_s() - begin_s; took_s > limit_s)
+      throw CandidateFailure(Outcome::hung, fmt::format("took {:.3g} s, where {:.3g} s are allowed", took_s, limit_s));
   }
 
   /// On the watchdog's thread, while the tuner's own is inside a callback and touches nothing.

@@ -26,7 +26,7 @@
 #include "registry/plan/tuning_scope.hpp"
 #include "registry/tuning/launch_twins.hpp"
 #include "registry/tuning/op_timing.hpp"
-#include "registry/tuning/output_difference.hpp"
+#include "registry/tuning/output_comparison.hpp"
 #include "registry/tuning/scratch_call.hpp"
 #include "registry/tuning/selected_entries.hpp"
 #include "runtime/device_info.hpp"
@@ -123,7 +123,8 @@ class OpTuning {
     tuner.compiles_while_measuring = on_gpu;
     const TuningCallbacks callbacks{
         .compile = [this](std::size_t candidate) { compile(candidate); },
-        .check = [this](std::size_t candidate) { return guarded(stream_, [&] { return check(candidate); }); },
+        .run = [this](std::size_t candidate) { guarded(stream_, [&] { run(candidate); }); },
+        .difference = [this](std::size_t candidate) { return guarded(stream_, [&] { return difference(candidate); }); },
         .measure = [this](const MeasureRequest& request) { return guarded(stream_, [&] { return measure(request); }); },
         .progress = options_.progress,
         .hung = [this](const TuningResult& result) { report_hung(result); },
@@ -214,23 +215,23 @@ class OpTuning {
     }
   }
 
-  std::string check(std::size_t candidate) {
+  void run(std::size_t candidate) {
     scratch_.restore();
     scratch_.poison_outputs();
     (*ops_[candidate])(call_.inputs, call_.outputs, stream_);
     synchronize(stream_);
+  }
+
+  std::string difference(std::size_t candidate) {
     if (candidate == default_index_) {
       wanted_.clear();
-      for (const Tensor& result : scratch_.results()) wanted_.push_back(dense_copy(result, stream_));
-      synchronize(stream_);
-      return {};
+      for (const Tensor& result : scratch_.results())
+        wanted_.emplace_back(dense_copy(result, stream_),
+                             call_.spec->tolerance ? call_.spec->tolerance(result.dtype()) : Tolerance{}, target_,
+                             stream_);
     }
-    for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      const Tolerance tolerance = call_.spec->tolerance ? call_.spec->tolerance(wanted_[i].dtype()) : Tolerance{};
-      if (std::string difference = output_difference(wanted_[i], scratch_.results()[i], tolerance, stream_);
-          !difference.empty())
-        return difference;
-    }
+    for (std::size_t i = 0; i < wanted_.size(); ++i)
+      if (std::string difference = wanted_[i].difference(scratch_.results()[i]); !difference.empty()) return difference;
     return {};
   }
 
@@ -329,8 +330,8 @@ class OpTuning {
   std::vector<std::unique_ptr<ResolvedOp>> ops_;
   std::map<std::size_t, std::unique_ptr<OpTiming>> timings_;
   std::map<std::size_t, std::unique_ptr<CallTiming>> copies_;
-  std::optional<bool> takes_copies_;  ///< from the playoff's first request on
-  std::vector<Tensor> wanted_;
+  std::optional<bool> takes_copies_;      ///< from the playoff's first request on
+  std::vector<OutputComparison> wanted_;  ///< with what the default computes, from its own run on
   SampleSet default_us_;
 };
 

@@ -33,10 +33,7 @@ class TunerTest : public testing::Test {
       const std::lock_guard lock(mutex_);
       ++compiled_[candidate];
     };
-    callbacks_.check = [this](std::size_t candidate) {
-      checked_.push_back(candidate);
-      return std::string();
-    };
+    callbacks_.run = [this](std::size_t candidate) { checked_.push_back(candidate); };
     callbacks_.measure = [this](const MeasureRequest& request) {
       EXPECT_EQ(compiled_count(request.candidate), 1);
       if (surface_.fails[request.candidate]) throw DeviceError("cuLaunchKernelEx", 701, "too many resources");
@@ -144,7 +141,7 @@ TEST_F(TunerTest, FailuresAreRecordedAndNeverChosen) {
     if (candidate == 1)
       throw CompileError("sum", "A=1", "kernel.hpp:3: warning: w\nkernel.hpp:7: error: no such thing\nmore");
   };
-  callbacks_.check = [](std::size_t candidate) {
+  callbacks_.difference = [](std::size_t candidate) {
     return candidate == 2 ? std::string("element 17 is 3, and the default's is 4") : std::string();
   };
   callbacks_.measure = [&](const MeasureRequest& request) {
@@ -267,6 +264,45 @@ TEST_F(TunerTest, AHangingCandidateIsReportedAndLeftOut) {
   EXPECT_EQ(so_far->candidates[1].outcome, Outcome::hung);
   EXPECT_EQ(result.candidates[1].outcome, Outcome::hung);
   EXPECT_THAT(result.candidates[1].reason, HasSubstr("are allowed"));
+  EXPECT_EQ(result.chosen, 2U);
+}
+
+TEST_F(TunerTest, ASlowComparisonIsNoHang) {
+  use_costs({100, 10, 90});
+  callbacks_.now_s = nullptr;
+  options_.least_time_limit_s = 0.05;
+  callbacks_.hung = [](const TuningResult&) { ADD_FAILURE() << "nothing of a candidate's was slow"; };
+  std::vector<std::size_t> compared;
+  callbacks_.difference = [&](std::size_t candidate) {
+    compared.push_back(candidate);
+    std::this_thread::sleep_for(100ms);
+    return std::string();
+  };
+  const TuningResult result = tune_it();
+  EXPECT_EQ(result.chosen, 1U);
+  EXPECT_THAT(compared, testing::UnorderedElementsAre(0, 1, 2));
+  EXPECT_EQ(compared.front(), 0U);
+}
+
+TEST_F(TunerTest, ARunThatHangsIsReported) {
+  use_costs({100, 10, 90});
+  callbacks_.now_s = nullptr;
+  options_.least_time_limit_s = 0.05;
+  std::atomic<int> reports = 0;
+  callbacks_.hung = [&](const TuningResult& result) {
+    EXPECT_EQ(result.candidates[1].outcome, Outcome::hung);
+    ++reports;
+  };
+  callbacks_.run = [&](std::size_t candidate) {
+    while (candidate == 1 && reports == 0) std::this_thread::sleep_for(1ms);
+  };
+  callbacks_.difference = [](std::size_t candidate) {
+    EXPECT_NE(candidate, 1U);
+    return std::string();
+  };
+  const TuningResult result = tune_it();
+  EXPECT_EQ(reports, 1);
+  EXPECT_EQ(result.candidates[1].outcome, Outcome::hung);
   EXPECT_EQ(result.chosen, 2U);
 }
 
