@@ -59,6 +59,8 @@ Search::Search(std::vector<Candidate> candidates, std::size_t default_index, Sea
     earlier_[found->second] = evidence;
   }
   strategy_ = make_strategy(options_.strategy, board_);
+  // Before the default was measured, so that who comes first is compiled while it is.
+  for (const Visit& visit : strategy_->next_visits(board_)) queue_.push_back(visit);
   advance();
 }
 
@@ -76,6 +78,31 @@ std::vector<std::size_t> Search::upcoming(std::size_t count) const {
   for (const Visit& visit : queue_)
     if (board_.is_live(visit.candidate)) add(visit.candidate);
   return next;
+}
+
+std::vector<std::size_t> Search::upcoming_and_likely(std::size_t count) const {
+  std::vector<std::size_t> next = upcoming(count);
+  if (next.size() == count || phase_ == Phase::playoff || wrapped_up_) return next;
+  for (const std::size_t candidate : strategy_->prospects(board_, count - next.size()))
+    if (std::find(next.begin(), next.end(), candidate) == next.end()) next.push_back(candidate);
+  return next;
+}
+
+bool Search::begins_turn() const noexcept {
+  return turn_is_open_ && block_.back().samples_us.empty() && block_.back().window_us.empty();
+}
+
+void Search::prefer(std::size_t candidate) {
+  if (!begins_turn()) throw InternalError("a turn that has begun cannot be another's");
+  if (candidate == request().candidate) return;
+  const auto found =
+      std::find_if(queue_.begin(), queue_.end(), [&](const Visit& visit) { return visit.candidate == candidate; });
+  if (found == queue_.end()) throw InternalError(fmt::format("candidate {} is not upcoming", candidate));
+  const Visit preferred = *found;
+  *found = block_.back().visit;
+  end_turn();
+  queue_.push_front(preferred);
+  advance();
 }
 
 void Search::report(std::size_t candidate, std::span<const double> samples_us) {
@@ -118,6 +145,9 @@ void Search::wrap_up() {
   if (phase_ == Phase::playoff || phase_ == Phase::finished) return;
   wrapped_up_ = true;
   queue_.clear();
+  if (!begins_turn()) return;
+  end_turn();
+  advance();
 }
 
 void Search::advance() {
@@ -261,11 +291,15 @@ bool Search::warms_up(Turn& turn, std::span<const double> samples_us) {
   return false;
 }
 
+void Search::end_turn() {
+  block_.pop_back();
+  turn_is_open_ = false;
+}
+
 void Search::end_turn_by(Outcome outcome, std::string reason) {
   const std::size_t candidate = block_.back().visit.candidate;
   board_.close(candidate, outcome, std::move(reason));
-  block_.pop_back();
-  turn_is_open_ = false;
+  end_turn();
   if (playoff_) playoff_->drop(candidate);
 }
 

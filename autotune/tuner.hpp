@@ -91,10 +91,11 @@ struct TunerOptions {
 };
 inline constexpr double kTimeLimitFactor = 20;
 
-/// Tunes: finds the fastest candidate that computes what the default computes, in about `budget_s` seconds (what is
-/// under way is finished). A stop request leaves the choice that the evidence so far supports, `complete` false, and
-/// the evidence, from which SearchOptions::earlier goes on. Callbacks run on the calling thread but for `compile` and
-/// `hung`. UsageError(value) for options out of range.
+/// Tunes: finds the fastest candidate that computes what the default computes, in about `budget_s` seconds: a turn that
+/// is under way is finished, and the compilers of the default and of the first other are waited for. A stop request
+/// leaves the choice that the evidence so far supports, `complete` false, and the evidence, from which
+/// SearchOptions::earlier goes on. Callbacks run on the calling thread but for `compile` and `hung`. UsageError(value)
+/// for options out of range.
 TuningResult tune(std::vector<Candidate> candidates, std::size_t default_index, const TuningCallbacks& callbacks,
                   const TunerOptions& options = {}, const std::stop_token& stop = {});
 

@@ -35,7 +35,9 @@
 namespace kiln {
 namespace {
 
-constexpr int kMostCompileThreads = 8;
+constexpr int kMostCompileThreadsOnCpu = 8;
+/// A compile takes some 150 MB, and a search that is served by more of them decides by too few times.
+constexpr int kMostCompileThreadsOnGpu = 32;
 constexpr std::size_t kMostForExhaustiveOnCpu = 128;
 /// On a CPU up to this budget is for the likeliest candidates alone.
 constexpr double kShortBudgetS = 5;
@@ -118,8 +120,7 @@ class OpTuning {
     if (options_.resume) tuner.search.earlier = earlier();
     tuner.budget_s = options_.budget_s;
     tuner.least_time_limit_s = options_.least_time_limit_s;
-    const int processors = device_info(Device::cpu()).processors;
-    tuner.compile_threads = std::clamp(on_gpu ? processors / 2 : processors, 1, kMostCompileThreads);
+    tuner.compile_threads = detail::compile_threads(stream_.device, device_info(Device::cpu()).processors);
     tuner.compiles_while_measuring = on_gpu;
     const TuningCallbacks callbacks{
         .compile = [this](std::size_t candidate) { compile(candidate); },
@@ -349,16 +350,23 @@ namespace detail {
 
 StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size_t eligible) {
   StrategyOptions strategy{.kind = options.strategy, .seed = options.seed};
-  // On a CPU compiling takes turns with measuring and is most of the time: what is likely to be good comes first, and
-  // large spaces are sampled.
-  if (options.strategy == StrategyKind::automatic && !device.is_cuda()) {
-    strategy.likeliest_first = true;
-    if (options.budget_s <= kShortBudgetS)
-      strategy.kind = StrategyKind::likeliest;
-    else if (eligible > kMostForExhaustiveOnCpu)
-      strategy.kind = StrategyKind::evolutionary;
-  }
+  if (options.strategy != StrategyKind::automatic) return strategy;
+  // Compiling is most of the time unless an earlier search did it: what is likely to be good comes first. On a CPU it
+  // takes turns with measuring, and large spaces are sampled.
+  strategy.likeliest_first = true;
+  if (device.is_cuda()) return strategy;
+  if (options.budget_s <= kShortBudgetS)
+    strategy.kind = StrategyKind::likeliest;
+  else if (eligible > kMostForExhaustiveOnCpu)
+    strategy.kind = StrategyKind::evolutionary;
   return strategy;
+}
+
+int compile_threads(Device device, int processors) {
+  // One processor of a GPU's host is for the thread that launches and waits. A CPU's kernels run when compiling is
+  // over.
+  return device.is_cuda() ? std::clamp(processors - 1, 1, kMostCompileThreadsOnGpu)
+                          : std::clamp(processors, 1, kMostCompileThreadsOnCpu);
 }
 
 std::mutex& tuning_mutex() {
