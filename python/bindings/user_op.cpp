@@ -108,6 +108,11 @@ UserKernel kernel_from(const py::dict& definition) {
   const Config on_cpu = config_argument(definition["cpu_defaults"]);
   const Config on_gpu = config_argument(definition["cuda_defaults"]);
   kernel.defaults = [on_cpu, on_gpu](const Target& target) { return target.type == DeviceType::cpu ? on_cpu : on_gpu; };
+  if (const py::object of_call = definition["defaults_of_call"]; !of_call.is_none())
+    kernel.defaults_of_call = [callback = Callback(of_call)](const OpCall& call, const Target& target) {
+      const GilAcquired gil;
+      return config_argument(callback(*describe(call), target_name(target)));
+    };
   if (const py::object grid = definition["grid"]; !grid.is_none())
     kernel.grid = [callback = Callback(grid)](const OpCall& call, const Config& config) {
       const GilAcquired gil;

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _kiln
-from .kernel import Kernel
+from .kernel import Kernel, check_defaults
 from .launch_meta import Call, CallTensor, Described, LaunchMeta, call_tensors, grid_extents
 from .op_input import Input, input_dict
 
@@ -158,6 +158,36 @@ class OpDefinition:
             return made
 
         return infer_called
+
+    def defaults(self, default_config: Any) -> dict[str, Any]:
+        """Default tunables as the extension module takes them: for each target, and of each call where they are a function's."""
+        if not isinstance(default_config, Mapping) and not callable(default_config):
+            raise _kiln.UsageTypeError(
+                f"{self.what}: default_config is {default_config!r}; expected a dict such as {{'BLOCK_SIZE': 256}}, a "
+                "function of the call that gives one, or a dict of such for 'cpu' and 'cuda'"
+            )
+        parts = (
+            default_config if isinstance(default_config, Mapping) else dict.fromkeys(("cpu", "cuda"), default_config)
+        )
+        functions = {target: part for target, part in parts.items() if callable(part)}
+        if not functions:
+            fixed = check_defaults(default_config, self.what)
+            return {"cpu_defaults": fixed["cpu"], "cuda_defaults": fixed["cuda"]}
+        fixed = check_defaults({key: {} if key in functions else part for key, part in parts.items()}, self.what)
+
+        def compute(
+            inputs: Sequence[Described], outputs: Sequence[Described], attributes: dict[str, Any], target: str
+        ) -> dict[str, int]:
+            if target not in functions:
+                return fixed[target]
+            made = functions[target](self.call(inputs, outputs, attributes, target))
+            if not isinstance(made, Mapping):
+                raise _kiln.UsageTypeError(
+                    f"{self.what}: default_config gave {made!r}; expected a dict such as {{'BLOCK_SIZE': 256}}"
+                )
+            return dict(made)
+
+        return {"cpu_defaults": fixed["cpu"], "cuda_defaults": fixed["cuda"], "defaults_of_call": compute}
 
     def cost(self, cost: Callable[..., Any] | None) -> Callable[..., tuple[float, float]]:
         """(operations, bytes) of a call; each tensor's bytes once where none is given."""
