@@ -75,9 +75,13 @@ class OpDefinition:
         raise _kiln.UsageTypeError(f"{self.what}: an input is {item!r}; expected its name, or a kiln.Input")
 
     def call(
-        self, inputs: Sequence[Described], outputs: Sequence[Described], attributes: dict[str, Any], target: str = ""
+        self,
+        inputs: Sequence[Described],
+        outputs: Sequence[Described],
+        attributes: dict[str, Any],
+        target: tuple[str, str, int] = ("", "", 0),
     ) -> Call:
-        return Call(call_tensors(self.input_names, inputs), call_tensors(self.outputs, outputs), attributes, target)
+        return Call(call_tensors(self.input_names, inputs), call_tensors(self.outputs, outputs), attributes, *target)
 
     def input_dicts(self) -> list[dict[str, Any]]:
         """The inputs, with what their values select or point to."""
@@ -176,11 +180,14 @@ class OpDefinition:
         fixed = check_defaults({key: {} if key in functions else part for key, part in parts.items()}, self.what)
 
         def compute(
-            inputs: Sequence[Described], outputs: Sequence[Described], attributes: dict[str, Any], target: str
+            inputs: Sequence[Described],
+            outputs: Sequence[Described],
+            attributes: dict[str, Any],
+            target: tuple[str, str, int],
         ) -> dict[str, int]:
-            if target not in functions:
-                return fixed[target]
-            made = functions[target](self.call(inputs, outputs, attributes, target))
+            if target[0] not in functions:
+                return fixed[target[0]]
+            made = functions[target[0]](self.call(inputs, outputs, attributes, target))
             if not isinstance(made, Mapping):
                 raise _kiln.UsageTypeError(
                     f"{self.what}: default_config gave {made!r}; expected a dict such as {{'BLOCK_SIZE': 256}}"
@@ -278,7 +285,7 @@ class OpDefinition:
             outputs: Sequence[Described],
             attributes: dict[str, Any],
             config: dict[str, int],
-            target: str,
+            target: tuple[str, str, int],
         ) -> dict[str, Any]:
             made = launch(self.call(inputs, outputs, attributes, target), config)
             if not isinstance(made, Launch):

@@ -232,6 +232,7 @@ def by_size(call: Any) -> dict[str, int]:
         (lambda call: {}, 128, 128),
         (lambda call: {"BLOCK_SIZE": 256 if call["scale"] > 1 and call.target == "cpu" else 64}, 256, 256),
         (lambda call: {"BLOCK_SIZE": 64 * len(call["out"].shape)}, 64, 64),
+        (lambda call: {"BLOCK_SIZE": 64 if call.processors > 0 and not call.arch.startswith("sm_") else 256}, 64, 64),
     ],
 )
 def test_a_default_config_may_depend_on_the_call(default_config: Any, small: int, large: int) -> None:
