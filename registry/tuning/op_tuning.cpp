@@ -36,7 +36,8 @@ namespace kiln {
 namespace {
 
 constexpr int kMostCompileThreadsOnCpu = 8;
-/// A compile takes some 150 MB, and a search that is served by more of them decides by too few times.
+/// With more of them most candidates of a space would be compiled before the first times say which are worth it. One
+/// takes some 50 MB.
 constexpr int kMostCompileThreadsOnGpu = 32;
 constexpr std::size_t kMostForExhaustiveOnCpu = 128;
 /// On a CPU up to this budget is for the likeliest candidates alone.
