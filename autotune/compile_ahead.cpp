@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/errors.hpp"
@@ -44,6 +45,18 @@ bool CompileAhead::wait_for(std::size_t candidate, std::chrono::milliseconds lon
   if (!changed_.wait_for(lock, stop, longest, [&] { return find_done(candidate) != nullptr; })) return false;
   if (const std::exception_ptr failure = find_done(candidate)->failure) std::rethrow_exception(failure);
   return true;
+}
+
+std::optional<std::size_t> CompileAhead::wait_for_any(std::span<const std::size_t> candidates,
+                                                      std::chrono::milliseconds longest, const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  auto done = candidates.end();
+  changed_.wait_for(lock, stop, longest, [&] {
+    done =
+        std::find_if(candidates.begin(), candidates.end(), [&](std::size_t candidate) { return find_done(candidate); });
+    return done != candidates.end();
+  });
+  return done == candidates.end() ? std::nullopt : std::optional(*done);
 }
 
 bool CompileAhead::wait_for_all(std::chrono::milliseconds longest, const std::stop_token& stop) {

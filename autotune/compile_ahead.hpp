@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <thread>
@@ -33,7 +34,11 @@ class CompileAhead {
   /// Returns once `candidate`, which must be wanted, is compiled: true; or at a stop request, or after `longest`:
   /// false. Throws what its compilation threw.
   bool wait_for(std::size_t candidate, std::chrono::milliseconds longest, const std::stop_token& stop);
-  /// As above, once everything wanted is compiled and no thread works. Throws nothing.
+  /// The first of `candidates`, which must be wanted, that is compiled or failed to, once there is one; nothing at a
+  /// stop request, or after `longest`. Throws nothing.
+  std::optional<std::size_t> wait_for_any(std::span<const std::size_t> candidates, std::chrono::milliseconds longest,
+                                          const std::stop_token& stop);
+  /// As wait_for, once everything wanted is compiled and no thread works. Throws nothing.
   bool wait_for_all(std::chrono::milliseconds longest, const std::stop_token& stop);
 
  private:

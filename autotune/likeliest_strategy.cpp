@@ -11,6 +11,23 @@ constexpr double kWorthMoving = 0.02;
 
 }  // namespace
 
+std::vector<std::size_t> LikeliestStrategy::nearest(const Scoreboard& board, std::size_t centre,
+                                                    std::size_t count) const {
+  std::vector<std::size_t> nearest;
+  for (std::size_t i = 0; i < board.size(); ++i)
+    if (!taken_[i] && board.is_live(i) && i != board.default_index()) nearest.push_back(i);
+  std::stable_sort(nearest.begin(), nearest.end(), [&](std::size_t a, std::size_t b) {
+    return grid_.steps_between(a, centre) < grid_.steps_between(b, centre);
+  });
+  nearest.resize(std::min(nearest.size(), count));
+  return nearest;
+}
+
+std::vector<std::size_t> LikeliestStrategy::prospects(const Scoreboard& board, std::size_t count) const {
+  const std::vector<std::size_t> ranking = board.ranking();
+  return nearest(board, ranking.empty() ? centre_ : ranking.front(), count);
+}
+
 std::vector<Visit> LikeliestStrategy::next_visits(Scoreboard& board) {
   if (has_begun_) {
     const std::vector<std::size_t> ranking = board.ranking();
@@ -20,15 +37,8 @@ std::vector<Visit> LikeliestStrategy::next_visits(Scoreboard& board) {
     centre_ = ranking.front();
   }
   has_begun_ = true;
-  std::vector<std::size_t> nearest;
-  for (std::size_t i = 0; i < board.size(); ++i)
-    if (!taken_[i] && board.is_live(i) && i != board.default_index()) nearest.push_back(i);
-  std::stable_sort(nearest.begin(), nearest.end(), [&](std::size_t a, std::size_t b) {
-    return grid_.steps_between(a, centre_) < grid_.steps_between(b, centre_);
-  });
-  nearest.resize(std::min(nearest.size(), kLikeliest));
   std::vector<Visit> visits;
-  for (const std::size_t candidate : nearest) {
+  for (const std::size_t candidate : nearest(board, centre_, kLikeliest)) {
     taken_[candidate] = true;
     visits.push_back({candidate, static_cast<int>(kFewestForInterval)});
   }

@@ -18,8 +18,11 @@ class LikeliestStrategy : public Strategy {
   explicit LikeliestStrategy(const Scoreboard& board)
       : grid_(board), taken_(board.size()), centre_(board.default_index()) {}
   std::vector<Visit> next_visits(Scoreboard& board) override;
+  std::vector<std::size_t> prospects(const Scoreboard& board, std::size_t count) const override;
 
  private:
+  std::vector<std::size_t> nearest(const Scoreboard& board, std::size_t centre, std::size_t count) const;
+
   ConfigGrid grid_;
   std::vector<bool> taken_;
   std::size_t centre_;  ///< of the next turns

@@ -59,23 +59,14 @@ Search::Search(std::vector<Candidate> candidates, std::size_t default_index, Sea
     earlier_[found->second] = evidence;
   }
   strategy_ = make_strategy(options_.strategy, board_);
+  // Before the default was measured, so that who comes first is compiled while it is.
+  for (const Visit& visit : strategy_->next_visits(board_)) queue_.push_back(visit);
   advance();
 }
 
 const Search::Request& Search::request() const {
   if (!request_) throw InternalError("a search that is finished requests nothing");
   return *request_;
-}
-
-std::vector<std::size_t> Search::upcoming(std::size_t count) const {
-  std::vector<std::size_t> next;
-  const auto add = [&](std::size_t candidate) {
-    if (next.size() < count && std::find(next.begin(), next.end(), candidate) == next.end()) next.push_back(candidate);
-  };
-  if (request_) add(request_->candidate);
-  for (const Visit& visit : queue_)
-    if (board_.is_live(visit.candidate)) add(visit.candidate);
-  return next;
 }
 
 void Search::report(std::size_t candidate, std::span<const double> samples_us) {
@@ -118,6 +109,9 @@ void Search::wrap_up() {
   if (phase_ == Phase::playoff || phase_ == Phase::finished) return;
   wrapped_up_ = true;
   queue_.clear();
+  if (!begins_turn()) return;
+  end_turn();
+  advance();
 }
 
 void Search::advance() {
@@ -261,11 +255,15 @@ bool Search::warms_up(Turn& turn, std::span<const double> samples_us) {
   return false;
 }
 
+void Search::end_turn() {
+  block_.pop_back();
+  turn_is_open_ = false;
+}
+
 void Search::end_turn_by(Outcome outcome, std::string reason) {
   const std::size_t candidate = block_.back().visit.candidate;
   board_.close(candidate, outcome, std::move(reason));
-  block_.pop_back();
-  turn_is_open_ = false;
+  end_turn();
   if (playoff_) playoff_->drop(candidate);
 }
 

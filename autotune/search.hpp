@@ -56,13 +56,21 @@ class Search {
   /// The candidates whose turn comes next, that of the request first, each once, at most `count`: to compile them
   /// ahead. How many of these there are is known as far as the strategy has planned.
   std::vector<std::size_t> upcoming(std::size_t count) const;
+  /// Those, and the candidates behind them that the strategy may ask for, as far as it can tell.
+  std::vector<std::size_t> upcoming_and_likely(std::size_t count) const;
+  /// Whether the request begins a candidate's turn, which any of those upcoming may have as well.
+  bool begins_turn() const noexcept;
+  /// Gives the turn that the request begins to `candidate`, one of those upcoming: what is compiled does not wait for
+  /// what is not.
+  void prefer(std::size_t candidate);
 
   /// Answers the request: samples in microseconds, at least one and at most as many as asked for. UsageError(value) for
   /// another candidate than the request's, for another number, and for times that are not positive and finite.
   void report(std::size_t candidate, std::span<const double> samples_us);
   /// Answers it as well: the candidate is out for good, unless it is the default, whose failure ends the search.
   void report_failure(std::size_t candidate, Outcome outcome, std::string reason);
-  /// Ends the strategy: those measured so far go to the playoff. For when the time is nearly up.
+  /// Ends the strategy, and a turn that has only begun: those measured so far go to the playoff. For when the time is
+  /// nearly up.
   void wrap_up();
 
   enum class Phase { warming_up, screening, playoff, finished };
@@ -86,6 +94,8 @@ class Search {
   bool start_next_turn();
   void plan_more();
   void start_playoff();
+  /// Without what it measured.
+  void end_turn();
   void end_turn_by(Outcome outcome, std::string reason);
   void take_reference(std::span<const double> samples_us);
   void take_turn(std::span<const double> samples_us);

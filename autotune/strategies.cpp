@@ -23,6 +23,11 @@ class StrategySequence : public Strategy {
     return current_->next_visits(board);
   }
 
+  std::vector<std::size_t> prospects(const Scoreboard& board, std::size_t count) const override {
+    std::vector<std::size_t> prospects = current_->prospects(board, count);
+    return prospects.empty() && next_ ? next_->prospects(board, count) : prospects;
+  }
+
  private:
   std::unique_ptr<Strategy> current_, next_;
 };

@@ -38,6 +38,9 @@ class Strategy {
   /// The next turns, in their order; none once it has seen enough. May cut candidates. Candidates that are no longer
   /// live at their turn are passed over.
   virtual std::vector<Visit> next_visits(Scoreboard& board) = 0;
+  /// Whom it may ask for behind the turns that it has asked for, as things stand, the likeliest first, at most `count`:
+  /// to compile them where there is nothing else to do. None where it has no idea.
+  virtual std::vector<std::size_t> prospects(const Scoreboard& /*board*/, std::size_t /*count*/) const { return {}; }
 };
 
 struct StrategyOptions {

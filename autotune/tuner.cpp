@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "autotune/compile_ahead.hpp"
@@ -49,16 +52,19 @@ class Tuner {
         options_(options),
         checked_(candidates.size()),
         search_(std::move(candidates), default_index, options.search),
+        screening_end_s_(options.budget_s * (1 - options.playoff_share)),
         compiled_(callbacks.compile, options.compile_threads),
         watchdog_([this] { report_hung(); }) {}
 
   TuningResult run(const std::stop_token& stop) {
     start_s_ = now_s();
     while (!search_.finished() && !stop.stop_requested() && !cannot_go_on_) {
-      const double elapsed_s = now_s() - start_s_;
-      if (elapsed_s >= options_.budget_s) break;
-      if (elapsed_s >= options_.budget_s * (1 - options_.playoff_share)) search_.wrap_up();
-      answer(search_.request(), stop);
+      const double elapsed_s = now_s() - start_s_, playoff_s = options_.budget_s * options_.playoff_share;
+      if (waits_for_first()) screening_end_s_ = std::max(screening_end_s_, elapsed_s + playoff_s);
+      if (elapsed_s >= screening_end_s_ + playoff_s) break;
+      if (elapsed_s >= screening_end_s_) search_.wrap_up();
+      if (search_.finished()) break;  // where nothing is left for a playoff
+      if (is_compiled(stop)) answer(search_.request());
       report_progress();
     }
     return search_.result();
@@ -72,22 +78,16 @@ class Tuner {
     return options_.least_time_limit_s + kTimeLimitFactor * request.expected_us * 1e-6;
   }
 
-  void answer(const Search::Request& request, const std::stop_token& stop) {
+  void answer(const Search::Request& request) {
     const std::size_t candidate = request.candidate;
     running_ = candidate;
+    tried_another_ = tried_another_ || candidate != search_.board().default_index();
     try {
-      if (!compile(candidate, stop)) return;
+      compiled_.wait_for(candidate, {}, {});  // it is; this throws what came of it
       const double limit_s = time_limit_s(request);
-      const double begin_s = now_s();
+      check(candidate, limit_s);
       std::vector<double> samples_us;
-      {
-        const Watchdog::Watch watch(watchdog_, limit_s);
-        check(candidate);
-        samples_us = callbacks_.measure({candidate, request.samples, limit_s, request.round});
-      }
-      if (const double took_s = now_s() - begin_s; took_s > limit_s)
-        return search_.report_failure(candidate, Outcome::hung,
-                                      fmt::format("took {:.3g} s, where {:.3g} s are allowed", took_s, limit_s));
+      within(limit_s, [&] { samples_us = callbacks_.measure({candidate, request.samples, limit_s, request.round}); });
       search_.report(candidate, samples_us);
     } catch (const CandidateFailure& failure) {
       cannot_go_on_ = failure.after() == CandidateFailure::After::stop;
@@ -99,25 +99,56 @@ class Tuner {
     }
   }
 
-  /// False at a stop request. Reports progress while it waits: that is where callers ask for the stop.
-  bool compile(std::size_t candidate, const std::stop_token& stop) {
+  /// Nothing but the default has been tried, if that, and the compilers are why: a budget that ended now would be spent
+  /// for nothing.
+  bool waits_for_first() const {
+    return options_.compiles_while_measuring && !tried_another_ && !compiled_.is_done(search_.request().candidate);
+  }
+
+  /// Whether the request's candidate is compiled; its turn may have become another's, which is. Waits a little while it
+  /// is not: between two of these callers see the progress, where they ask for a stop, and the budget may end.
+  bool is_compiled(const std::stop_token& stop) {
     const std::size_t ahead = kAheadPerThread * static_cast<std::size_t>(options_.compile_threads);
-    const bool is_done = compiled_.is_done(candidate);
-    if (options_.compiles_while_measuring || !is_done) compiled_.want(search_.upcoming(ahead));
-    if (!options_.compiles_while_measuring && !is_done)
-      while (!compiled_.wait_for_all(kProgressInterval, stop) && !stop.stop_requested()) report_progress();
-    while (!compiled_.wait_for(candidate, kProgressInterval, stop)) {
+    const std::vector<std::size_t> next = search_.upcoming(ahead);
+    if (!options_.compiles_while_measuring) return is_all_compiled(next, stop);
+    compiled_.want(search_.upcoming_and_likely(ahead));
+    const std::span<const std::size_t> choices = std::span(next).first(search_.begins_turn() ? next.size() : 1);
+    const std::optional<std::size_t> done = compiled_.wait_for_any(choices, kProgressInterval, stop);
+    if (!done) return false;
+    if (*done != next.front()) search_.prefer(*done);
+    return !search_.finished() && search_.request().candidate == *done;
+  }
+
+  /// The same where compilers and kernels share cores: all that comes next is compiled before any of it is measured,
+  /// whatever the budget, which could otherwise end with nothing measured. The default, which must be, comes alone.
+  bool is_all_compiled(std::span<const std::size_t> next, const std::stop_token& stop) {
+    if (compiled_.is_done(next.front())) return true;
+    compiled_.want(search_.phase() == Search::Phase::warming_up ? next.first(1) : next);
+    while (!compiled_.wait_for_all(kProgressInterval, stop)) {
       if (stop.stop_requested()) return false;
       report_progress();
     }
     return true;
   }
 
-  void check(std::size_t candidate) {
-    if (!callbacks_.check || checked_[candidate]) return;
-    const std::string difference = callbacks_.check(candidate);
+  void check(std::size_t candidate, double limit_s) {
+    if (checked_[candidate]) return;
+    if (callbacks_.run) within(limit_s, [&] { callbacks_.run(candidate); });
+    const std::string difference = callbacks_.difference ? callbacks_.difference(candidate) : std::string();
     if (!difference.empty()) throw CandidateFailure(Outcome::mismatched, difference);
     checked_[candidate] = true;
+  }
+
+  /// `body`, in which nothing but the candidate runs; the watchdog sees to it that it returns.
+  template <typename Body>
+  void within(double limit_s, const Body& body) {
+    const double begin_s = now_s();
+    {
+      const Watchdog::Watch watch(watchdog_, limit_s);
+      body();
+    }
+    if (const double took_s = now_s() - begin_s; took_s > limit_s)
+      throw CandidateFailure(Outcome::hung, fmt::format("took {:.3g} s, where {:.3g} s are allowed", took_s, limit_s));
   }
 
   /// On the watchdog's thread, while the tuner's own is inside a callback and touches nothing.
@@ -157,7 +188,9 @@ class Tuner {
   Search search_;
   std::size_t running_ = 0;
   bool cannot_go_on_ = false;
+  bool tried_another_ = false;
   double start_s_ = 0;
+  double screening_end_s_;  ///< after the start
   double next_progress_s_ = 0;
   CompileAhead compiled_;
   Watchdog watchdog_;

@@ -54,19 +54,23 @@ struct TuningProgress {
 };
 
 /// What a tuner has done to candidates, which are indices into the list it was given. CompileError and DeviceError, or
-/// CandidateFailure from any of the first three, end a candidate; what else they throw ends the tuning.
+/// CandidateFailure from any of the first four, end a candidate; what else they throw ends the tuning.
 struct TuningCallbacks {
   /// Compiles a candidate. Called on several threads at once, once for each.
   std::function<void(std::size_t candidate)> compile;
-  /// Runs a candidate and compares its output with the default's, for which it is called first. Returns in what they
-  /// differ; nothing when they agree. Inputs that the op changes must be restored. May be empty.
-  std::function<std::string(std::size_t candidate)> check;
+  /// Runs a candidate once, before it is measured, over inputs that are restored where the op changes them. May be
+  /// empty.
+  std::function<void(std::size_t candidate)> run;
+  /// In what the output of that run differs from the default's, for which it is called first; nothing when they agree.
+  /// It has no time limit, since what it takes is no candidate's: the first one may compile the comparison. May be
+  /// empty.
+  std::function<std::string(std::size_t candidate)> difference;
   /// Runs a candidate `samples` times, after a call or more that are not timed, and returns the times in microseconds.
   std::function<std::vector<double>(const MeasureRequest&)> measure;
 
   /// For progress bars: ten times a second at most, on the tuner's thread. May be empty.
   std::function<void(const TuningProgress&)> progress;
-  /// A candidate does not return: called on another thread, while `check` or `measure` is still under way, with what is
+  /// A candidate does not return: called on another thread, while `run` or `measure` is still under way, with what is
   /// known so far and that candidate marked as hung. If it returns after all, the tuning goes on without it; to leave a
   /// kernel behind that never returns, save the result and end the process. May be empty.
   std::function<void(const TuningResult&)> hung;
@@ -87,10 +91,11 @@ struct TunerOptions {
 };
 inline constexpr double kTimeLimitFactor = 20;
 
-/// Tunes: finds the fastest candidate that computes what the default computes, in about `budget_s` seconds (what is
-/// under way is finished). A stop request leaves the choice that the evidence so far supports, `complete` false, and
-/// the evidence, from which SearchOptions::earlier goes on. Callbacks run on the calling thread but for `compile` and
-/// `hung`. UsageError(value) for options out of range.
+/// Tunes: finds the fastest candidate that computes what the default computes, in about `budget_s` seconds: a turn that
+/// is under way is finished, and the compilers of the default and of the first other are waited for. A stop request
+/// leaves the choice that the evidence so far supports, `complete` false, and the evidence, from which
+/// SearchOptions::earlier goes on. Callbacks run on the calling thread but for `compile` and `hung`. UsageError(value)
+/// for options out of range.
 TuningResult tune(std::vector<Candidate> candidates, std::size_t default_index, const TuningCallbacks& callbacks,
                   const TunerOptions& options = {}, const std::stop_token& stop = {});
 

@@ -17,6 +17,19 @@ import kiln
 import numpy as np
 
 HERE = pathlib.Path(__file__).parent
+
+
+def config_for_gpu(call: Any) -> dict[str, int]:
+    """Large tiles read operands least often, where there are as many of them as multiprocessors, nearly. Both kinds take
+    192 KiB of shared memory."""
+    if not call.arch.startswith("sm_90"):
+        return {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "NUM_STAGES": 3, "num_warps": 8}
+    (m, n), bytes_of_one = call["out"].shape, call["a"].dtype.itemsize
+    if kiln.cdiv(m, 128) * kiln.cdiv(n, 256) >= 0.9 * (call.processors or 132):
+        return {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 128 // bytes_of_one, "NUM_STAGES": 4, "num_warps": 8}
+    return {"BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": min(128, 256 // bytes_of_one), "NUM_STAGES": 4, "num_warps": 4}
+
+
 #: Sums of a thread are 64 or 128 of them, and few where a tile is small; a warp has 16 rows or more. Along k 128 bytes
 #: are best: 32 elements of f32, 64 of 16 bits, 128 of 8.
 TUNING: dict[str, Any] = {
@@ -34,7 +47,7 @@ TUNING: dict[str, Any] = {
     ],
     "default_config": {
         "cpu": {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
-        "cuda": {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "NUM_STAGES": 3, "num_warps": 8},
+        "cuda": config_for_gpu,
     },
 }
 #: The same of programs that make a tile after the other: so many to each multiprocessor, or 0 for one to a tile.
@@ -45,10 +58,7 @@ TUNING_OF_TILES: dict[str, Any] = {
         # Two find room where their shared memory and registers are half of what there is.
         "PROGRAMS < 2 or BLOCK_M * BLOCK_N <= 128 * 128 and (BLOCK_M + BLOCK_N) * BLOCK_K * NUM_STAGES <= 55296",
     ],
-    "default_config": {
-        "cpu": {**TUNING["default_config"]["cpu"], "PROGRAMS": 0},
-        "cuda": {**TUNING["default_config"]["cuda"], "PROGRAMS": 1},
-    },
+    "default_config": {**TUNING["default_config"], "cpu": {**TUNING["default_config"]["cpu"], "PROGRAMS": 0}},
 }
 RESULTS = {"fp8e4m3": "bf16", "fp8e5m2": "bf16", "i8": "i32", "u8": "i32"}
 

@@ -17,8 +17,8 @@ py::tuple describe(const OpCall& call) {
   return py::make_tuple(describe(call.inputs), describe({call.outputs, {}}), to_python(call.attributes));
 }
 
-py::str target_name(const Target& target) {
-  return target.type == DeviceType::cpu ? "cpu" : "cuda";
+py::tuple describe_target(const OpCall& call, const Target& target) {
+  return py::make_tuple(target.type == DeviceType::cpu ? "cpu" : "cuda", target.arch, call.processors);
 }
 
 }  // namespace kiln::python

@@ -31,7 +31,8 @@ class Callback {
 /// (dtype, shape, strides in elements, device, whether it is absent), and the attributes as a dict.
 py::list describe(const CallInputs& tensors);
 py::tuple describe(const OpCall& call);
-/// "cpu" or "cuda".
-py::str target_name(const Target& target);
+/// What the call is compiled for: "cpu" or "cuda", the architecture, and how many processors there are, 0 where that is
+/// not known.
+py::tuple describe_target(const OpCall& call, const Target& target);
 
 }  // namespace kiln::python

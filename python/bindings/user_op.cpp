@@ -108,6 +108,11 @@ UserKernel kernel_from(const py::dict& definition) {
   const Config on_cpu = config_argument(definition["cpu_defaults"]);
   const Config on_gpu = config_argument(definition["cuda_defaults"]);
   kernel.defaults = [on_cpu, on_gpu](const Target& target) { return target.type == DeviceType::cpu ? on_cpu : on_gpu; };
+  if (const py::object of_call = definition["defaults_of_call"]; !of_call.is_none())
+    kernel.defaults_of_call = [callback = Callback(of_call)](const OpCall& call, const Target& target) {
+      const GilAcquired gil;
+      return config_argument(callback(*describe(call), describe_target(call, target)));
+    };
   if (const py::object grid = definition["grid"]; !grid.is_none())
     kernel.grid = [callback = Callback(grid)](const OpCall& call, const Config& config) {
       const GilAcquired gil;
@@ -135,7 +140,7 @@ LaunchFunction launch_function(const py::object& launch, const std::string& op) 
   if (launch.is_none()) return {};
   return [callback = Callback(launch), op](const OpCall& call, const Config& config, const Target& target) {
     const GilAcquired gil;
-    const py::dict given = callback(*describe(call), kiln::python::to_python(config), target_name(target));
+    const py::dict given = callback(*describe(call), kiln::python::to_python(config), describe_target(call, target));
     LaunchValues values;
     values.grid = grid_from(given["grid"]);
     values.values = attributes_from(op, given["values"]);

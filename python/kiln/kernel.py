@@ -264,6 +264,7 @@ class Kernel:
             "constraints": list(self.constraints),
             "cpu_defaults": self.defaults["cpu"],
             "cuda_defaults": self.defaults["cuda"],
+            "defaults_of_call": None,
             "grid": None if self.grid is None else self._make_grid(),
             "strided": list(self.strided),
             "not_tuned_for": list(self.not_tuned_for),

@@ -67,6 +67,10 @@ class Call:
     attributes: Mapping[str, Any]
     #: "cpu" or "cuda".
     target: str = ""
+    #: "sm_90a"; of a CPU its model.
+    arch: str = ""
+    #: Multiprocessors of the GPU that it runs on, or threads of the CPU; 0 where that is not known.
+    processors: int = 0
 
     def __getitem__(self, name: str) -> Any:
         for tensor in (*self.outputs, *self.inputs):

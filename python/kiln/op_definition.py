@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _kiln
-from .kernel import Kernel
+from .kernel import Kernel, check_defaults
 from .launch_meta import Call, CallTensor, Described, LaunchMeta, call_tensors, grid_extents
 from .op_input import Input, input_dict
 
@@ -75,9 +75,13 @@ class OpDefinition:
         raise _kiln.UsageTypeError(f"{self.what}: an input is {item!r}; expected its name, or a kiln.Input")
 
     def call(
-        self, inputs: Sequence[Described], outputs: Sequence[Described], attributes: dict[str, Any], target: str = ""
+        self,
+        inputs: Sequence[Described],
+        outputs: Sequence[Described],
+        attributes: dict[str, Any],
+        target: tuple[str, str, int] = ("", "", 0),
     ) -> Call:
-        return Call(call_tensors(self.input_names, inputs), call_tensors(self.outputs, outputs), attributes, target)
+        return Call(call_tensors(self.input_names, inputs), call_tensors(self.outputs, outputs), attributes, *target)
 
     def input_dicts(self) -> list[dict[str, Any]]:
         """The inputs, with what their values select or point to."""
@@ -158,6 +162,39 @@ class OpDefinition:
             return made
 
         return infer_called
+
+    def defaults(self, default_config: Any) -> dict[str, Any]:
+        """Default tunables as the extension module takes them: for each target, and of each call where they are a function's."""
+        if not isinstance(default_config, Mapping) and not callable(default_config):
+            raise _kiln.UsageTypeError(
+                f"{self.what}: default_config is {default_config!r}; expected a dict such as {{'BLOCK_SIZE': 256}}, a "
+                "function of the call that gives one, or a dict of such for 'cpu' and 'cuda'"
+            )
+        parts = (
+            default_config if isinstance(default_config, Mapping) else dict.fromkeys(("cpu", "cuda"), default_config)
+        )
+        functions = {target: part for target, part in parts.items() if callable(part)}
+        if not functions:
+            fixed = check_defaults(default_config, self.what)
+            return {"cpu_defaults": fixed["cpu"], "cuda_defaults": fixed["cuda"]}
+        fixed = check_defaults({key: {} if key in functions else part for key, part in parts.items()}, self.what)
+
+        def compute(
+            inputs: Sequence[Described],
+            outputs: Sequence[Described],
+            attributes: dict[str, Any],
+            target: tuple[str, str, int],
+        ) -> dict[str, int]:
+            if target[0] not in functions:
+                return fixed[target[0]]
+            made = functions[target[0]](self.call(inputs, outputs, attributes, target))
+            if not isinstance(made, Mapping):
+                raise _kiln.UsageTypeError(
+                    f"{self.what}: default_config gave {made!r}; expected a dict such as {{'BLOCK_SIZE': 256}}"
+                )
+            return dict(made)
+
+        return {"cpu_defaults": fixed["cpu"], "cuda_defaults": fixed["cuda"], "defaults_of_call": compute}
 
     def cost(self, cost: Callable[..., Any] | None) -> Callable[..., tuple[float, float]]:
         """(operations, bytes) of a call; each tensor's bytes once where none is given."""
@@ -248,7 +285,7 @@ class OpDefinition:
             outputs: Sequence[Described],
             attributes: dict[str, Any],
             config: dict[str, int],
-            target: str,
+            target: tuple[str, str, int],
         ) -> dict[str, Any]:
             made = launch(self.call(inputs, outputs, attributes, target), config)
             if not isinstance(made, Launch):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _kiln
 from .fingerprint import fingerprint
-from .kernel import Kernel, check_constraint, check_defaults, check_tolerance, check_tunables
+from .kernel import Kernel, check_constraint, check_tolerance, check_tunables
 from .launch_meta import Call
 from .op_definition import Launch, OpDefinition
 from .op_input import Input
@@ -90,7 +90,7 @@ def register_op(
     launch: Callable[..., Launch] | Mapping[str, Callable[..., Launch]] | None = None,
     tunables: Mapping[str, Iterable[int]] | None = None,
     constraints: Sequence[Any] | None = None,
-    default_config: Mapping[str, Any] | None = None,
+    default_config: Mapping[str, Any] | Callable[[Call], Mapping[str, int]] | None = None,
     cost: Callable[[Call], tuple[float, float]] | None = None,
     reference: Callable[..., numpy.ndarray[Any, Any] | Sequence[numpy.ndarray[Any, Any]] | None] | None = None,
     dtypes: Sequence[Any] = _FLOATS,
@@ -126,8 +126,11 @@ def register_op(
         ``launch(call, config)`` gives a kiln.Launch. By default parameters of the kernel are the op's tensors,
         attributes and tunables of the same names, ``n`` is the number of elements of the first result, and the grid is
         the kernel's.
-    tunables, constraints, default_config : optional
+    tunables, constraints : optional
         As kiln.Kernel has them.
+    default_config : dict or function, optional
+        Tunables until something is tuned: a dict, or ``default_config(call)``, which gives one; or a dict of such for
+        each of ``"cpu"`` and ``"cuda"``. What is left out has its first value.
     cost : function, optional
         ``cost(call)`` gives (operations, bytes). By default each tensor's bytes once.
     reference : function, optional
@@ -168,8 +171,7 @@ def register_op(
             check_constraint(constraint, what) for constraint in _sequence(constraints, what, "constraints")
         ]
     if default_config is not None:
-        defaults = check_defaults(default_config, what)
-        changes |= {"cpu_defaults": defaults["cpu"], "cuda_defaults": defaults["cuda"]}
+        changes |= definition.defaults(default_config)
     chosen_tolerance = check_tolerance(tolerance, what)
     whole: dict[str, Any] = {
         "name": name,

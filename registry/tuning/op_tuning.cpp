@@ -26,7 +26,7 @@
 #include "registry/plan/tuning_scope.hpp"
 #include "registry/tuning/launch_twins.hpp"
 #include "registry/tuning/op_timing.hpp"
-#include "registry/tuning/output_difference.hpp"
+#include "registry/tuning/output_comparison.hpp"
 #include "registry/tuning/scratch_call.hpp"
 #include "registry/tuning/selected_entries.hpp"
 #include "runtime/device_info.hpp"
@@ -35,7 +35,10 @@
 namespace kiln {
 namespace {
 
-constexpr int kMostCompileThreads = 8;
+constexpr int kMostCompileThreadsOnCpu = 8;
+/// With more of them most candidates of a space would be compiled before the first times say which are worth it. One
+/// takes some 50 MB.
+constexpr int kMostCompileThreadsOnGpu = 32;
 constexpr std::size_t kMostForExhaustiveOnCpu = 128;
 /// On a CPU up to this budget is for the likeliest candidates alone.
 constexpr double kShortBudgetS = 5;
@@ -118,12 +121,12 @@ class OpTuning {
     if (options_.resume) tuner.search.earlier = earlier();
     tuner.budget_s = options_.budget_s;
     tuner.least_time_limit_s = options_.least_time_limit_s;
-    const int processors = device_info(Device::cpu()).processors;
-    tuner.compile_threads = std::clamp(on_gpu ? processors / 2 : processors, 1, kMostCompileThreads);
+    tuner.compile_threads = detail::compile_threads(stream_.device, device_info(Device::cpu()).processors);
     tuner.compiles_while_measuring = on_gpu;
     const TuningCallbacks callbacks{
         .compile = [this](std::size_t candidate) { compile(candidate); },
-        .check = [this](std::size_t candidate) { return guarded(stream_, [&] { return check(candidate); }); },
+        .run = [this](std::size_t candidate) { guarded(stream_, [&] { run(candidate); }); },
+        .difference = [this](std::size_t candidate) { return guarded(stream_, [&] { return difference(candidate); }); },
         .measure = [this](const MeasureRequest& request) { return guarded(stream_, [&] { return measure(request); }); },
         .progress = options_.progress,
         .hung = [this](const TuningResult& result) { report_hung(result); },
@@ -214,23 +217,23 @@ class OpTuning {
     }
   }
 
-  std::string check(std::size_t candidate) {
+  void run(std::size_t candidate) {
     scratch_.restore();
     scratch_.poison_outputs();
     (*ops_[candidate])(call_.inputs, call_.outputs, stream_);
     synchronize(stream_);
+  }
+
+  std::string difference(std::size_t candidate) {
     if (candidate == default_index_) {
       wanted_.clear();
-      for (const Tensor& result : scratch_.results()) wanted_.push_back(dense_copy(result, stream_));
-      synchronize(stream_);
-      return {};
+      for (const Tensor& result : scratch_.results())
+        wanted_.emplace_back(dense_copy(result, stream_),
+                             call_.spec->tolerance ? call_.spec->tolerance(result.dtype()) : Tolerance{}, target_,
+                             stream_);
     }
-    for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      const Tolerance tolerance = call_.spec->tolerance ? call_.spec->tolerance(wanted_[i].dtype()) : Tolerance{};
-      if (std::string difference = output_difference(wanted_[i], scratch_.results()[i], tolerance, stream_);
-          !difference.empty())
-        return difference;
-    }
+    for (std::size_t i = 0; i < wanted_.size(); ++i)
+      if (std::string difference = wanted_[i].difference(scratch_.results()[i]); !difference.empty()) return difference;
     return {};
   }
 
@@ -329,8 +332,8 @@ class OpTuning {
   std::vector<std::unique_ptr<ResolvedOp>> ops_;
   std::map<std::size_t, std::unique_ptr<OpTiming>> timings_;
   std::map<std::size_t, std::unique_ptr<CallTiming>> copies_;
-  std::optional<bool> takes_copies_;  ///< from the playoff's first request on
-  std::vector<Tensor> wanted_;
+  std::optional<bool> takes_copies_;      ///< from the playoff's first request on
+  std::vector<OutputComparison> wanted_;  ///< with what the default computes, from its own run on
   SampleSet default_us_;
 };
 
@@ -348,16 +351,23 @@ namespace detail {
 
 StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size_t eligible) {
   StrategyOptions strategy{.kind = options.strategy, .seed = options.seed};
-  // On a CPU compiling takes turns with measuring and is most of the time: what is likely to be good comes first, and
-  // large spaces are sampled.
-  if (options.strategy == StrategyKind::automatic && !device.is_cuda()) {
-    strategy.likeliest_first = true;
-    if (options.budget_s <= kShortBudgetS)
-      strategy.kind = StrategyKind::likeliest;
-    else if (eligible > kMostForExhaustiveOnCpu)
-      strategy.kind = StrategyKind::evolutionary;
-  }
+  if (options.strategy != StrategyKind::automatic) return strategy;
+  // Compiling is most of the time unless an earlier search did it: what is likely to be good comes first. On a CPU it
+  // takes turns with measuring, and large spaces are sampled.
+  strategy.likeliest_first = true;
+  if (device.is_cuda()) return strategy;
+  if (options.budget_s <= kShortBudgetS)
+    strategy.kind = StrategyKind::likeliest;
+  else if (eligible > kMostForExhaustiveOnCpu)
+    strategy.kind = StrategyKind::evolutionary;
   return strategy;
+}
+
+int compile_threads(Device device, int processors) {
+  // One processor of a GPU's host is for the thread that launches and waits. A CPU's kernels run when compiling is
+  // over.
+  return device.is_cuda() ? std::clamp(processors - 1, 1, kMostCompileThreadsOnGpu)
+                          : std::clamp(processors, 1, kMostCompileThreadsOnCpu);
 }
 
 std::mutex& tuning_mutex() {

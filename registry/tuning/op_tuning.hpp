@@ -51,6 +51,8 @@ namespace detail {
 std::mutex& tuning_mutex();
 /// How to search for the best of so many candidates that may be: StrategyKind::automatic, decided.
 StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size_t eligible);
+/// Threads that compile candidates of calls on `device`, on a machine of so many processors.
+int compile_threads(Device device, int processors);
 /// UsageError(value) while the stream is being captured.
 void refuse_tuning_in_capture(const Call& call);
 /// Tunes a call, under the mutex and inside a TuningScope. As tune_op otherwise.

@@ -67,15 +67,13 @@ void check_tunables(const UserKernel& kernel, const KernelSignature& signature) 
   }
 }
 
-/// The first config that has the values given for some tunables.
-Config default_config(const UserKernel& kernel, const ConfigSpace& space, const Target& target) {
-  const Config wanted = kernel.defaults ? kernel.defaults(target) : Config{};
+/// The first of `configs`, all that there are, with the values that are wanted for some tunables.
+Config first_with(const UserKernel& kernel, const std::vector<Config>& configs, const Config& wanted) {
   const std::vector<std::string> tuned = names_of(kernel.tunables);
   for (const auto& [name, value] : wanted.entries())
     if (!contains(tuned, name))
       throw_value_error(fmt::format("op '{}': the default for '{}' is of no tunable{}", kernel.name, name,
                                     did_you_mean(name, tuned)));
-  const std::vector<Config> configs = space.enumerate();
   if (configs.empty()) throw_value_error(fmt::format("op '{}': no config meets all constraints", kernel.name));
   const auto found = std::find_if(configs.begin(), configs.end(), [&](const Config& config) {
     return std::all_of(wanted.entries().begin(), wanted.entries().end(),
@@ -104,11 +102,19 @@ Variant tuned_variant(const UserKernel& kernel, const KernelSignature& signature
   ConfigSpace space(kernel.tunables, kernel.constraints);
   variant.serves = [](const OpCall&, const Target&) { return true; };
   variant.space = [space](const Target&) { return space; };
-  const Config on_cpu = default_config(kernel, space, Target{DeviceType::cpu, "", ""});
-  const Config on_gpu = default_config(kernel, space, Target{DeviceType::cuda, "", ""});
-  variant.default_config = [on_cpu, on_gpu](const OpCall&, const Target& target) {
+  // Constraints may be people's functions, and are asked once and not for each call.
+  const auto configs = std::make_shared<const std::vector<Config>>(space.enumerate());
+  const auto config_on = [&](DeviceType type) {
+    return first_with(kernel, *configs, kernel.defaults ? kernel.defaults(Target{type, "", ""}) : Config{});
+  };
+  variant.default_config = [on_cpu = config_on(DeviceType::cpu), on_gpu = config_on(DeviceType::cuda)](
+                               const OpCall&, const Target& target) {
     return target.type == DeviceType::cpu ? on_cpu : on_gpu;
   };
+  if (kernel.defaults_of_call)
+    variant.default_config = [kernel, configs](const OpCall& call, const Target& target) {
+      return first_with(kernel, *configs, kernel.defaults_of_call(call, target));
+    };
   return variant;
 }
 

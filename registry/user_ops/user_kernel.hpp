@@ -25,6 +25,9 @@ struct UserKernel {
   std::vector<Constraint> constraints;
   /// The values of some tunables when nothing was tuned; the rest has the first that goes with them.
   std::function<Config(const Target&)> defaults;
+  /// The same for one call, in place of `defaults`. What it gives is held against the tunables and constraints when a
+  /// call is planned: UsageError(value) as for `defaults`. May be empty; kernel_op has none.
+  std::function<Config(const OpCall&, const Target&)> defaults_of_call = {};
   /// Programs along each axis. Attributes hold every value by its parameter's name, types that were deduced from
   /// tensors included. Empty: each call gives the attribute `grid`.
   std::function<std::array<std::int64_t, 3>(const OpCall&, const Config&)> grid;

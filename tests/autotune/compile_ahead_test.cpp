@@ -71,6 +71,24 @@ TEST(CompileAhead, WhatCompilationThrowsReachesTheOneWhoWaits) {
   EXPECT_TRUE(ahead.wait_for(2, kLong, {}));
 }
 
+TEST(CompileAhead, WaitsForTheFirstOfSeveralThatIsDone) {
+  std::binary_semaphore go_on(0);
+  CompileAhead ahead(
+      [&](std::size_t candidate) {
+        if (candidate == 0) go_on.acquire();
+        if (candidate == 2) throw CompileError("matmul", "BLOCK=2", "no");
+      },
+      2);
+  const std::vector<std::size_t> all{0, 1, 2};
+  ahead.want(all);
+  EXPECT_EQ(ahead.wait_for_any(all, kLong, {}), 1U);
+  EXPECT_EQ(ahead.wait_for_any(std::vector<std::size_t>{0, 2}, kLong, {}), 2U) << "a failure is an end as well";
+  EXPECT_EQ(ahead.wait_for_any(std::span(all).first(1), 1ms, {}), std::nullopt);
+  go_on.release();
+  EXPECT_EQ(ahead.wait_for_any(std::span(all).first(1), kLong, {}), 0U);
+  EXPECT_EQ(ahead.wait_for_any(all, kLong, {}), 0U);
+}
+
 TEST(CompileAhead, WhatIsNoLongerWantedIsLeftOut) {
   std::binary_semaphore begun(0), go_on(0);
   CompileAhead ahead(

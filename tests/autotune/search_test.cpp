@@ -339,10 +339,17 @@ TEST(Search, TellsWhoComesNext) {
   const Surface surface = surface_of(std::vector<double>(30, 100));
   Search search(surface.candidates, 0);
   Machine machine(surface, 1);
-  EXPECT_EQ(search.upcoming(8), std::vector<std::size_t>{0});
+  const std::vector<std::size_t> first = search.upcoming(9);
+  EXPECT_EQ(first.front(), 0U);
+  EXPECT_FALSE(search.begins_turn());
   answer(search, machine, surface, [&] { return search.request().candidate != 0; });
   const std::vector<std::size_t> next = search.upcoming(8);
   ASSERT_EQ(next.size(), 8U);
+  EXPECT_THAT(first, ElementsAreArray([&] {
+                std::vector<std::size_t> all{0};
+                all.insert(all.end(), next.begin(), next.end());
+                return all;
+              }()));
   EXPECT_EQ(next.front(), search.request().candidate);
   std::vector<std::size_t> order;
   answer(search, machine, surface, [&] {
@@ -351,6 +358,35 @@ TEST(Search, TellsWhoComesNext) {
     return order.size() == 8;
   });
   EXPECT_EQ(order, next);
+}
+
+TEST(Search, GivesATurnThatBeginsToAnother) {
+  const Surface surface = surface_of(std::vector<double>(30, 100));
+  Search search(surface.candidates, 0);
+  Machine machine(surface, 1);
+  answer(search, machine, surface, [&] { return search.request().candidate != 0; });
+  const std::vector<std::size_t> next = search.upcoming(8);
+  ASSERT_TRUE(search.begins_turn());
+  search.prefer(next[5]);
+  EXPECT_EQ(search.request().candidate, next[5]);
+  EXPECT_THAT(search.upcoming(8), testing::UnorderedElementsAreArray(next)) << "nobody loses its turn";
+  search.prefer(next[5]);
+  EXPECT_EQ(search.request().candidate, next[5]);
+  EXPECT_THROW(search.prefer(0), InternalError) << "its turn does not come next";
+  search.report(next[5], machine.measure(next[5], 1));
+  EXPECT_FALSE(search.begins_turn());
+  EXPECT_THROW(search.prefer(next[0]), InternalError);
+}
+
+TEST(Search, WrappingUpTakesATurnBackThatHasNotBegun) {
+  const Surface surface = surface_of(std::vector<double>(30, 100));
+  Search search(surface.candidates, 0);
+  Machine machine(surface, 1);
+  answer(search, machine, surface, [&] { return search.request().candidate != 0; });
+  const std::size_t candidate = search.request().candidate;
+  search.wrap_up();
+  answer(search, machine, surface, [&] { return false; });
+  EXPECT_EQ(search.result().candidates[candidate].outcome, Outcome::untried);
 }
 
 TEST(Search, AcceptsFewerSamplesThanAskedFor) {

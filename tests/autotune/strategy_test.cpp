@@ -167,6 +167,19 @@ TEST(Likeliest, GoOnAroundOneThatIsBetter) {
   EXPECT_TRUE(strategy->next_visits(board).empty());
 }
 
+TEST(Likeliest, ExpectToGoOnAroundTheBest) {
+  Scoreboard board = square_board();
+  const std::unique_ptr<Strategy> strategy =
+      make_strategy({.kind = StrategyKind::exhaustive, .likeliest_first = true}, board);
+  const std::vector<std::size_t> first = candidates_of(strategy->next_visits(board));
+  for (const std::size_t prospect : strategy->prospects(board, 5)) EXPECT_THAT(first, Not(Contains(prospect)));
+  EXPECT_EQ(strategy->prospects(board, 5).size(), 5U);
+  answer_alike(board, first, 1.5);
+  answer_alike(board, {42, 42, 42}, 0.5);
+  EXPECT_EQ(strategy->prospects(board, 3), (std::vector<std::size_t>{41, 43, 52}));
+  EXPECT_EQ(strategy->prospects(board, 1000).size(), 100 - 1 - kLikeliest);
+}
+
 TEST(Likeliest, ComeFirstWhereTheyAreAskedForAndThenTheOthers) {
   Scoreboard board = square_board();
   const std::unique_ptr<Strategy> strategy =

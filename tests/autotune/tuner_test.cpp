@@ -33,10 +33,7 @@ class TunerTest : public testing::Test {
       const std::lock_guard lock(mutex_);
       ++compiled_[candidate];
     };
-    callbacks_.check = [this](std::size_t candidate) {
-      checked_.push_back(candidate);
-      return std::string();
-    };
+    callbacks_.run = [this](std::size_t candidate) { checked_.push_back(candidate); };
     callbacks_.measure = [this](const MeasureRequest& request) {
       EXPECT_EQ(compiled_count(request.candidate), 1);
       if (surface_.fails[request.candidate]) throw DeviceError("cuLaunchKernelEx", 701, "too many resources");
@@ -144,7 +141,7 @@ TEST_F(TunerTest, FailuresAreRecordedAndNeverChosen) {
     if (candidate == 1)
       throw CompileError("sum", "A=1", "kernel.hpp:3: warning: w\nkernel.hpp:7: error: no such thing\nmore");
   };
-  callbacks_.check = [](std::size_t candidate) {
+  callbacks_.difference = [](std::size_t candidate) {
     return candidate == 2 ? std::string("element 17 is 3, and the default's is 4") : std::string();
   };
   callbacks_.measure = [&](const MeasureRequest& request) {
@@ -204,6 +201,17 @@ TEST_F(TunerTest, KeepsToItsBudget) {
   EXPECT_THAT(result.verdict, HasSubstr("stopped early"));
 }
 
+TEST_F(TunerTest, ABudgetMayEndAtAnyMoment) {
+  for (const bool overlaps : {false, true})
+    for (double budget_s = 1e-4; budget_s < 1e-2; budget_s *= 1.1) {
+      compiled_.clear();
+      use_costs({100, 10, 20});
+      options_.compiles_while_measuring = overlaps;
+      options_.budget_s = budget_s;
+      EXPECT_EQ(tune_it().candidates.size(), 3U) << budget_s;
+    }
+}
+
 TEST_F(TunerTest, AStopKeepsWhatIsDone) {
   use(synthetic::transpose_surface());
   options_.search.strategy.kind = StrategyKind::exhaustive;
@@ -247,6 +255,75 @@ TEST_F(TunerTest, AStopDuringACompileDoesNotWaitForIt) {
   EXPECT_EQ(result.candidates[1].outcome, Outcome::untried);
 }
 
+TEST_F(TunerTest, WhatComesFirstIsCompiledWithTheDefault) {
+  use_costs({100, 10, 20});
+  options_.compile_threads = 3;
+  std::atomic<int> begun = 0;
+  callbacks_.compile = [&](std::size_t) {
+    ++begun;
+    while (begun < 3) std::this_thread::sleep_for(1ms);
+  };
+  callbacks_.measure = [&](const MeasureRequest& request) {
+    return machine_->measure(request.candidate, request.samples);
+  };
+  EXPECT_TRUE(tune_it().complete);
+}
+
+TEST_F(TunerTest, WhatIsCompiledDoesNotWaitForWhatIsNot) {
+  use_costs({100, 10, 20, 30, 40});
+  options_.compile_threads = 2;
+  std::atomic<bool> is_last = false;
+  callbacks_.compile = [&, compile = callbacks_.compile](std::size_t candidate) {
+    compile(candidate);
+    while (candidate == 1 && !is_last) std::this_thread::sleep_for(1ms);
+  };
+  callbacks_.run = [this, &is_last, run = callbacks_.run](std::size_t candidate) {
+    run(candidate);
+    if (checked_.size() == 4) is_last = true;
+  };
+  const TuningResult result = tune_it();
+  EXPECT_EQ(checked_.size(), 5U);
+  EXPECT_EQ(checked_.back(), 1U);
+  EXPECT_EQ(result.chosen, 1U);
+}
+
+TEST_F(TunerTest, TheBudgetEndsAWaitForACompiler) {
+  use_costs({100, 10, 20});
+  callbacks_.now_s = nullptr;
+  options_.compile_threads = 3;
+  options_.budget_s = 0.4;
+  std::atomic<bool> is_over = false;
+  callbacks_.compile = [&, compile = callbacks_.compile](std::size_t candidate) {
+    compile(candidate);
+    while (candidate == 1 && !is_over) std::this_thread::sleep_for(1ms);
+  };
+  // Compilers can be told to stop, this one knows no such thing: it ends a while after the budget.
+  std::jthread release([&] {
+    std::this_thread::sleep_for(3s);
+    is_over = true;
+  });
+  std::vector<double> elapsed_s;
+  callbacks_.progress = [&](const TuningProgress& progress) { elapsed_s.push_back(progress.elapsed_s); };
+  const TuningResult result = tune_it();
+  EXPECT_EQ(result.chosen, 2U);
+  EXPECT_EQ(result.candidates[1].outcome, Outcome::untried);
+  EXPECT_FALSE(result.complete);
+  ASSERT_FALSE(elapsed_s.empty());
+  EXPECT_LT(elapsed_s.back(), 2);
+}
+
+TEST_F(TunerTest, ABudgetDoesNotEndBeforeOneOtherIsCompiled) {
+  use_costs({100, 10, 20});
+  callbacks_.now_s = nullptr;
+  options_.compile_threads = 3;
+  options_.budget_s = 1;
+  callbacks_.compile = [&, compile = callbacks_.compile](std::size_t candidate) {
+    compile(candidate);
+    std::this_thread::sleep_for(candidate == 0 ? 900ms : 1500ms);
+  };
+  EXPECT_NE(tune_it().chosen, 0U);
+}
+
 TEST_F(TunerTest, AHangingCandidateIsReportedAndLeftOut) {
   use_costs({100, 10, 90});
   callbacks_.now_s = nullptr;
@@ -267,6 +344,45 @@ TEST_F(TunerTest, AHangingCandidateIsReportedAndLeftOut) {
   EXPECT_EQ(so_far->candidates[1].outcome, Outcome::hung);
   EXPECT_EQ(result.candidates[1].outcome, Outcome::hung);
   EXPECT_THAT(result.candidates[1].reason, HasSubstr("are allowed"));
+  EXPECT_EQ(result.chosen, 2U);
+}
+
+TEST_F(TunerTest, ASlowComparisonIsNoHang) {
+  use_costs({100, 10, 90});
+  callbacks_.now_s = nullptr;
+  options_.least_time_limit_s = 0.05;
+  callbacks_.hung = [](const TuningResult&) { ADD_FAILURE() << "nothing of a candidate's was slow"; };
+  std::vector<std::size_t> compared;
+  callbacks_.difference = [&](std::size_t candidate) {
+    compared.push_back(candidate);
+    std::this_thread::sleep_for(100ms);
+    return std::string();
+  };
+  const TuningResult result = tune_it();
+  EXPECT_EQ(result.chosen, 1U);
+  EXPECT_THAT(compared, testing::UnorderedElementsAre(0, 1, 2));
+  EXPECT_EQ(compared.front(), 0U);
+}
+
+TEST_F(TunerTest, ARunThatHangsIsReported) {
+  use_costs({100, 10, 90});
+  callbacks_.now_s = nullptr;
+  options_.least_time_limit_s = 0.05;
+  std::atomic<int> reports = 0;
+  callbacks_.hung = [&](const TuningResult& result) {
+    EXPECT_EQ(result.candidates[1].outcome, Outcome::hung);
+    ++reports;
+  };
+  callbacks_.run = [&](std::size_t candidate) {
+    while (candidate == 1 && reports == 0) std::this_thread::sleep_for(1ms);
+  };
+  callbacks_.difference = [](std::size_t candidate) {
+    EXPECT_NE(candidate, 1U);
+    return std::string();
+  };
+  const TuningResult result = tune_it();
+  EXPECT_EQ(reports, 1);
+  EXPECT_EQ(result.candidates[1].outcome, Outcome::hung);
   EXPECT_EQ(result.chosen, 2U);
 }
 

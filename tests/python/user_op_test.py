@@ -216,6 +216,59 @@ def test_tunables_of_the_op_replace_those_of_the_kernel() -> None:
     assert kiln.resolve(op.name, x, scale=1.0).report.config == {"BLOCK_SIZE": 1024}
 
 
+def by_size(call: Any) -> dict[str, int]:
+    """A default config that small calls and large ones differ in."""
+    return {"BLOCK_SIZE": 64 if call["x"].numel < 1000 else 256}
+
+
+@pytest.mark.parametrize(
+    ("default_config", "small", "large"),
+    [
+        (by_size, 64, 256),
+        ({"cpu": by_size}, 64, 256),
+        ({"cpu": by_size, "cuda": {"BLOCK_SIZE": 64}}, 64, 256),
+        ({"cpu": {"BLOCK_SIZE": 64}, "cuda": by_size}, 64, 64),
+        ({"cuda": by_size}, 128, 128),
+        (lambda call: {}, 128, 128),
+        (lambda call: {"BLOCK_SIZE": 256 if call["scale"] > 1 and call.target == "cpu" else 64}, 256, 256),
+        (lambda call: {"BLOCK_SIZE": 64 * len(call["out"].shape)}, 64, 64),
+        (lambda call: {"BLOCK_SIZE": 64 if call.processors > 0 and not call.arch.startswith("sm_") else 256}, 64, 64),
+    ],
+)
+def test_a_default_config_may_depend_on_the_call(default_config: Any, small: int, large: int) -> None:
+    op = register_affine(default_config=default_config)
+    for elements, block_size in ((10, small), (5000, large)):
+        x = np.ones(elements, np.float32)
+        report = kiln.resolve(op.name, x, scale=2.0).report
+        assert (report.config, report.config_source) == ({"BLOCK_SIZE": block_size}, "default")
+        np.testing.assert_array_equal(op(x, scale=2.0), 2 * x)
+    assert kiln.resolve(op.name, np.ones(10, np.float32), scale=2.0, config={"BLOCK_SIZE": 128}).report.config == {
+        "BLOCK_SIZE": 128
+    }
+
+
+@pytest.mark.parametrize(
+    ("default_config", "exception", "words"),
+    [
+        (lambda call: {"BLOCK": 64}, ValueError, "the default for 'BLOCK' is of no tunable; did you mean 'BLOCK_SIZE'"),
+        (
+            lambda call: {"BLOCK_SIZE": 100},
+            ValueError,
+            "the defaults BLOCK_SIZE=100 are not among the tunables' values",
+        ),
+        (lambda call: {"BLOCK_SIZE": 256}, ValueError, "break a constraint .BLOCK_SIZE < 256"),
+        (lambda call: 64, TypeError, "default_config gave 64; expected a dict such as"),
+        (lambda call: {"BLOCK_SIZE": "64"}, TypeError, "tunable 'BLOCK_SIZE'"),
+        (lambda call: {"BLOCK_SIZE": call["y"].numel}, KeyError, "'y' is nothing of this call; it has out, x, "),
+    ],
+)
+def test_a_default_config_of_a_call_is_refused_with_the_call(
+    default_config: Any, exception: type[Exception], words: str
+) -> None:
+    op = register_affine(default_config=default_config, constraints=["BLOCK_SIZE < 256"])
+    refused(exception, words, lambda: op(np.ones(10, np.float32), scale=1.0))
+
+
 def test_a_kernel_for_each_target() -> None:
     op = register_affine(kernel={"cuda": affine_kernel(doc="for GPUs"), "cpu": affine_kernel(doc="for CPUs")})
     assert [variant.name for variant in op.spec.variants] == ["cuda", "cpu"]

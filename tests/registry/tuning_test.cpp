@@ -3,6 +3,7 @@
 #include "registry/tuning/tuning.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -168,7 +169,7 @@ TEST_F(TuningTest, ShortBudgetsOnTheCpuAreForTheLikeliest) {
   const Device cpu = Device::cpu(), gpu = Device::cuda(0);
   EXPECT_EQ(detail::strategy_of(options, cpu, 200).kind, StrategyKind::likeliest);
   EXPECT_EQ(detail::strategy_of(options, gpu, 200).kind, StrategyKind::automatic);
-  EXPECT_FALSE(detail::strategy_of(options, gpu, 200).likeliest_first);
+  EXPECT_TRUE(detail::strategy_of(options, gpu, 200).likeliest_first);
   EXPECT_EQ(detail::strategy_of(options, gpu, 200).seed, 3U);
   options.budget_s = 6;
   EXPECT_EQ(detail::strategy_of(options, cpu, 200).kind, StrategyKind::evolutionary);
@@ -177,6 +178,15 @@ TEST_F(TuningTest, ShortBudgetsOnTheCpuAreForTheLikeliest) {
   options.strategy = StrategyKind::exhaustive;
   EXPECT_EQ(detail::strategy_of(options, cpu, 200).kind, StrategyKind::exhaustive);
   EXPECT_FALSE(detail::strategy_of(options, cpu, 200).likeliest_first);
+}
+
+TEST_F(TuningTest, AGpusHostCompilesOnAllProcessorsButOne) {
+  const Device cpu = Device::cpu(), gpu = Device::cuda(0);
+  for (const auto& [processors, on_gpu, on_cpu] :
+       {std::array{1, 1, 1}, {2, 1, 2}, {4, 3, 4}, {16, 15, 8}, {128, 32, 8}}) {
+    EXPECT_EQ(detail::compile_threads(gpu, processors), on_gpu) << processors;
+    EXPECT_EQ(detail::compile_threads(cpu, processors), on_cpu) << processors;
+  }
 }
 
 TEST_F(TuningTest, TheLikeliestConfigsOfARealOpAreMeasured) {
