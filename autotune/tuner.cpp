@@ -60,7 +60,9 @@ class Tuner {
     start_s_ = now_s();
     while (!search_.finished() && !stop.stop_requested() && !cannot_go_on_) {
       const double elapsed_s = now_s() - start_s_, playoff_s = options_.budget_s * options_.playoff_share;
-      if (waits_for_first()) screening_end_s_ = std::max(screening_end_s_, elapsed_s + playoff_s);
+      // Compilers may take longer than the budget: one that ended before there was anything to compare the default with
+      // would be spent for nothing.
+      if (!tried_another_) screening_end_s_ = std::max(screening_end_s_, elapsed_s + playoff_s);
       if (elapsed_s >= screening_end_s_ + playoff_s) break;
       if (elapsed_s >= screening_end_s_) search_.wrap_up();
       if (search_.finished()) break;  // where nothing is left for a playoff
@@ -97,12 +99,6 @@ class Tuner {
     } catch (const DeviceError& error) {
       search_.report_failure(candidate, Outcome::unlaunched, error.what());
     }
-  }
-
-  /// Nothing but the default has been tried, if that, and the compilers are why: a budget that ended now would be spent
-  /// for nothing.
-  bool waits_for_first() const {
-    return options_.compiles_while_measuring && !tried_another_ && !compiled_.is_done(search_.request().candidate);
   }
 
   /// Whether the request's candidate is compiled; its turn may have become another's, which is. Waits a little while it

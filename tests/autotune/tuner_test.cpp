@@ -212,6 +212,25 @@ TEST_F(TunerTest, ABudgetMayEndAtAnyMoment) {
     }
 }
 
+/// What is compared first may have to be compiled, beside all the others.
+TEST_F(TunerTest, ASlowFirstComparisonLeavesTheDefaultAndAnotherMeasured) {
+  for (const bool overlaps : {false, true}) {
+    compiled_.clear();
+    use_costs({100, 10, 20});
+    options_.compiles_while_measuring = overlaps;
+    options_.budget_s = 4;
+    double late_s = 0;
+    callbacks_.now_s = [&] { return machine_->now_us() * 1e-6 + late_s; };
+    callbacks_.difference = [&](std::size_t candidate) {
+      if (candidate == surface_.default_index) late_s = 10;
+      return std::string();
+    };
+    const TuningResult result = tune_it();
+    EXPECT_GT(result.candidates[0].samples, 0);
+    EXPECT_EQ(result.chosen, 1U);
+  }
+}
+
 TEST_F(TunerTest, AStopKeepsWhatIsDone) {
   use(synthetic::transpose_surface());
   options_.search.strategy.kind = StrategyKind::exhaustive;
