@@ -125,9 +125,7 @@ class Candidates:
     def variant_of(self, call, inputs, config):
         """None where no variant serves the call by this config."""
         try:
-            plan = self.kiln.inspect(
-                call.op, *inputs, emit="plan", config=config, target="sm_90a", **call.attributes
-            )
+            plan = self.kiln.inspect(call.op, *inputs, emit="plan", config=config, target="sm_90a", **call.attributes)
             return plan["variant"]
         except (ValueError, NotImplementedError):
             return None
@@ -311,7 +309,6 @@ def main():
     places = torch_arrays.PlacedArrays(list(calls.values()), "cuda")
     candidates = Candidates(kiln, arguments.seed, lambda call: places.of(call)[0])
     configs = {index: [None, *candidates.of(call)] for index, call in calls.items()}
-    del places, candidates
     wanted = [(index, config) for index, of in configs.items() for config in of]
     # Those that wait for one kernel are seldom neighbours then; defaults come first.
     random.Random(arguments.seed).shuffle(wanted)
