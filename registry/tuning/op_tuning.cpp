@@ -35,10 +35,9 @@
 namespace kiln {
 namespace {
 
-constexpr int kMostCompileThreadsOnCpu = 8;
-/// With more of them most candidates of a space would be compiled before the first times say which are worth it. One
-/// takes some 50 MB.
-constexpr int kMostCompileThreadsOnGpu = 32;
+/// NVRTC 13.0 compiles 1.1 products a second on one thread, 3.8 on 8 and 3.5 on 15 of 16 processors, where each takes
+/// three times as long.
+constexpr int kMostCompileThreads = 8;
 constexpr std::size_t kMostForExhaustiveOnCpu = 128;
 /// On a CPU up to this budget is for the likeliest candidates alone.
 constexpr double kShortBudgetS = 5;
@@ -366,8 +365,7 @@ StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size
 int compile_threads(Device device, int processors) {
   // One processor of a GPU's host is for the thread that launches and waits. A CPU's kernels run when compiling is
   // over.
-  return device.is_cuda() ? std::clamp(processors - 1, 1, kMostCompileThreadsOnGpu)
-                          : std::clamp(processors, 1, kMostCompileThreadsOnCpu);
+  return std::clamp(device.is_cuda() ? processors - 1 : processors, 1, kMostCompileThreads);
 }
 
 std::mutex& tuning_mutex() {

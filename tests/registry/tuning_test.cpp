@@ -11,6 +11,7 @@
 
 #include "autotune/database.hpp"
 #include "compiler/artifact_cache.hpp"
+#include "compiler/compilers.hpp"
 #include "core/content_hash.hpp"
 #include "core/errors.hpp"
 #include "registry/dispatch/warm_up.hpp"
@@ -183,13 +184,14 @@ TEST_F(TuningTest, ShortBudgetsOnTheCpuAreForTheLikeliest) {
 TEST_F(TuningTest, AGpusHostCompilesOnAllProcessorsButOne) {
   const Device cpu = Device::cpu(), gpu = Device::cuda(0);
   for (const auto& [processors, on_gpu, on_cpu] :
-       {std::array{1, 1, 1}, {2, 1, 2}, {4, 3, 4}, {16, 15, 8}, {128, 32, 8}}) {
+       {std::array{1, 1, 1}, {2, 1, 2}, {4, 3, 4}, {16, 8, 8}, {128, 8, 8}}) {
     EXPECT_EQ(detail::compile_threads(gpu, processors), on_gpu) << processors;
     EXPECT_EQ(detail::compile_threads(cpu, processors), on_cpu) << processors;
   }
 }
 
 TEST_F(TuningTest, TheLikeliestConfigsOfARealOpAreMeasured) {
+  if (const std::string problem = compiler_problem(DeviceType::cpu); !problem.empty()) GTEST_SKIP() << problem;
   TuneOptions options = quick();  // what a budget of 5 s does where compiling is quick
   options.strategy = StrategyKind::likeliest;
   options.record = false;
