@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "core/tensor_map.hpp"
 #include "ops/common/walk_dim.hpp"
 #include "ops/matmul/iteration.hpp"
 
@@ -131,6 +132,8 @@ MatmulCall make_call(const Problem& problem, const OpCall& call) {
   const auto make_matrix = [&](int matrix, int tensor, DType dtype, std::int64_t row_stride,
                                std::int64_t column_stride) {
     Matrix made{tensor, dtype, row_stride, column_stride, {}};
+    const int input = tensor - static_cast<int>(call.outputs.size());
+    if (input >= 0) made.starts_packet = takes_tensor_map(call.inputs[static_cast<std::size_t>(input)].data);
     for (const Dim& dim : batch) made.batch_strides.push_back(dim.strides[static_cast<std::size_t>(matrix)]);
     return made;
   };

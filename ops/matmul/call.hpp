@@ -39,6 +39,7 @@ struct Matrix {
   DType dtype = DType::f32;
   std::int64_t row_stride = 0, column_stride = 0;
   std::vector<std::int64_t> batch_strides;  ///< beside MatmulCall::batch_extents
+  bool starts_packet = true;                ///< its first element lies at a multiple of 16 bytes
 };
 
 /// As kernels number it (ops::MatrixOrder): 0 where columns are contiguous, 1 where rows are, else 2.

@@ -33,13 +33,13 @@ KernelLaunch combine_launch(const MatmulCall& call, ops::MatmulIteration it, con
 /// Ends a plan whose only launch leaves partial sums: gives that launch the workspace and the iteration that describe
 /// them, and adds the kernel that joins them.
 void add_combination(const MatmulCall& call, ops::MatmulIteration it, const Target& target, LaunchPlan& plan) {
-  it.split_stride = call.m * call.n * call.batches();
+  const std::int64_t pitch = ops::matmul_partial_pitch(call.n, static_cast<int>(itemsize_bytes(call.accumulator)));
+  it.split_stride = call.m * pitch * call.batches();
   plan.workspace_bytes.push_back(it.split_stride * it.num_splits * itemsize_bytes(call.accumulator));
   plan.launches.push_back(combine_launch(call, it, target));
-  // The partial sums are dense, batch by batch.
-  it.row_strides[ops::kMatmulOut] = call.n;
+  it.row_strides[ops::kMatmulOut] = pitch;
   it.column_strides[ops::kMatmulOut] = 1;
-  std::int64_t batch_stride = call.m * call.n;
+  std::int64_t batch_stride = call.m * pitch;
   for (int dim = 0; dim < it.num_batch_dims; ++dim) {
     it.batch_strides[ops::kMatmulOut][dim] = batch_stride;
     batch_stride *= it.batch_extents[dim];

@@ -40,6 +40,13 @@ struct MatmulIteration {
   long long batch_strides[kMatmulMatrices][kMaxMatmulBatchDims];
 };
 
+/// Elements from one row of partial sums to the next: whole packets of 16 bytes, so that rows of any number of columns
+/// are read by packets.
+constexpr long long matmul_partial_pitch(long long n, int element_bytes) {
+  const long long packet = 16 / element_bytes;
+  return (n + packet - 1) / packet * packet;
+}
+
 /// Numbers of an epilogue, in the type it computes in.
 template <typename Compute>
 struct MatmulScalars {

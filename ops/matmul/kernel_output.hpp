@@ -122,8 +122,8 @@ struct PartialSum {
   KILN_DEVICE Sum apply(Sum product) const { return product; }
 };
 
-/// Adds the parts in their order, and applies the epilogue. The parts lie as dense m x n matrices, batch by batch, and
-/// split_stride apart.
+/// Adds the parts in their order, and applies the epilogue. The parts lie as m rows of n columns, matmul_partial_pitch
+/// apart, batch by batch, and split_stride apart.
 template <typename Epilogue, int kOutOrder, int BLOCK_M, int BLOCK_N, bool kHasBatch, typename Sum, typename Addend,
           typename Out>
 KILN_KERNEL void matmul_combine_kernel(const Sum* partial_sums, const Addend* addend, Out* out, const float* scale_a,
@@ -136,13 +136,16 @@ KILN_KERNEL void matmul_combine_kernel(const Sum* partial_sums, const Addend* ad
   const MatmulPlace place = matmul_place<BLOCK_M, BLOCK_N, 1, kHasBatch>(it, number);
   const auto rows = tl::expand_dims<1>(tl::arange<BLOCK_M>());
   const auto columns = tl::expand_dims<0>(tl::arange<BLOCK_N>());
-  const auto mask = (rows < it.m - place.row) & (columns < it.n - place.column);
-  tl::int64_t first = place.row * it.n + place.column;
+  constexpr int kBytes = static_cast<int>(sizeof(Sum));
+  const tl::int64_t pitch = matmul_partial_pitch(it.n, kBytes) & -(16 / kBytes);  // as the compiler cannot see
+  // What lies between n and the next row is read as well, and goes nowhere.
+  const auto mask = (rows < it.m - place.row) & (columns < pitch - place.column);
+  tl::int64_t first = place.row * pitch + place.column;
   if constexpr (kHasBatch)
-    first +=
-        static_cast<tl::int64_t>(number / static_cast<ProgramNumber>(it.row_blocks * it.column_blocks)) * (it.m * it.n);
+    first += static_cast<tl::int64_t>(number / static_cast<ProgramNumber>(it.row_blocks * it.column_blocks)) *
+             (it.m * pitch);
   const auto load_part = [&](tl::int64_t part) {
-    return tl::load(partial_sums + first + part * it.split_stride + (rows * it.n + columns), mask);
+    return tl::load(partial_sums + first + part * it.split_stride + (rows * pitch + columns), mask);
   };
   // On a GPU many are on their way before the first is added: one after the other, 64 parts took 25 us.
 #if defined(KILN_TARGET_CUDA)

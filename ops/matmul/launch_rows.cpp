@@ -81,10 +81,22 @@ Config cuda_config(const MatmulCall& call) {
           {"num_warps", num_warps}};
 }
 
-/// Elements that a thread accesses at once: a packet where b's lines are that far apart, else one.
+/// Whether all of a matrix's lines, so far apart, start at packets of so many elements.
+bool has_packets(const Matrix& matrix, std::int64_t line_stride, std::int64_t packet) {
+  return matrix.starts_packet && line_stride % packet == 0 &&
+         std::all_of(matrix.batch_strides.begin(), matrix.batch_strides.end(),
+                     [&](std::int64_t stride) { return stride % packet == 0; });
+}
+
+/// Elements that a thread accesses at once: a packet where the lines of b, and those of a that it reads beside them,
+/// start at packets, else one: a program whose lines do not would take all of its tiles as those that reach over an
+/// end.
 std::int64_t vector_width(const MatmulCall& call) {
-  const std::int64_t line = runs_along_k(call) ? call.b.column_stride : call.b.row_stride;
-  return line % packet_elements(call) == 0 ? packet_elements(call) : 1;
+  const bool along_k = runs_along_k(call);
+  const std::int64_t packet = packet_elements(call);
+  const bool a_has_packets =
+      !along_k || order_of(call.a) != 0 || has_packets(call.a, call.m > 1 ? call.a.row_stride : 0, packet);
+  return a_has_packets && has_packets(call.b, along_k ? call.b.column_stride : call.b.row_stride, packet) ? packet : 1;
 }
 
 /// By the default config on an H200; the constants are those of 117 times of random products (2026-11-25), with
