@@ -47,6 +47,8 @@ WarmUpCall call_of(py::handle given, std::deque<BoundCall>& kept, std::deque<Arr
     call.tuning = parse_tuning_policy(py::str(tuning).cast<std::string>());
   if (const py::object overlap = take(keywords, "overlap_previous"); !overlap.is_none())
     call.overlap_previous = overlap.cast<bool>();
+  if (const py::object any_rows = take(keywords, "any_rows"); !any_rows.is_none())
+    call.any_rows = any_rows.cast<bool>();
   Device place;
   if (const py::object device = take(keywords, "device"); !device.is_none()) {
     place = parse_device(py::str(device).cast<std::string>());
@@ -94,7 +96,9 @@ void bind_warm_up(py::module_& module) {
       "Plans, compiles and loads what calls need, so that a capture, or the first request, finds everything warm.\n\n"
       "kiln.warm_up([(\"add\", [x, y]), (\"softmax\", [x], {\"dim\": 1})]): the op, its tensors, and keywords as in "
       "the "
-      "call: attributes, out, config, tuning, overlap_previous. A kiln.TensorMeta stands for a tensor that is not "
+      "call: attributes, out, config, tuning, overlap_previous; with any_rows=True the first tensor's rows stand for "
+      "any "
+      "number of them, as a weight is multiplied by. A kiln.TensorMeta stands for a tensor that is not "
       "there "
       "yet, on the keyword `device`. Works on `num_threads` threads; 0: one for each core, 16 at most.");
 }

@@ -22,6 +22,9 @@ struct WarmUpCall {
   std::optional<TuningPolicy> tuning = {};
   /// As DispatchOptions has it: such calls have kernels of their own.
   bool overlap_previous = false;
+  /// The rows of the first input (its last dimension but one) stand for any number of them, from one on: all kernels
+  /// that such calls choose by default are loaded. Of a linear layer it is the weight that this names.
+  bool any_rows = false;
 };
 
 /// Plans, compiles and loads what these calls need, so that a capture, or the first request, finds everything warm.

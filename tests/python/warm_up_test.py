@@ -34,6 +34,16 @@ def test_warm_up_takes_what_calls_take(random: numpy.random.Generator) -> None:
     kiln.warm_up([])
 
 
+def test_any_rows_of_a_weight_are_warm(random: numpy.random.Generator) -> None:
+    x = random.standard_normal((64, 130), dtype=numpy.float32)
+    weight = random.standard_normal((96, 130), dtype=numpy.float32)
+    kiln.warm_up([("linear", [kiln.TensorMeta("f32", x.shape), weight], {"any_rows": True, "device": "cpu"})])
+    with kiln.capture(device="cpu") as graph:  # refuses what is cold
+        for rows in range(1, 65):
+            kiln.ops.linear(x[:rows], weight)
+    assert graph.num_calls == 64
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [
@@ -46,6 +56,8 @@ def test_warm_up_takes_what_calls_take(random: numpy.random.Generator) -> None:
         (("softmax", [numpy.ones(3)], {"dim": 5}), r"call 1 \(op 'softmax'\)"),
         (("neg", [numpy.ones(3)], {"device": "cuda:99"}), "call 1: .*cuda:99"),
         (("neg", [numpy.ones(3)], {"tuning": "often"}), "call 1: .*often"),
+        (("neg", [numpy.ones(3)], {"any_rows": True}), "call 1 .*any_rows.*no rows"),
+        (("neg", [numpy.ones((3, 3))], {"any_rows": True, "out": numpy.ones((3, 3))}), "call 1 .*any_rows.*output"),
     ],
 )
 def test_warm_up_says_which_call_is_wrong(call: Any, says: str) -> None:
