@@ -111,7 +111,11 @@ KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b,
       const auto nothing = tl::full_of<Sum, S>(Sum{});
       for_tiles(last, [&](int u, int row, const auto& left, const auto& right) {
         const auto is_new = (columns < BLOCK_N) & (inner >= k - last - u * BLOCK_K);
-        add_products(row, tl::where(is_new, left, nothing), tl::where(is_new, right, nothing));
+        const auto added = tl::where(is_new, left, nothing);
+        if constexpr (tl::NumberTraits<Sum>::kIsFloating)
+          add_products(row, added, tl::where(is_new, right, nothing));  // 0 times infinity is not 0
+        else
+          add_products(row, added, right);
       });
       k = k_end;
     }
