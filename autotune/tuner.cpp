@@ -60,11 +60,8 @@ class Tuner {
     start_s_ = now_s();
     while (!search_.finished() && !stop.stop_requested() && !cannot_go_on_) {
       const double elapsed_s = now_s() - start_s_, playoff_s = options_.budget_s * options_.playoff_share;
-      // Compilers may take longer than the budget: one that ended before there was anything to compare the default with
-      // would be spent for nothing.
-      if (!tried_another_) screening_end_s_ = std::max(screening_end_s_, elapsed_s + playoff_s);
-      if (elapsed_s >= screening_end_s_ + playoff_s) break;
-      if (elapsed_s >= screening_end_s_) search_.wrap_up();
+      if (tried_another_ && elapsed_s >= screening_end_s_ + playoff_s) break;
+      if (tried_another_ && elapsed_s >= screening_end_s_) search_.wrap_up();
       if (search_.finished()) break;  // where nothing is left for a playoff
       if (is_compiled(stop)) answer(search_.request());
       report_progress();
@@ -83,7 +80,12 @@ class Tuner {
   void answer(const Search::Request& request) {
     const std::size_t candidate = request.candidate;
     running_ = candidate;
-    tried_another_ = tried_another_ || candidate != search_.board().default_index();
+    if (!tried_another_ && candidate != search_.board().default_index()) {
+      // Compilers may take longer than the budget: one that ended before there was anything to compare the default with
+      // would be spent for nothing.
+      tried_another_ = true;
+      screening_end_s_ = std::max(screening_end_s_, now_s() - start_s_ + options_.budget_s * options_.playoff_share);
+    }
     try {
       compiled_.wait_for(candidate, {}, {});  // it is; this throws what came of it
       const double limit_s = time_limit_s(request);

@@ -61,14 +61,6 @@ std::optional<ops::JoinedPiece> dense_rows(const Copy& copy) {
   return piece;
 }
 
-bool joins(const ConcatCall& call, const Target& target) {
-  return is_cuda(target) && !call.pieces.empty() && std::ranges::all_of(call.pieces, [&](const Piece& piece) {
-           const CopyKind kind = kind_of(piece.copy, target.type);
-           return dense_rows(piece.copy).has_value() &&
-                  (call.bytes <= kFewBytes || kind == CopyKind::contiguous || kind == CopyKind::strided);
-         });
-}
-
 /// Elements that every access of every piece can have at once.
 std::int64_t common_width(const ConcatCall& call) {
   std::int64_t width = 16 / itemsize_bytes(call.dtype);
@@ -87,6 +79,29 @@ Config joined_default(const ConcatCall& call, const Target&) {
   return dense_rows_config(itemsize_bytes(call.dtype), rows.rows, rows.columns, common_width(call) > 1);
 }
 
+std::int64_t num_programs(const ops::JoinedPiece& piece, const Config& config) {
+  return ceil_div(piece.rows, config.at("BLOCK_M")) * ceil_div(piece.columns, config.at("BLOCK_N"));
+}
+
+/// Whether one launch has all pieces. All have one shape of tile: not where some would fill little of it.
+bool joins(const ConcatCall& call, const Target& target) {
+  constexpr std::int64_t kMostPrograms = 4, kAlwaysFewPrograms = 264;  // of those that are full
+  if (!is_cuda(target) || call.pieces.empty()) return false;
+  for (const Piece& piece : call.pieces) {
+    const CopyKind kind = kind_of(piece.copy, target.type);
+    if (!dense_rows(piece.copy) ||
+        (call.bytes > kFewBytes && kind != CopyKind::contiguous && kind != CopyKind::strided))
+      return false;
+  }
+  const Config config = joined_default(call, target);
+  std::int64_t programs = 0, full = 0;
+  for (const Piece& piece : call.pieces) {
+    programs += num_programs(*dense_rows(piece.copy), config);
+    full += ceil_div(piece.copy.walk.numel, config.at("BLOCK_M") * config.at("BLOCK_N"));
+  }
+  return programs <= std::max(kMostPrograms * full, kAlwaysFewPrograms);
+}
+
 LaunchPlan joined_plan(const ConcatCall& call, const Config& config, const Target& target) {
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
   const DType moved = unsigned_dtype(itemsize_bytes(call.dtype));
@@ -96,7 +111,7 @@ LaunchPlan joined_plan(const ConcatCall& call, const Config& config, const Targe
     ops::JoinedPiece& piece = iteration.pieces[i] = *dense_rows(call.pieces[i].copy);
     piece.first_program = programs;
     piece.column_blocks = ceil_div(piece.columns, block_n);
-    programs += ceil_div(piece.rows, block_m) * piece.column_blocks;
+    programs += num_programs(piece, config);
   }
   check_grid("concat", programs, target);
   KernelLaunch launch;

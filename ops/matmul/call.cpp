@@ -23,12 +23,13 @@ std::int64_t broadcast_stride(const TensorView& view, int from_end) {
   return axis < 0 || view.shape[axis] == 1 ? 0 : view.strides[axis];
 }
 
-std::string_view activation_type(Activation activation, DType out) {
+std::string_view activation_type(Activation activation, DType compute, DType out) {
   switch (activation) {
     case Activation::relu:
       return "kiln::ops::ReluActivation";
     case Activation::gelu:
-      return itemsize_bytes(out) <= 2 ? "kiln::ops::GeluNarrowActivation" : "kiln::ops::GeluActivation";
+      return compute == DType::f32 && itemsize_bytes(out) <= 2 ? "kiln::ops::GeluNarrowActivation"
+                                                               : "kiln::ops::GeluActivation";
     case Activation::silu:
       return "kiln::ops::SiluActivation";
     case Activation::none:
@@ -56,7 +57,7 @@ int MatmulCall::addend_kind() const {
 
 std::string MatmulCall::epilogue_type() const {
   return fmt::format("kiln::ops::MatmulEpilogue<{}, {}, {}, {}>", info(compute).tl_name,
-                     activation_type(activation, out.dtype), addend_kind(), scale_a >= 0);
+                     activation_type(activation, compute, out.dtype), addend_kind(), scale_a >= 0);
 }
 
 void MatmulCall::add_scalars(common::KernelParameters& parameters) const {

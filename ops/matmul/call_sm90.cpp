@@ -122,7 +122,8 @@ bool has_sm90_kernel(const Target& target) {
 
 std::optional<Sm90Call> sm90_call(const MatmulCall& call, const OpCall& tensors) {
   if (!has_instruction(call) || call.out.dtype == DType::f64 || call.batch_extents.size() > 1) return std::nullopt;
-  if (std::min({call.m, call.n, call.k}) < 1 || std::max({call.m, call.n, call.k, call.batches()}) > kMostExtent)
+  if (std::min({call.m, call.n, call.k, call.batches()}) < 1 ||
+      std::max({call.m, call.n, call.k, call.batches()}) > kMostExtent)
     return std::nullopt;
   if (static_cast<double>(ceil_div(call.m, 64)) * static_cast<double>(ceil_div(call.n, 16)) *
           static_cast<double>(call.batches()) >

@@ -39,16 +39,18 @@ KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b,
   const auto columns = tl::expand_dims<kKAxis>(tl::arange<BLOCK_N>());
 
   MatmulPlace place = matmul_place<ROWS, BLOCK_N, 1, kHasBatch>(it, static_cast<ProgramNumber>(tl::program_id(0)));
-  if (kMovesTiles && it.n >= BLOCK_N && place.column > it.n - BLOCK_N) place.column = it.n - BLOCK_N;
   const tl::int64_t split = tl::program_id(1);
   const tl::int64_t k_begin = split * it.k_per_split;
   const tl::int64_t k_end = k_begin + it.k_per_split < it.k ? k_begin + it.k_per_split : it.k;
   const tl::int64_t a_k_stride = kAOrder == kColumnsContiguous ? 1 : it.column_strides[kMatmulA];
   // Lines of b are multiples of a packet apart where the plan gives the layout packets: written so that the compiler
   // knows it too, and leaves out the path for tiles that are not aligned.
-  constexpr bool kPacked = kMovesTiles && kHasPackets<S>;
+  constexpr bool kPacked = kMovesTiles && kHasPackets<S> && (!kAlongK || BLOCK_K % (16 / sizeof(B)) == 0);
   constexpr bool kAPacked = kPacked && kAlongK && kAOrder == kColumnsContiguous;
   constexpr tl::int64_t kPacket = kPacked ? 16 / sizeof(B) : 1;
+  // Not off packets: columns that two programs have would be added up in another order by one of them.
+  if (kMovesTiles && it.n >= BLOCK_N && place.column > it.n - BLOCK_N && (kAlongK || (it.n - BLOCK_N) % kPacket == 0))
+    place.column = it.n - BLOCK_N;
   const tl::int64_t b_stride = (kAlongK ? it.column_strides[kMatmulB] : it.row_strides[kMatmulB]) & -kPacket;
   const tl::int64_t b_k_stride = kAlongK ? 1 : b_stride;
   const A* const a_first = a + place.batch_offsets[kMatmulA];

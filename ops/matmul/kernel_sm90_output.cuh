@@ -109,11 +109,11 @@ struct MatmulSm90Output {
       }
   }
 
-  /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes, 16 to 128: chunks change
-  /// places as the copy engine's swizzle of that span has them.
+  /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes, 8 to 128: chunks change places
+  /// as the copy engine's swizzle of that span has them.
   template <int kLineBytes>
   KILN_DEVICE static int place(int line, int inner) {
-    constexpr int kLines = kRowBytes / kLineBytes, kChunks = kLineBytes / 16;
+    constexpr int kLines = kRowBytes / kLineBytes, kChunks = kLineBytes < 16 ? 1 : kLineBytes / 16;
     return line * kLineBytes + ((inner * kOutBytes) ^ ((line / kLines % kChunks) << 4));
   }
 
@@ -167,7 +167,7 @@ struct MatmulSm90Output {
           shared + static_cast<tl::uint32_t>(places().stores() + (places().store_buffers() * group +
                                                                   (places().store_buffers() > 1 ? buffer : 0)) *
                                                                      MatmulSm90Places::kStoreBytes);
-      if (LAYOUT.out_is_mapped && thread == 0) tl::sm90::wait_until_stores_read<1>();
+      if (LAYOUT.out_is_mapped && thread == 0) tl::sm90::wait_until_stores_read<places().store_buffers() - 1>();
       tl::sm90::named_sync(2 + group, tl::sm90::kWarpgroupThreads);
       // All at once: one by one each would be waited for.
       Compute staged[kAcross / 8][2] = {};

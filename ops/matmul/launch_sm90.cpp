@@ -184,9 +184,13 @@ void add_combination(const MatmulCall& matmul, const Sm90Call& call, const Sm90D
 
 LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const Config& config, const Target& target) {
   const Sm90Choice choice = sm90_choice(config);
-  const Sm90Call call = sm90_oriented(as_it_lies, choice);
+  Sm90Call call = sm90_oriented(as_it_lies, choice);
   const Sm90Division division = sm90_division(call, choice, usable_processors(matmul, target), matmul.num_sms == 0);
   const ops::MatmulSm90Tiling& tiling = division.tiling;
+  // A box's lines are whole 16 bytes, and 8 columns of 8 bits are not.
+  const int out_size = static_cast<int>(itemsize_bytes(matmul.out.dtype));
+  if (!call.transposed && ops::MatmulSm90Places::columns_at_once(tiling.columns(), out_size) * out_size < 16)
+    call.out_is_mapped = false;
   LaunchPlan plan;
   for (const Sm90Operand* operand : {&call.a, &call.b})
     if (operand->workspace >= 0) add_copy(*operand, call, target, plan);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "compiler/kernel_source.hpp"
 #include "registry/dispatch/enqueue.hpp"
 #include "registry/dispatch/matching_tensors.hpp"
 #include "registry/plan/build_plan.hpp"
@@ -19,36 +20,6 @@ namespace {
 constexpr std::int64_t kBlockSize = 1024;
 /// Enough for every processor of a GPU, and few enough that their two atomic operations cost nothing.
 constexpr std::int64_t kMostPrograms = 1024;
-
-// A comparison of `wanted` with itself leaves the largest element in found[1], which those that follow read: bits of
-// numbers that are not negative are in the order of the numbers.
-constexpr const char* kSource = R"(#include <kiln/tl.hpp>
-namespace tl = kiln::tl;
-template <typename T, int BLOCK_SIZE>
-KILN_KERNEL void output_comparison(const T* wanted, const T* got, int64_t* found, int64_t n, double relative,
-                                   double absolute) {
-  const double scale = tl::bitcast<double>(tl::load(found + 1));
-  const double bound = relative * scale > absolute ? relative * scale : absolute;
-  int64_t differing = 0, largest = 0;
-  for (int64_t begin = tl::program_id(0) * BLOCK_SIZE; begin < n; begin += tl::num_programs(0) * BLOCK_SIZE) {
-    const auto offsets = begin + tl::arange<BLOCK_SIZE>();
-    const auto mask = offsets < n;
-    const auto x = tl::load(got + offsets, mask), y = tl::load(wanted + offsets, mask);
-    if constexpr (tl::Floating<T>) {
-      const auto u = tl::cast<double>(x), v = tl::cast<double>(y), size = tl::abs(v), apart = tl::abs(u - v);
-      const auto close = (u == v) | ((apart < INFINITY) & (apart <= bound + relative * size)) |
-                         (tl::isnan(u) & tl::isnan(v));
-      differing += tl::sum(tl::cast<int32_t>(~close));
-      const int64_t here = tl::bitcast<int64_t>(tl::max(tl::where(size < INFINITY, size, 0.0)));
-      largest = here > largest ? here : largest;
-    } else {
-      differing += tl::sum(tl::cast<int32_t>(x != y));
-    }
-  }
-  if (differing > 0) tl::atomic_add(found, differing);
-  if (largest > 0) tl::atomic_max(found + 1, largest);
-}
-)";
 
 /// Of no registry: whoever compares has it, and nobody calls it by name.
 OpSpec make_spec() {
@@ -65,8 +36,8 @@ OpSpec make_spec() {
   spec.infer = [](const CallInputs&, const Attributes&) { return std::vector<TensorMeta>{}; };
   Variant variant;
   variant.name = "only";
-  variant.source = {"output_comparison.hpp", kSource, {}};
-  variant.kernel = "output_comparison";
+  variant.source = embedded_source("ops/common/kernel_comparison.hpp");
+  variant.kernel = "kiln::ops::output_comparison_kernel";
   variant.serves = [](const OpCall&, const Target&) { return true; };
   variant.space = [](const Target&) { return ConfigSpace{{{"BLOCK_SIZE", {kBlockSize}}}, {}}; };
   variant.default_config = [](const OpCall&, const Target&) { return Config{{"BLOCK_SIZE", kBlockSize}}; };
@@ -91,8 +62,10 @@ const OpSpec& comparison_spec() {
   return *spec;
 }
 
+/// Bytes that are no booleans, as memory has them that nobody wrote, are other numbers than those that are.
 Tensor flat(const Tensor& tensor) {
-  return {dense_view(tensor.data(), tensor.dtype(), Dims{tensor.numel()}, tensor.device()), tensor.owner()};
+  const DType dtype = tensor.dtype() == DType::bool_ ? DType::u8 : tensor.dtype();
+  return {dense_view(tensor.data(), dtype, Dims{tensor.numel()}, tensor.device()), tensor.owner()};
 }
 
 }  // namespace

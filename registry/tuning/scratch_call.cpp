@@ -12,7 +12,8 @@
 namespace kiln {
 namespace {
 
-constexpr std::uint8_t kPoison = 0xA5;
+/// NaN in every type of floats, which no result near 0 passes for.
+constexpr std::uint8_t kPoison = 0xFF;
 
 }  // namespace
 
