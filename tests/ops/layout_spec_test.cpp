@@ -149,5 +149,19 @@ TEST(LayoutPlan, ConcatLaunchesOneKernelForEachInputWhereSomeAreNoDenseRows) {
   EXPECT_EQ(plan.launches[0].kernel, "kiln::ops::copy_strided_kernel");
 }
 
+/// One shape of tile serves all pieces of a launch.
+TEST(ConcatCall, PiecesUnlikeEachOtherHaveLaunchesOfTheirOwn) {
+  const auto variant_of = [](const TensorView& x, const TensorView& y) {
+    return PlannedCall("concat", {x, y}).variant(kHopper).name;
+  };
+  const auto every_other = [](std::int64_t extent) { return shaped(DType::f32, {extent}, {2}); };
+  const auto dense = [](std::int64_t extent) { return shaped(DType::f32, {extent}); };
+  EXPECT_EQ(variant_of(dense(300), dense(500)), "joined");
+  EXPECT_EQ(variant_of(dense(100'000'000), dense(99'999'999)), "joined");
+  EXPECT_EQ(variant_of(dense(300), every_other(500)), "joined");
+  EXPECT_EQ(variant_of(dense(100'000'000), every_other(99'999'999)), "pieces");
+  EXPECT_EQ(variant_of(dense(99'999'999), every_other(100'000'000)), "pieces");
+}
+
 }  // namespace
 }  // namespace kiln::test

@@ -95,6 +95,14 @@ TEST(MatmulCall, EpilogueNamesWhatItNeeds) {
                 .matmul_call()
                 .epilogue_type(),
             "kiln::ops::MatmulEpilogue<float, kiln::ops::GeluActivation, 1, false>");
+  const auto gelu_of = [](DType operands) {
+    return Planned("linear", {shaped(operands, {3, 4}), shaped(operands, {5, 4})},
+                   {{"activation", std::string("gelu")}, {"out_dtype", DType::f16}})
+        .matmul_call()
+        .epilogue_type();
+  };
+  EXPECT_EQ(gelu_of(DType::bf16), "kiln::ops::MatmulEpilogue<float, kiln::ops::GeluNarrowActivation, 0, false>");
+  EXPECT_EQ(gelu_of(DType::f64), "kiln::ops::MatmulEpilogue<double, kiln::ops::GeluActivation, 0, false>");
   EXPECT_EQ(Planned("matmul", {f32({3, 4}), f32({4, 5}), f32({3, 5})}, {{"beta", 0.0}}).matmul_call().epilogue_type(),
             "kiln::ops::MatmulEpilogue<float, kiln::ops::NoActivation, 0, false>");
   const TensorView a = shaped(DType::fp8e4m3, {3, 4}), b = shaped(DType::fp8e4m3, {4, 5});

@@ -191,6 +191,27 @@ TEST(MatmulSm90Call, EachConfigOfARankingIsOneOfTheSpace) {
       }
 }
 
+/// Of 8-bit outputs a block of a cluster that shares k may store 8 columns, which no box has.
+TEST(MatmulSm90Call, BytesOfFewColumnsLeaveWithoutABox) {
+  for (const std::int64_t n : {12, 16}) {
+    const PlannedCall planned("matmul", {bf16({4096, 4096}), bf16({4096, n})}, {{"out_dtype", DType::fp8e4m3}});
+    const Variant& variant = variant_of(planned.spec, "sm90_narrow");
+    Config config = variant.default_config(planned.call(), kHopper);
+    config.set("BLOCK_N", 16);
+    for (const std::int64_t split : {1, 2}) {
+      config.set("SPLIT_K", split);
+      const KernelLaunch launch = variant.plan(planned.call(), config, kHopper).launches.back();
+      EXPECT_EQ(spelled(launch).find(".out_is_mapped = true") != std::string::npos, n == 16 && split == 1);
+    }
+  }
+}
+
+TEST(MatmulSm90Call, AnEmptyBatchIsNothingForIt) {
+  const PlannedCall planned("matmul", {bf16({0, 128, 256}), bf16({0, 256, 512})});
+  EXPECT_FALSE(variant_of(planned.spec, "sm90").serves(planned.call(), kHopper));
+  EXPECT_NO_THROW(planned.variant(kHopper));
+}
+
 /// What an engine compiles for a weight, however many rows it is multiplied by.
 TEST(MatmulSm90Call, AWeightTakesFewKernels) {
   constexpr std::size_t kMost = 8;
