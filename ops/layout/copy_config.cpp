@@ -114,7 +114,7 @@ Config strided_default(const Copy& copy, const Target& target) {
   // An input that is dense along the rows: a tile long both ways uses the whole of its lines.
   if (extents.row_strides[ops::kCopyIn] == 1 && extents.column_strides[ops::kCopyIn] != 1)
     return strided_cuda_default(itemsize, extents.rows, extents.columns, single, 32);
-  const Config wide = dense_rows_config(itemsize, extents.rows, extents.columns, true);
+  Config wide = dense_rows_config(itemsize, extents.rows, extents.columns, true);
   const std::int64_t block_m = wide.at("BLOCK_M"), block_n = wide.at("BLOCK_N");
   if (vector_width(copy, copy_iteration(copy, block_m, block_n), block_m, block_n) > 1) return wide;
   return dense_rows_config(itemsize, extents.rows, extents.columns, false);

@@ -109,7 +109,9 @@ KILN_DEVICE void multiply_rows(const Epilogue& epilogue, const A* a, const B* b,
     KILN_NO_UNROLL for (; k + kAtOnce <= k_end; k += kAtOnce)
         for_tiles(k, [&](int, int row, const auto& left, const auto& right) { add_products(row, left, right); });
     const tl::int64_t last = k_end - kAtOnce;
-    if (kMovesTiles && k < k_end && last >= k_begin && (!kPacked || !kAlongK || (last - k_begin) % kPacket == 0)) {
+    // Of four rows of bytes a second pass takes more registers than there are.
+    constexpr bool kMovesLast = kMovesTiles && ROWS * (16 / sizeof(B)) <= 32;
+    if (kMovesLast && k < k_end && last >= k_begin && (!kPacked || !kAlongK || (last - k_begin) % kPacket == 0)) {
       const auto nothing = tl::full_of<Sum, S>(Sum{});
       for_tiles(last, [&](int u, int row, const auto& left, const auto& right) {
         const auto is_new = (columns < BLOCK_N) & (inner >= k - last - u * BLOCK_K);

@@ -72,7 +72,7 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
   const bool is_wide = operands == OperandClass::f64;
   std::vector<Tunable> tunables = {{"BLOCK_M", is_wide ? std::vector<std::int64_t>{64, 32, 128, 16}
                                                        : std::vector<std::int64_t>{128, 64, 32, 16, 256}},
-                                   {"BLOCK_N", is_wide ? std::vector<std::int64_t>{64, 32, 128, 16, 256}
+                                   {"BLOCK_N", is_wide ? std::vector<std::int64_t>{64, 32, 128, 16}
                                                        : std::vector<std::int64_t>{128, 64, 32, 16, 256}},
                                    {"BLOCK_K", block_ks(operands)},
                                    {"NUM_STAGES", {3, 4}},
@@ -244,11 +244,13 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
   std::int64_t block_k = operands == OperandClass::f64 ? 16 : operand_bytes(operands) == 1 ? 64 : deepest;
   for (const std::int64_t depth : depths)
     if (depth >= call.k) block_k = std::min(block_k, depth);
+  constexpr std::int64_t kMostExtentOfF64 = 128;  // see cuda_space
   PortableTile best{};
   double least = std::numeric_limits<double>::infinity();
   for (const Shape& shape : kShapes) {
     if (accumulator_words(operands, shape.m, shape.n, shape.num_warps) > most_accumulator_words(operands, target) ||
         shape.m * shape.n < 512 * shape.num_warps ||
+        (operands == OperandClass::f64 && std::max(shape.m, shape.n) > kMostExtentOfF64) ||
         stage_bytes(operands, shape.m, shape.n, block_k, 3) > machine.shared_bytes)
       continue;
     // With more tiles than that the last round is a small part, and splitting costs memory.

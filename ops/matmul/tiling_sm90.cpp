@@ -48,7 +48,8 @@ ConfigSpace sm90_space(Sm90Form form) {
       {"SPLIT_K", {1, 2, 4}},
       {"MATH_GROUPS", {2, 1}},
       {"TILE_EACH", {0, 1}},
-      {"RESIDENT", {1, 2}},
+      // A whole addend takes registers that two blocks do not have.
+      {"RESIDENT", form == Sm90Form::with_addend ? one : one_or_two},
       {"K_SHARE", {0, 4, 16}},
       {"EXCHANGE", narrow ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}},
       {"GROUP_M", {8, 16}}};
@@ -112,7 +113,8 @@ Config sm90_config(const Sm90Choice& choice) {
 }
 
 bool fits_registers(const ops::MatmulSm90Tiling& tiling, Sm90Form form) {
-  return tiling.row_blocks() * tiling.block_n / 2 <= most_accumulator_words(form);
+  return tiling.row_blocks() * tiling.block_n / 2 <= most_accumulator_words(form) &&
+         (tiling.resident == 1 || form != Sm90Form::with_addend);
 }
 
 Sm90Call sm90_oriented(const Sm90Call& call, const Sm90Choice& choice) {

@@ -43,8 +43,8 @@ void check_kernel_form(std::string_view form, const Target& target) {
   const bool for_cuda = form == "ptx" || form == "sass" || form == "resources" || form == "costs";
   const bool for_cpu = form == "llvm-ir" || form == "asm";
   if (!for_cuda && !for_cpu && form != "source")
-    throw_value_error(
-        fmt::format("a kernel cannot be shown as '{}'; expected source, ptx, sass, llvm-ir, asm, resources or costs", form));
+    throw_value_error(fmt::format(
+        "a kernel cannot be shown as '{}'; expected source, ptx, sass, llvm-ir, asm, resources or costs", form));
   if (for_cuda && target.type != DeviceType::cuda)
     throw_value_error(
         fmt::format("{} is for GPUs, and this is {}; name a target like sm_90a, or ask for llvm-ir or asm", form,

@@ -35,8 +35,8 @@ struct InspectedCall {
 InspectedCall inspect_call(const Call& call, const Target& target, const Config* config = nullptr,
                            TuningPolicy tuning = TuningPolicy::off);
 
-/// Refuses a form that kernels for `target` do not have: "ptx", "sass", "resources" and "costs" are for GPUs, "llvm-ir" and
-/// "asm" for the CPU, "source" for both. UsageError(value), which for another name lists these.
+/// Refuses a form that kernels for `target` do not have: "ptx", "sass", "resources" and "costs" are for GPUs, "llvm-ir"
+/// and "asm" for the CPU, "source" for both. UsageError(value), which for another name lists these.
 void check_kernel_form(std::string_view form, const Target& target);
 /// A kernel in one of these forms, "resources" aside; "source" is what is given to the compiler, "costs" what its lines
 /// cost (see kernel_costs.hpp). CompileError;
