@@ -25,9 +25,10 @@ std::int64_t most_accumulator_words(OperandClass operands, const Target& target)
     case OperandClass::f64:  // an activation in double takes many
     case OperandClass::fp8:  // becomes f16 in registers
       return 64;
-    case OperandClass::f32:  // from sm_100 on ptxas takes more registers for both
-    case OperandClass::i8:
+    case OperandClass::f32:  // from sm_100 on ptxas takes more registers
       return target.arch.starts_with("sm_1") ? 64 : 128;
+    case OperandClass::i8:  // as it does of these elsewhere too, where gelu is behind them
+      return target.arch.starts_with("sm_9") ? 128 : 64;
     default:
       return 128;
   }
