@@ -133,7 +133,7 @@ constexpr std::int64_t kShare = 4;  // blocks of k, for choices that share tiles
 std::vector<Sm90Choice> candidates_of(const Sm90Call& call) {
   std::vector<Sm90Choice> candidates;
   const auto add_all = [&](const auto& tiles) {
-    const bool may_exchange = call.form != Sm90Form::narrow && !(call.a.is_mn && itemsize_bytes(call.a.dtype) != 2);
+    const bool may_exchange = call.form == Sm90Form::wide && !(call.a.is_mn && itemsize_bytes(call.a.dtype) != 2);
     for (const bool exchanges : {false, true}) {
       if (exchanges && !may_exchange) break;
       for (const Tile& tile : tiles) {

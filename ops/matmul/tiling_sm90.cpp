@@ -51,7 +51,7 @@ ConfigSpace sm90_space(Sm90Form form) {
       // A whole addend takes registers that two blocks do not have.
       {"RESIDENT", form == Sm90Form::with_addend ? one : one_or_two},
       {"K_SHARE", {0, 4, 16}},
-      {"EXCHANGE", narrow ? std::vector<std::int64_t>{0} : std::vector<std::int64_t>{0, 1}},
+      {"EXCHANGE", form == Sm90Form::wide ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}},
       {"GROUP_M", {8, 16}}};
   const ConfigExpression shared_bytes("bytes of shared memory", [](const Config& config) -> std::int64_t {
     const ops::MatmulSm90Tiling tile = sm90_choice(config).tiling;
