@@ -7,6 +7,7 @@
 #include <span>
 
 #include "ops/common/grid.hpp"
+#include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
 namespace {
@@ -16,7 +17,6 @@ using Tile = ops::MatmulSm90Tiling;
 // Constants of an H200 at 1755 MHz. Beside 1053 times of random products by one and several configs (2026-11-25) the
 // logarithms of the estimates have a deviation of 0.20; of several configs the one with the least estimate takes 1.5%
 // longer than the fastest. Clocks and rates of one multiprocessor, unless it is said otherwise.
-constexpr double kClocksPerUs = 1755;
 constexpr double kStartUs = 4.55;  // an empty stream's launch, until the first block of k is there, and the end
 constexpr double kOverlap = 0.25;  // of the shorter of computing and memory, what is not hidden behind the other
 constexpr double kMultiply = 1.04;

@@ -51,7 +51,7 @@ Config default_config(const MatmulCall& call) {
 /// By the default config on an H200; the constants are those of 106 times of random products (2026-11-25), whose
 /// logarithms have residuals of 0.17.
 std::optional<double> estimate_us(const MatmulCall& call, const Target& target) {
-  constexpr double kClocksPerUs = 1755, kStartUs = 3.6, kMemoryBytesPerClock = 2000;
+  constexpr double kStartUs = 3.6, kMemoryBytesPerClock = 2000;
   // Instructions:
   constexpr double kProduct = 5.9, kLoadAcross = 4.7, kLoadAcrossLongLines = 14, kByte = 4.6;
   constexpr double kOutput = 14, kSingleOutput = 7;

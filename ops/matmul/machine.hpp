@@ -9,6 +9,9 @@ namespace kiln::matmul {
 /// Shared memory that a program may have on sm_90; a multiprocessor has a KiB more.
 inline constexpr std::int64_t kSm90SharedBytes = 227 * 1024;
 
+/// An H200's, in whose clocks the models count, and on which their constants were measured.
+inline constexpr double kClocksPerUs = 1755;
+
 /// What the models and the constraints of the family know of a GPU.
 struct Machine {
   std::int64_t processors;    ///< of the architecture's largest part
