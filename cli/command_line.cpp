@@ -315,7 +315,7 @@ class CommandLine {
 
   void add_inspect() {
     CLI::App& command =
-        *app_.add_subcommand("inspect", "Show a call's kernel: source, ptx, sass, llvm-ir, asm or resources");
+        *app_.add_subcommand("inspect", "Show a call's kernel: source, ptx, sass, llvm-ir, asm, resources or costs");
     add_call(command, inspect_.call);
     command.add_option("--emit", inspect_.emit, "source, ptx, sass, llvm-ir, asm, resources or costs (default source)")
         ->type_name("FORM")
@@ -328,7 +328,7 @@ class CommandLine {
         ->type_name("CONFIG");
     add_json(command, inspect_.json);
     command.footer(
-        "ptx, sass and resources are for GPUs; llvm-ir and asm for the CPU. sass needs cuobjdump or "
+        "ptx, sass, resources and costs are for GPUs; llvm-ir and asm for the CPU. sass needs cuobjdump or "
         "nvdisasm.\n\nExamples:\n"
         "  kiln inspect add --shape 4096 --dtype f32 --device cpu --emit asm\n"
         "  kiln inspect add --shape 4096x4096 --dtype bf16 --target sm_90a --emit ptx");
