@@ -104,7 +104,7 @@ std::int64_t vector_width(const MatmulCall& call) {
 std::optional<double> estimate_us(const MatmulCall& call, const Target& target) {
   if (!is_cuda(target)) return std::nullopt;
   constexpr double kStartUs = 4.1, kMemoryBytesPerClock = 2100;
-  constexpr double kCombineUs = 4.5;  // 9 to 10 when the rest was fitted; parts are loaded together since
+  constexpr double kCombineUs = 4.5;      // 9 to 10 when the rest was fitted; parts are loaded together since
   constexpr double kWaitClocks = 1300;    // for the tiles that are loaded together
   constexpr double kTailClocks = 400;     // where k is no whole number of these
   constexpr double kStepsPerClock = 110;  // of the lanes of one multiprocessor

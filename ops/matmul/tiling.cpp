@@ -162,7 +162,7 @@ bool is_stored_singly(const Matrix& out) {
 double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile& tile, const Machine& machine,
                std::int64_t processors) {
   constexpr double kStartUs = 4.0;
-  constexpr double kCombineUs = 4.5;  // 9 to 10 when the rest was fitted; parts are loaded together since
+  constexpr double kCombineUs = 4.5;             // 9 to 10 when the rest was fitted; parts are loaded together since
   constexpr double kMemoryBytesPerClock = 1070;  // of all
   // Of one multiprocessor:
   constexpr double kSharedBytesPerClock = 128 / 0.176;  // most of which overlaps with multiplying
