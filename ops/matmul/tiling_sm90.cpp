@@ -65,9 +65,11 @@ ConfigSpace sm90_space(Sm90Form form) {
   // Parts of k of one tile: a cluster of its own, one row block to a math group, and 8 columns for each block to store.
   const Constraint is_splittable = both(both(both(cluster_blocks == 1, row_blocks() == 1), resident == 1),
                                         both(block_n <= 64, block_n % (8 * split_k) == 0));
-  // A block has a kilobyte of its own beside, and a thread 44 registers, and 32 more for each further row block.
-  const Constraint fit_together = both(resident * (shared_bytes + 1024) <= kSm90SharedBytes + 1024,
-                                       resident * threads * (accumulator_words() + 32 * row_blocks() + 12) <= 65536);
+  // A block has a kilobyte of its own beside, and a thread 44 registers, and 32 more for each further row block; two
+  // more where groups take tiles of their own and load 8-bit numbers of an operand that lies along m.
+  const Constraint fit_together = both(
+      resident * (shared_bytes + 1024) <= kSm90SharedBytes + 1024,
+      resident * threads * (accumulator_words() + 32 * row_blocks() + 12 + 2 * ConfigExpression("TILE_EACH")) <= 65536);
   return {
       std::move(tunables),
       {block_m % (64 * sharing_groups()) == 0, accumulator_words() <= most_words,
