@@ -43,7 +43,9 @@
 #include <llvm/Transforms/Vectorize/SLPVectorizer.h>
 #include <llvm/Transforms/Vectorize/VectorCombine.h>
 
+#include "compiler/llvm_calls.hpp"
 #include "compiler/llvm_copies.hpp"
+#include "compiler/llvm_masks.hpp"
 #include "core/cpu_features.hpp"
 
 namespace kiln {
@@ -228,6 +230,7 @@ llvm::FunctionPassManager kernel_pipeline() {
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(rotating), /*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::InstCombinePass());
+  passes.addPass(HoldCalls());
   llvm::LoopPassManager counting;
   counting.addPass(llvm::LoopIdiomRecognizePass());
   counting.addPass(llvm::IndVarSimplifyPass());
@@ -249,6 +252,7 @@ llvm::FunctionPassManager kernel_pipeline() {
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(rotating_again)));
   passes.addPass(llvm::InjectTLIMappings());
   passes.addPass(llvm::LoopVectorizePass());
+  passes.addPass(ReleaseCalls());
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::SLPVectorizerPass());
@@ -259,6 +263,8 @@ llvm::FunctionPassManager kernel_pipeline() {
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LICMPass(llvm::LICMOptions()), /*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass());
+  passes.addPass(KernelPass<narrow_masks>());
+  passes.addPass(llvm::EarlyCSEPass());
   return passes;
 }
 

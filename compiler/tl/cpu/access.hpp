@@ -3,6 +3,8 @@
 #include "compiler/tl/cpu/program.hpp"
 #include "compiler/tl/mask_rectangle.hpp"
 
+extern "C" const int kiln_vector_bytes;
+
 namespace kiln::tl {
 
 // Rows and columns are nested loops, with the full tile's without a condition: both vectorise, the masked ones into
@@ -14,6 +16,16 @@ template <typename S, typename M>
 inline constexpr bool kIsCutMatrix = S::kRows > 1 && is_rectangle<M>;
 template <Number T, typename S>
 inline constexpr bool kFitsRegisters = S::kNumel * sizeof(T) <= 2048;
+/// Dense elements of less than 32 bits, of which AVX2 has no masked accesses: what there are of them is copied, where
+/// LLVM would make a branch for each.
+template <Number T, typename S, typename A, typename M>
+inline constexpr bool kIsNarrowRow =
+    S::kRows == 1 && sizeof(T) < 4 && is_rectangle<M> && is_same<typename A::column_stride_type, Constant<1>>;
+template <Number T, typename S, typename M>
+KILN_DEVICE unsigned long bytes_there(const M& mask) {
+  const Extents there = extents_of(mask, {1, S::kColumns});
+  return static_cast<unsigned long>(there.rows * there.columns) * sizeof(T);
+}
 
 template <Number T, typename S, AffineTile A, typename M>
 KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mask, T other) {
@@ -45,6 +57,11 @@ KILN_DEVICE Tile<T, S> load_affine(const T* data, const A& offsets, const M& mas
                                   column * static_cast<int64_t>(offsets.column_stride)];
       for (int column = columns; column < S::kColumns; ++column) registers[column] = other;
     }
+  } else if (kIsNarrowRow<T, S, A, M> && kiln_vector_bytes < 64) {
+    T row[S::kColumns];
+    for (int column = 0; column < S::kColumns; ++column) row[column] = other;
+    if constexpr (kIsNarrowRow<T, S, A, M>) __builtin_memcpy(row, first, bytes_there<T, S>(mask));
+    for (int column = 0; column < S::kColumns; ++column) result.registers[column] = row[column];
   } else {
     for (int row = 0; row < S::kRows; ++row)
       for (int column = 0; column < S::kColumns; ++column) {
@@ -79,6 +96,10 @@ KILN_DEVICE void store_affine(T* data, const A& offsets, const Tile<T, S, L>& va
       for (int column = 0; column < there.columns; ++column)
         first[row * static_cast<int64_t>(offsets.row_stride) + column * static_cast<int64_t>(offsets.column_stride)] =
             values.registers[row * S::kColumns + column];
+  } else if (kIsNarrowRow<T, S, A, M> && kiln_vector_bytes < 64) {
+    T row[S::kColumns];
+    for (int column = 0; column < S::kColumns; ++column) row[column] = values.registers[column];
+    if constexpr (kIsNarrowRow<T, S, A, M>) __builtin_memcpy(first, row, bytes_there<T, S>(mask));
   } else {
     for (int row = 0; row < S::kRows; ++row)
       for (int column = 0; column < S::kColumns; ++column) {
