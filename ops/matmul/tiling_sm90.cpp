@@ -31,6 +31,11 @@ ConfigExpression accumulator_words() {
 std::int64_t most_accumulator_words(Sm90Form form) {
   return form == Sm90Form::with_addend ? 96 : 128;
 }
+/// Of these each further row block takes as many for itself: with a whole addend, 8-bit numbers along m and two blocks
+/// of 96 columns ptxas spilled.
+std::int64_t words_of_row_block(Sm90Form form) {
+  return form == Sm90Form::with_addend ? 8 : 0;
+}
 
 }  // namespace
 
@@ -72,7 +77,8 @@ ConfigSpace sm90_space(Sm90Form form) {
       resident * threads * (accumulator_words() + 32 * row_blocks() + 12 + 2 * ConfigExpression("TILE_EACH")) <= 65536);
   return {
       std::move(tunables),
-      {block_m % (64 * sharing_groups()) == 0, accumulator_words() <= most_words,
+      {block_m % (64 * sharing_groups()) == 0,
+       accumulator_words() + words_of_row_block(form) * (row_blocks() + -1) <= most_words,
        either(ConfigExpression("TILE_EACH") == 0, both(ConfigExpression("MATH_GROUPS") == 2, split_k == 1)),
        either(split_k == 1, both(is_splittable, ConfigExpression("K_SHARE") == 0)), cluster_blocks <= 2,
        // A cluster's blocks ask for what they share in parts of 64.
@@ -115,7 +121,8 @@ Config sm90_config(const Sm90Choice& choice) {
 }
 
 bool fits_registers(const ops::MatmulSm90Tiling& tiling, Sm90Form form) {
-  return tiling.row_blocks() * tiling.block_n / 2 <= most_accumulator_words(form) &&
+  return tiling.row_blocks() * tiling.block_n / 2 + words_of_row_block(form) * (tiling.row_blocks() - 1) <=
+             most_accumulator_words(form) &&
          (tiling.resident == 1 || form != Sm90Form::with_addend);
 }
 

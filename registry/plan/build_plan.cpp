@@ -109,6 +109,14 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
           TensorMapSet(launch.arguments.tensor_maps(), data.data(), device)};
 }
 
+/// Whether a call on the CPU moves and computes at most so much. What users' kernels do is not known, nor how much lies
+/// at addresses.
+bool takes_at_most(const Plan& plan, double bytes, double flops) {
+  return !plan.device.is_cuda() && plan.spec->cost && plan.tables.empty() &&
+         Registry::process().is_builtin(*plan.spec) && plan.report.cost.bytes <= bytes &&
+         plan.report.cost.flops <= flops;
+}
+
 /// Compiles and loads what `choice` launches, and adds it to a plan that has no steps yet.
 void add_steps(Plan& plan, const Choice& choice, const Call& call, Loading loading) {
   check_limits(*plan.spec, choice);
@@ -118,8 +126,10 @@ void add_steps(Plan& plan, const Choice& choice, const Call& call, Loading loadi
   CallPointers data{};
   for (std::size_t i = 0; i < call.outputs.size(); ++i) data[i] = call.outputs[i].data;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) data[call.outputs.size() + i] = call.inputs[i].data;
+  const bool is_small = takes_at_most(plan, 65536, 65536);
   for (std::size_t i = 0; i < choice.plan.launches.size(); ++i) {
     plan.steps.push_back(make_step(choice, i, plan.device, data, plan.report.kernels.emplace_back(), loading));
+    plan.steps.back().geometry.is_small = is_small;
     for (const auto& slot : choice.plan.launches[i].arguments.tensor_maps())
       if (slot.pointer_index < kMaxTensors)
         plan.extents.at(static_cast<std::size_t>(slot.pointer_index)).alignment_bytes = kTensorMapAlignmentBytes;
@@ -130,14 +140,6 @@ void add_steps(Plan& plan, const Choice& choice, const Call& call, Loading loadi
         (bytes + kWorkspaceAlignmentBytes - 1) / kWorkspaceAlignmentBytes * kWorkspaceAlignmentBytes;
   }
   plan.check = choice.plan.check;
-}
-
-/// What users' kernels do in a call is not known, nor how much lies at addresses.
-bool is_brief(const Plan& plan) {
-  constexpr double kMostBytes = 8192, kMostFlops = 16384;
-  return !plan.device.is_cuda() && plan.spec->cost && plan.tables.empty() &&
-         Registry::process().is_builtin(*plan.spec) && plan.report.cost.bytes <= kMostBytes &&
-         plan.report.cost.flops <= kMostFlops;
 }
 
 }  // namespace
@@ -193,7 +195,7 @@ std::shared_ptr<const Plan> build_plan(const Call& call, const Target& target, c
       plan->tables.push_back({call.outputs.size() + i, points_to(seen)});
   }
   if (spec.cost) plan->report.cost = spec.cost(seen);
-  plan->is_brief = is_brief(*plan);
+  plan->is_brief = takes_at_most(*plan, 8192, 16384);
   if (writes_nothing(*plan)) {
     plan->report.config_source = "none: every output is empty";
     return plan;

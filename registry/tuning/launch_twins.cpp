@@ -14,9 +14,9 @@ std::string signature(const LaunchPlan& plan) {
   for (const KernelLaunch& launch : plan.launches) {
     text += launch.kernel;
     for (const TemplateArgument& argument : launch.template_arguments) text += fmt::format(",{}", spell(argument));
-    const auto& [grid, num_warps, shared_bytes, overlaps] = launch.geometry;
-    text += fmt::format(";{}x{}x{} {} {} {} {};", grid[0], grid[1], grid[2], num_warps, shared_bytes, overlaps,
-                        launch.vector_width);
+    const auto& [grid, num_warps, shared_bytes, overlaps, is_small] = launch.geometry;
+    text += fmt::format(";{}x{}x{} {} {} {} {} {};", grid[0], grid[1], grid[2], num_warps, shared_bytes, overlaps,
+                        is_small, launch.vector_width);
   }
   return text;
 }

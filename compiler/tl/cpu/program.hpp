@@ -48,7 +48,12 @@ struct Parameters<void (*)(P...)> {
     kiln_program[4] = extent1;
     kiln_program[5] = extent2;
     kiln_program[kHasStreamed] = 0;
-    int64_t id0 = begin % extent0, id1 = begin / extent0 % extent1, id2 = begin / extent0 / extent1;
+    int64_t id0 = 0, id1 = 0, id2 = 0;
+    if (begin != 0) {  // the divisions are a tenth of what a call of a few hundred elements takes
+      id0 = begin % extent0;
+      id1 = begin / extent0 % extent1;
+      id2 = begin / extent0 / extent1;
+    }
     for (int64_t program = begin; program < end; ++program) {
       kiln_program[0] = id0;
       kiln_program[1] = id1;
