@@ -43,8 +43,8 @@
 #include <llvm/Transforms/Vectorize/SLPVectorizer.h>
 #include <llvm/Transforms/Vectorize/VectorCombine.h>
 
-#include "compiler/llvm_calls.hpp"
 #include "compiler/llvm_copies.hpp"
+#include "compiler/llvm_loops.hpp"
 #include "compiler/llvm_masks.hpp"
 #include "core/cpu_features.hpp"
 
@@ -230,7 +230,7 @@ llvm::FunctionPassManager kernel_pipeline() {
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(rotating), /*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::InstCombinePass());
-  passes.addPass(HoldCalls());
+  passes.addPass(HoldLoops());
   llvm::LoopPassManager counting;
   counting.addPass(llvm::LoopIdiomRecognizePass());
   counting.addPass(llvm::IndVarSimplifyPass());
@@ -252,7 +252,7 @@ llvm::FunctionPassManager kernel_pipeline() {
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(rotating_again)));
   passes.addPass(llvm::InjectTLIMappings());
   passes.addPass(llvm::LoopVectorizePass());
-  passes.addPass(ReleaseCalls());
+  passes.addPass(ReleaseLoops());
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::SLPVectorizerPass());

@@ -1,4 +1,4 @@
-#include "compiler/llvm_calls.hpp"
+#include "compiler/llvm_loops.hpp"
 
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/TargetLibraryInfo.h>
@@ -23,22 +23,23 @@ bool calls_vector_function(const llvm::Loop& loop, const llvm::TargetLibraryInfo
 
 }  // namespace
 
-llvm::PreservedAnalyses HoldCalls::run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+llvm::PreservedAnalyses HoldLoops::run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
   const auto& library = analyses.getResult<llvm::TargetLibraryAnalysis>(function);
   for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder())
-    if (loop->isInnermost() && !llvm::findStringMetadataForLoop(loop, kNotUnrolled) &&
-        calls_vector_function(*loop, library)) {
+    if (const bool has_conditions = loop->getNumBlocks() > 1;
+        loop->isInnermost() && !llvm::findStringMetadataForLoop(loop, kNotUnrolled) &&
+        (has_conditions || calls_vector_function(*loop, library))) {
       llvm::addStringMetadataToLoop(loop, kHeld, 1);
       llvm::addStringMetadataToLoop(loop, kNotUnrolled, 1);
     }
   return llvm::PreservedAnalyses::all();
 }
 
-llvm::PreservedAnalyses ReleaseCalls::run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+llvm::PreservedAnalyses ReleaseLoops::run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
   for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder())
     if (llvm::findStringMetadataForLoop(loop, kHeld))
-      loop->setLoopID(llvm::makePostTransformationMetadata(function.getContext(), loop->getLoopID(),
-                                                           {kHeld, kNotUnrolled}, {}));
+      loop->setLoopID(
+          llvm::makePostTransformationMetadata(function.getContext(), loop->getLoopID(), {kHeld, kNotUnrolled}, {}));
   return llvm::PreservedAnalyses::all();
 }
 
