@@ -4,9 +4,6 @@
 
 namespace kiln::ops {
 
-/// Of shallow panels that rows of the output are written from one behind the other.
-inline constexpr int kStripBytes = 16 << 10;
-
 /// As pack_panel for a k of kDepth, at most 16, that is contiguous in b: squares as small as hold it.
 template <int kDepth, int kWidth, typename C>
 KILN_DEVICE void pack_shallow_panel(const C* from, const MatmulIteration& it, int columns, C* panel) {
@@ -25,11 +22,12 @@ KILN_DEVICE void pack_shallow_panel(const C* from, const MatmulIteration& it, in
 
 /// Blocks of ROWS x COLUMNS, vectors along the columns of b, of which there are WIDTH where COLUMNS are all there are;
 /// the columns that are left over, if there are any, in a block of TAIL. b is read where it lies (DEPTH 0: its columns
-/// are contiguous), or by way of a panel of at most DEPTH rows; SHALLOW_K is k where it is small and contiguous.
-/// kRowsFirst: the output is written row by row, which is what counts where k is small.
+/// are contiguous), or by way of a panel of at most DEPTH rows; SHALLOW_K is k where it is small and contiguous. What
+/// is written row by row, since it is most of what moves or more than caches keep: all of it where b is read as it lies
+/// (kRowsFirst), or from as many panels at a time as take STRIP_BYTES.
 template <int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL, int DEPTH, int UNROLL,
-          int SHALLOW_K, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename Epilogue, typename C, typename Addend,
-          typename Out>
+          int SHALLOW_K, int STRIP_BYTES, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename Epilogue, typename C,
+          typename Addend, typename Out>
 KILN_DEVICE void multiply_outer(const Epilogue& epilogue, const C* a, const C* b, const Addend* addend, Out* out,
                                 const MatmulIteration& it) {
   MatmulPlace place;
@@ -76,24 +74,29 @@ KILN_DEVICE void multiply_outer(const Epilogue& epilogue, const C* a, const C* b
         make_block(width, columns, next, column, right + column * column_stride, it.row_strides[kMatmulB]);
       });
     });
-  } else if constexpr (SHALLOW_K > 0) {
-    // Panels of as many columns as the nearest cache bears, so that rows of the output are written in long pieces.
-    constexpr int kPanelSize = SHALLOW_K * WIDTH;
-    constexpr int kPanels = kStripBytes / (kPanelSize * static_cast<int>(sizeof(C))) + 1;
-    alignas(64) C panels[kPanels * kPanelSize];
+  } else if constexpr (STRIP_BYTES > 0) {
+    const tl::int64_t panel_size = WIDTH * (SHALLOW_K > 0 ? SHALLOW_K : it.k);
+    constexpr int kDepth = SHALLOW_K > 0 ? SHALLOW_K : DEPTH;
+    alignas(64) C panels[STRIP_BYTES / sizeof(C) + kDepth * WIDTH];
+    const tl::int64_t most_panels = STRIP_BYTES / static_cast<int>(sizeof(C)) / panel_size + 1;
     const auto make_strip = [&](auto width, auto columns, tl::int64_t column, tl::int64_t count) {
       constexpr int kWidth = width, kColumns = columns;
-      KILN_NO_UNROLL for (tl::int64_t p = 0; p < count; ++p) pack_shallow_panel<SHALLOW_K, kWidth>(
-          right + (column + p * kColumns) * column_stride, it, kColumns, panels + p * kPanelSize);
+      KILN_NO_UNROLL for (tl::int64_t p = 0; p < count; ++p) {
+        const C* const from = right + (column + p * kColumns) * column_stride;
+        if constexpr (SHALLOW_K > 0)
+          pack_shallow_panel<SHALLOW_K, kWidth>(from, it, kColumns, panels + p * panel_size);
+        else
+          pack_panel<kBOrder, kWidth>(from, it, static_cast<int>(it.k), kColumns, panels + p * panel_size);
+      }
       for_each_rows([&](tl::int64_t next) {
         KILN_NO_UNROLL for (tl::int64_t p = 0; p < count; ++p)
-            make_block(width, columns, next, column + p * kColumns, panels + p * kPanelSize, kWidth);
+            make_block(width, columns, next, column + p * kColumns, panels + p * panel_size, kWidth);
       });
     };
     tl::int64_t column = part.column;
     while (column + COLUMNS <= part.column_end) {
       const tl::int64_t left_over = (part.column_end - column) / COLUMNS,
-                        count = left_over < kPanels ? left_over : kPanels;
+                        count = left_over < most_panels ? left_over : most_panels;
       make_strip(tl::Constant<WIDTH>{}, tl::Constant<COLUMNS>{}, column, count);
       column += count * COLUMNS;
     }
@@ -116,20 +119,21 @@ KILN_DEVICE void multiply_outer(const Epilogue& epilogue, const C* a, const C* b
 }
 
 template <typename Epilogue, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL,
-          int DEPTH, int UNROLL, int SHALLOW_K, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename C,
-          typename Addend, typename Out>
+          int DEPTH, int UNROLL, int SHALLOW_K, int STRIP_BYTES, bool kRowsFirst, bool kIsLong, bool kHasBatch,
+          typename C, typename Addend, typename Out>
 KILN_KERNEL void matmul_outer_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
                                      const float* /*scale_b*/, MatmulIteration it,
                                      MatmulScalars<typename Epilogue::Compute> scalars) {
-  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, SHALLOW_K, kRowsFirst, kIsLong,
-                 kHasBatch>(Epilogue{scalars}, a, b, addend, out, it);
+  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, SHALLOW_K, STRIP_BYTES,
+                 kRowsFirst, kIsLong, kHasBatch>(Epilogue{scalars}, a, b, addend, out, it);
 }
 template <typename Sum, int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int COLUMNS, int TAIL, int DEPTH,
-          int UNROLL, int SHALLOW_K, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename C>
+          int UNROLL, int SHALLOW_K, int STRIP_BYTES, bool kRowsFirst, bool kIsLong, bool kHasBatch, typename C>
 KILN_KERNEL void matmul_outer_partial_kernel(const C* a, const C* b, Sum* partial_sums, MatmulIteration it) {
   take_part_of_k(it, a, b, partial_sums);
-  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, SHALLOW_K, kRowsFirst, kIsLong,
-                 kHasBatch>(PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);
+  multiply_outer<kAOrder, kBOrder, kOutOrder, ROWS, WIDTH, COLUMNS, TAIL, DEPTH, UNROLL, SHALLOW_K, STRIP_BYTES,
+                 kRowsFirst, kIsLong, kHasBatch>(PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr),
+                                                 partial_sums, it);
 }
 
 }  // namespace kiln::ops
