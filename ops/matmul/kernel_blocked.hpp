@@ -54,6 +54,27 @@ KILN_KERNEL void matmul_panels_kernel(const B* b, C* panels, MatmulIteration it)
                               panels + panel_place(k, padded_to_squares(depth), column, padded_columns<WIDTH>(it)));
 }
 
+/// `rows` rows of a, which are contiguous along m, in blocks of ROWS side by side: to[row * stride + k * ROWS + r] for
+/// row r of the block that begins at `row`. They are copied as they lie; packed along k, as rows that are contiguous,
+/// they would have to be transposed (4096x217' times 217x784 took a fifth longer).
+template <int ROWS, typename A, typename P>
+KILN_DEVICE void pack_row_blocks(const A* from, tl::int64_t k_stride, int rows, int depth, P* to, tl::int64_t stride) {
+  constexpr int kAhead = 8;
+  const int whole = rows / ROWS * ROWS;
+  KILN_NO_UNROLL for (int k = 0; k < depth; ++k, from += k_stride, to += ROWS) {
+    const A* const ahead = from + kAhead * k_stride;
+    KILN_NO_UNROLL for (int row = 0; row < whole; row += ROWS) {
+      __builtin_prefetch(ahead + row);
+      P* const block = to + row * stride;
+      for (int r = 0; r < ROWS; ++r) block[r] = tl::cast<P>(from[row + r]);
+    }
+    if (whole < rows) {
+      P* const block = to + whole * stride;
+      KILN_NO_UNROLL for (int r = 0; r < ROWS; ++r) block[r] = whole + r < rows ? tl::cast<P>(from[whole + r]) : P{};
+    }
+  }
+}
+
 /// a, of which kWordOffset's bytes are to be added to each: their upper bits are turned.
 template <typename P>
 KILN_DEVICE void add_word_offset(P* packed, int count) {
@@ -81,6 +102,7 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
   // Rows are a little more than a power of two apart, which caches keep in few places.
   constexpr int kLeftStride = BLOCK_K + 64 / static_cast<int>(sizeof(P));
   constexpr int kPaddedM = padded_to_squares(BLOCK_M);
+  constexpr bool kRowsTogether = kAOrder == kRowsContiguous && !tl::kInWords<P>;
   alignas(64) C sums[BLOCK_M * BLOCK_N];
   alignas(64) P packed[kPackA ? kPaddedM * kLeftStride : 1];
   alignas(64) P own_panels[kShared ? 1 : BLOCK_K * BLOCK_N];
@@ -90,7 +112,9 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
     const A* const a_part = a + place.batch_offsets[kMatmulA] + place.row * it.row_strides[kMatmulA] + k * a_step;
     const P* left = packed;
     tl::int64_t left_stride = kLeftStride;
-    if constexpr (kPackA) {
+    if constexpr (kRowsTogether) {
+      pack_row_blocks<ROWS>(a_part, a_step, rows, depth, packed, kLeftStride);
+    } else if constexpr (kPackA) {
       pack_rows<kAOrder>(a_part, it, rows, depth, packed, kLeftStride);
       if constexpr (tl::kInWords<P>) add_word_offset(packed, rows * kLeftStride);
     } else {
@@ -124,6 +148,9 @@ KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B*
             tl::add_word_rows<P, WIDTH / 2, kVectors, kPackA>(
                 (depth + kGroup - 1) / kGroup, reinterpret_cast<const tl::uint32_t*>(left_row), left_stride / kGroup,
                 reinterpret_cast<const tl::uint32_t*>(panel), WIDTH, start, block, WIDTH, tl::make_sequence<ROWS>());
+          else if constexpr (kRowsTogether)
+            tl::add_row_block<WIDTH / 2 * kVectors>(depth, left_row, panel, WIDTH, block, WIDTH,
+                                                    tl::make_sequence<ROWS>());
           else
             tl::add_rows<WIDTH / 2 * kVectors, kPackA>(depth, left_row, left_stride, panel, WIDTH, block, WIDTH,
                                                        tl::make_sequence<ROWS>());

@@ -55,7 +55,8 @@ bool is_for_rows(const MatmulCall& call) {
 /// for all programs.
 ConfigSpace blocked_space(std::int64_t item_bytes) {
   using common::ConfigExpression;
-  const ConfigExpression m("BLOCK_M"), n("BLOCK_N"), k("BLOCK_K");
+  const ConfigExpression m("BLOCK_M"), n("BLOCK_N"), k("BLOCK_K"),
+      owns_panels = common::choose(ConfigExpression("SHARED_PANELS") == 0, 1, 0);
   return {{{"ROWS", {8, 6, 12}},
            {"BLOCK_M", {192, 96, 48, 384, 24}},
            {"BLOCK_N", {512, 1024, 256, 128, 64, 32}},
@@ -63,7 +64,7 @@ ConfigSpace blocked_space(std::int64_t item_bytes) {
            {"PACK_A", {1, 0}},
            {"SPLIT_K", {1, 2, 4, 8}},
            {"SHARED_PANELS", {0, 1}}},
-          {m * n + m * k + n * k <= kMostCpuKernelStackBytes * 7 / 8 / item_bytes}};
+          {m * n + m * k + owns_panels * n * k <= kMostCpuKernelStackBytes * 7 / 8 / item_bytes}};
 }
 
 LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Target& target) {

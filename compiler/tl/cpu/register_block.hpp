@@ -132,6 +132,21 @@ KILN_DEVICE void add_rows(int64_t count, const C* a, int64_t a_row_stride, const
   (put_lanes<true>(sums[kRow], into + kRow * into_stride), ...);
 }
 
+/// As add_rows for rows of a that lie side by side, all of them for each k: the numbers that are multiplied next come
+/// next in memory, by one address.
+template <int kLanes, Number C, int... kRow>
+KILN_DEVICE void add_row_block(int64_t count, const C* a, const C* b, int64_t b_stride, C* into, int64_t into_stride,
+                               Sequence<kRow...>) {
+#pragma clang fp contract(fast)
+  using Vector = Lanes<C, kLanes>;
+  Vector sums[] = {((void)kRow, Vector{})...};
+  KILN_NO_UNROLL for (int64_t k = 0; k < count; ++k, a += sizeof...(kRow), b += b_stride) {
+    const Vector right = load_lanes<kLanes>(b);
+    ((sums[kRow] = sums[kRow] + a[kRow] * right), ...);
+  }
+  (put_lanes<true>(sums[kRow], into + kRow * into_stride), ...);
+}
+
 /// The sum of a vector's lanes: halves are added to halves.
 template <Number C, int kLanes>
 KILN_DEVICE C sum_lanes(Lanes<C, kLanes> x) {
