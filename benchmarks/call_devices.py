@@ -1,4 +1,4 @@
-"""What random calls are drawn for, measured on and compared with: the CPU beside NumPy, a GPU beside torch. Libraries are imported when something is measured."""
+"""What random calls are drawn for, measured on and compared with: the CPU beside NumPy or torch, a GPU beside torch. Libraries are imported when something is measured."""
 
 import contextlib
 import os
@@ -20,9 +20,10 @@ def cpu_name():
 
 
 class CpuCalls:
-    """Kiln and NumPy in processes of their own."""
+    """Kiln and its peer in processes of their own."""
 
-    peer, families, draw, report = "NumPy", call_draw.FAMILIES, staticmethod(call_draw.draw_call), call_report
+    peers = {"numpy": "NumPy", "torch": "torch"}
+    families, draw, report = call_draw.FAMILIES, staticmethod(call_draw.draw_call), call_report
     about_plot = {"long_us": call_report.LONG_US}
 
     @contextlib.contextmanager
@@ -31,19 +32,20 @@ class CpuCalls:
         from call_measurement import REGISTERS, Measurement, worker_environment
 
         run = {"seed": arguments.seed, "threads": arguments.threads, "cpu_features": arguments.cpu_features or "native"}
-        kept.begin(run)
+        peer = self.peers[arguments.peer]
+        kept.begin(run if arguments.peer == "numpy" else run | {"peer": peer})
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: arguments.threads])
         with tempfile.TemporaryDirectory() as folder:
             cache = f"{folder}/cache"
             environment = worker_environment(arguments.threads, arguments.cpu_features, cache, arguments.tuned > 0)
-            measurement = Measurement(environment, folder)
+            measurement = Measurement(environment, folder, arguments.peer)
             registers = REGISTERS.get(arguments.cpu_features)
             if registers and measurement.versions["kiln_registers"] != registers:
                 raise WorkerError(
                     f"this Kiln compiles for the machine's own processor, not for {arguments.cpu_features}"
                 )
             libraries = {**measurement.versions, "peaks": measurement.peaks}
-            measurement.about = {"cpu": cpu_name(), "peer": self.peer, **run, **libraries}
+            measurement.about = {"cpu": cpu_name(), "peer": peer, **run, **libraries}
             yield measurement
             measurement.end()
 
@@ -61,19 +63,15 @@ class KeptRows:
 class GpuCalls:
     """Kiln and torch in this process."""
 
-    peer, families, draw, report = (
-        "torch",
-        gpu_call_draw.FAMILIES,
-        staticmethod(gpu_call_draw.draw_gpu_call),
-        gpu_report,
-    )
+    peers = {"torch": "torch"}
+    families, draw, report = gpu_call_draw.FAMILIES, staticmethod(gpu_call_draw.draw_gpu_call), gpu_report
     about_plot = {"long_us": gpu_report.ROOFLINE_US, "beside": True}
 
     @contextlib.contextmanager
     def measurement(self, arguments, kept, left):
         """As CpuCalls.measurement. Kernels are compiled anew unless the environment names a cache."""
         if kept.run and (not left or arguments.seconds <= 0):
-            yield KeptRows({"peer": self.peer, **kept.run})
+            yield KeptRows({"peer": "torch", **kept.run})
             return
         with tempfile.TemporaryDirectory() as cache:
             os.environ.setdefault("KILN_CACHE_DIR", cache)
@@ -88,7 +86,7 @@ class GpuCalls:
             ) as error:  # torch has no GPU, or asserts that it was built for one
                 raise WorkerError(f"--device cuda: {' '.join(str(error).split())}") from error
             kept.begin({"seed": arguments.seed, "device": arguments.device, **measurement.versions})
-            measurement.about = {"peer": self.peer, **kept.run}
+            measurement.about = {"peer": "torch", **kept.run}
             yield measurement
 
     def title(self, about):

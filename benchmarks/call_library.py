@@ -6,6 +6,7 @@ One of a GPU would copy inputs and `out` to the device in operation(), and wait 
 
 import contextlib
 import ctypes
+import os
 import pathlib
 import re
 
@@ -70,4 +71,27 @@ class KilnLibrary:
         self.kiln.autotune(call.op, *inputs, budget_s=budget_s, progress=False, **call.attributes)
 
 
-LIBRARIES = {"kiln": KilnLibrary, "numpy": NumpyLibrary}
+class TorchLibrary:
+    """torch on the CPU, whose products are oneDNN's and MKL's."""
+
+    def __init__(self):
+        import torch
+
+        self.torch = torch
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+
+    def versions(self):
+        blas = re.search(r"MKL-DNN v[\d.]+", self.torch.__config__.show())
+        capability = self.torch.backends.cpu.get_cpu_capability()
+        return {"torch": self.torch.__version__, "torch_cpu": capability, "blas": blas.group() if blas else "none"}
+
+    def operation(self, call, inputs, out):
+        from torch_call import torch_calls
+
+        inputs = [self.torch.from_numpy(array) for array in inputs]
+        return torch_calls(call.op, inputs, call.attributes, None if out is None else self.torch.from_numpy(out))[
+            "torch"
+        ]
+
+
+LIBRARIES = {"kiln": KilnLibrary, "numpy": NumpyLibrary, "torch": TorchLibrary}

@@ -12,8 +12,9 @@ from sample_spread import spread_us
 TURN_S = 0.035  # of samples of one library before the other's turn
 PEAK_PRODUCT = 1536  # extents of the products that show the peak of arithmetic
 PEAK_COPY = 2**24  # elements of the copy that shows the memory's, several times what caches hold
-# Processors that both libraries can pretend to be: the name of OpenBLAS's kernels, and how groups of instructions that NumPy chooses at run time begin, and the processor lacks.
-CPU_FEATURES = {"x86-64-v3": ("Haswell", ("X86_V4", "AVX512"))}
+# Processors that both libraries can pretend to be: the name of OpenBLAS's kernels, how groups of instructions that NumPy chooses at run time begin, and the processor lacks, and what torch, oneDNN and MKL are told.
+CPU_FEATURES = {"x86-64-v3": ("Haswell", ("X86_V4", "AVX512"), "AVX2")}
+TORCH_FEATURES = ("ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 REGISTERS = {"x86-64-v3": "ymm"}
 
 
@@ -27,11 +28,16 @@ def numpy_features_to_disable(lacking):
 
 def worker_environment(threads, cpu_features, cache, is_tuned):
     """Changes of the environment. A machine may pin OpenBLAS to older kernels, for results that repeat elsewhere: here it is to choose for itself."""
-    changes = {name: str(threads) for name in ("KILN_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")}
+    changes = {
+        name: str(threads)
+        for name in ("KILN_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    }
+    changes |= dict.fromkeys((*TORCH_FEATURES, "ATEN_CPU_CAPABILITY"))
     changes |= {"OPENBLAS_CORETYPE": None, "OPENBLAS_L2_SIZE": None, "NPY_DISABLE_CPU_FEATURES": None}
     changes |= {"KILN_CACHE_DIR": cache, "KILN_CPU_FEATURES": None, "KILN_TUNING": "use" if is_tuned else "off"}
     if cpu_features:
-        coretype, lacking = CPU_FEATURES[cpu_features]
+        coretype, lacking, isa = CPU_FEATURES[cpu_features]
+        changes |= {**dict.fromkeys(TORCH_FEATURES, isa), "ATEN_CPU_CAPABILITY": isa.lower()}
         changes |= {"KILN_CPU_FEATURES": cpu_features, "OPENBLAS_CORETYPE": coretype}
         changes |= {"NPY_DISABLE_CPU_FEATURES": numpy_features_to_disable(lacking)}
     return changes

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random calls of ops: Kiln's time beside NumPy's on the CPU, or torch's on a GPU.
+"""Random calls of ops: Kiln's time beside NumPy's or torch's on the CPU, or torch's on a GPU.
 
     PYTHONPATH=build/python .venv/bin/python benchmarks/random_calls.py SEED > result.json
     PYTHONPATH=build/python python3 benchmarks/random_calls.py SEED --device cuda --rows rows.jsonl --seconds 200 > result.json
@@ -58,6 +58,7 @@ def parsed(command_line):
     parser.add_argument(
         "--cpu-features", choices=list(CPU_FEATURES), help="what both libraries pretend to run on; cpu alone"
     )
+    parser.add_argument("--peer", choices=list(DEVICES["cpu"].peers), default="numpy", help="on the cpu (numpy)")
     parser.add_argument("--tuned", type=int, default=0, metavar="N", help="also tune the first N calls of each family")
     parser.add_argument("--tuning-budget", type=float, default=5, metavar="SECONDS", help="of one of them (5)")
     parser.add_argument(
@@ -75,8 +76,8 @@ def parsed(command_line):
         parser.error(f"--calls {arguments.calls}: expected at least 1")
     if not 1 <= arguments.threads <= usable:
         parser.error(f"--threads {arguments.threads}: expected 1 to {usable}, the CPUs that this process may use")
-    if arguments.device != "cpu" and (arguments.threads > 1 or arguments.cpu_features):
-        parser.error(f"--device {arguments.device}: --threads and --cpu-features are the CPU's")
+    if arguments.device != "cpu" and (arguments.threads > 1 or arguments.cpu_features or arguments.peer != "numpy"):
+        parser.error(f"--device {arguments.device}: --threads, --cpu-features and --peer are the CPU's")
     if arguments.tuned < 0:
         parser.error(f"--tuned {arguments.tuned}: expected at least 0")
     if not arguments.tuning_budget > 0:
@@ -143,11 +144,11 @@ def main(command_line=None):
     except (ValueError, WorkerError) as error:
         parser.error(str(error))
     rows = [row for row in map(kept.row_of, calls) if row]
-    say(device.report.text_of(rows, device.peer))
+    say(device.report.text_of(rows, about["peer"]))
     result_file.emit({**about, "figures": device.report.figures_of_families(rows), "rows": rows})
     if arguments.plot:
         title = f"random calls on {device.title(about)}"
-        call_plot.draw(rows, title, device.peer, arguments.plot, **device.about_plot)
+        call_plot.draw(rows, title, about["peer"], arguments.plot, **device.about_plot)
     if num_left := sum(is_left(call, kept, arguments) for call in calls):
         say(f"{num_left} calls are left")
         return UNFINISHED

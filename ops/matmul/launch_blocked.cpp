@@ -1,6 +1,7 @@
 #include "ops/matmul/launch_blocked.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -122,9 +123,10 @@ std::int64_t parts_of_k(const MatmulCall& call) {
   return parts;
 }
 
-/// Extent of the largest of `parts` that a program takes, filled up to `unit`: take_even_part.
-std::int64_t largest_part(std::int64_t extent, std::int64_t block, std::int64_t unit) {
-  return ceil_div(ceil_div(extent, unit), std::max<std::int64_t>(ceil_div(extent, block), 1)) * unit;
+/// What a program takes of `extent`, filled up to `unit`, by the mean: parts are within one unit of each other.
+double mean_part(std::int64_t extent, std::int64_t block, std::int64_t unit) {
+  return static_cast<double>(ceil_div(extent, unit) * unit) /
+         static_cast<double>(std::max<std::int64_t>(ceil_div(extent, block), 1));
 }
 
 /// Clocks of a core until all programs are done, dealt out over `threads`: multiplying, packing b once for each block
@@ -135,19 +137,21 @@ double blocked_clocks(const MatmulCall& call, const Config& config, const Target
   const double item = static_cast<double>(itemsize_bytes(call.accumulator)) / 4;  // of f32
   // To read and write a number of f32: in order, by way of squares in registers, singly.
   constexpr double kPackClocks[] = {0.6, 1.0, 3.0};
+  // To read a number of a where it lies, once for each block of columns.
+  constexpr double kReadClocks = 0.15;
   // More for what all share, which goes to the cache and back, or to memory.
   const double kept = call.k * call.n * itemsize_bytes(call.accumulator) <= kCachedBytes ? 0.7 : 2;
   constexpr double kLaunchClocks = 10'000, kProgramClocks = 1500;
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
   const std::int64_t programs =
       ceil_div(call.m, block_m) * ceil_div(call.n, block_n) * call.batches() * config.at("SPLIT_K");
-  const auto rows = static_cast<double>(largest_part(call.m, block_m, config.at("ROWS")));
-  const auto columns = static_cast<double>(largest_part(call.n, block_n, 2 * lanes));
+  const double rows = mean_part(call.m, block_m, config.at("ROWS"));
+  const double columns = mean_part(call.n, block_n, 2 * lanes);
   const double depth = static_cast<double>(call.k) / static_cast<double>(config.at("SPLIT_K"));
   const double pack_b = kPackClocks[order_of(call.b)] * item, pack_a = kPackClocks[order_of(call.a)] * item;
   double program = rows * columns * depth / static_cast<double>(2 * lanes) + kProgramClocks;
-  program += rows * columns * item * 0.25 * depth / 256;
-  if (order_of(call.a) != 0 || call.a.dtype != call.accumulator) program += rows * depth * pack_a;
+  program += rows * columns * item * 0.4 * std::ceil(depth / static_cast<double>(config.at("BLOCK_K")));
+  program += rows * depth * (order_of(call.a) != 0 || call.a.dtype != call.accumulator ? pack_a : kReadClocks * item);
   double before = 0;
   if (config.at("SHARED_PANELS") != 0)
     before = static_cast<double>(call.k * call.n) * (pack_b + kept * item) /
@@ -161,17 +165,22 @@ double blocked_clocks(const MatmulCall& call, const Config& config, const Target
 Config blocked_config(const MatmulCall& call, const Target& target) {
   constexpr std::int64_t kUsualThreads = 8;  // where there is no telling
   const std::int64_t threads = call.processors > 0 ? call.processors : kUsualThreads;
+  // Sums go to memory and back for each part of k: a few rows of it are none.
+  constexpr std::int64_t kUsualBlockK = 256, kLongBlockK = 384, kFewRows = 64;
+  const bool is_beyond = call.k > kUsualBlockK && (call.k - 1) % kUsualBlockK < kFewRows;
   Config best;
   double least = 0;
   for (const bool shares : {false, true})
     for (std::int64_t block_m = most_block_m(call); block_m >= 24; block_m /= 2)
       for (std::int64_t block_n = 256; block_n >= 32; block_n /= 2) {
         const std::int64_t parts = parts_of_k(call);
+        const bool fits_long = block_m <= 192 || (shares && block_n <= 128);
+        const std::int64_t block_k = is_beyond && parts == 1 && fits_long ? kLongBlockK : kUsualBlockK;
         if (shares && (!call.batch_extents.empty() || parts > 1)) continue;
         Config config{{"ROWS", cpu_vector_bytes(target.features) >= 64 ? 8 : 6},
                       {"BLOCK_M", block_m},
                       {"BLOCK_N", block_n},
-                      {"BLOCK_K", 256},
+                      {"BLOCK_K", block_k},
                       {"PACK_A", 0},
                       {"SPLIT_K", parts},
                       {"SHARED_PANELS", shares}};

@@ -143,6 +143,33 @@ TEST(LlvmCompiler, MathFunctionsBecomeVectorCalls) {
   EXPECT_THAT(assembly, Says("_ZGVdN8v_expf", "_ZGVdN8v_erff", "_ZGVdN8vv_powf"));
 }
 
+/// The first program_id(0) of 8 elements.
+constexpr const char* kMasked = R"(template <int N> void tiny_kernel(float* x) {
+  const int room = static_cast<int>(kiln::tl::program_id(0));
+  float values[8];
+  for (int i = 0; i < 8; ++i) values[i] = i < room ? x[i] : 0;
+  for (int i = 0; i < 8; ++i) values[i] = __builtin_expf(values[i]);
+  for (int i = 0; i < 8; ++i)
+    if (i < room) x[i] = values[i];
+}
+)";
+
+TEST(LlvmCompiler, FewMaskedElementsAreAVector) {
+  CompileRequest request = tiny(kMasked);
+  request.target = {DeviceType::cpu, "x86-64", "+avx,+avx2"};
+  const std::string assembly = compiler().emit(request, EmitKind::assembly);
+  EXPECT_THAT(assembly, Says("_ZGVdN8v_expf", "vmaskmovps"));
+  EXPECT_THAT(assembly, Not(HasSubstr("expf@"))) << "a call for each element";
+}
+
+TEST(LlvmCompiler, MasksAreComparedInTheWidthOfTheirElements) {
+  CompileRequest request = tiny(kMasked);
+  request.target = {DeviceType::cpu, "x86-64", "+avx,+avx2"};
+  const std::string assembly = compiler().emit(request, EmitKind::assembly);
+  EXPECT_THAT(assembly, HasSubstr("vpcmpgtd"));
+  EXPECT_THAT(assembly, Not(HasSubstr("vpcmpgtq")));
+}
+
 TEST(LlvmCompiler, SyntaxErrorsComeWithTheirSourceLine) {
   const std::string log =
       failure(tiny("template <int N> void tiny_kernel(float* x) {\n  x[0] = undeclared_name;\n}\n"));
