@@ -62,7 +62,7 @@ std::int64_t unroll_of(std::int64_t sums) {
 
 /// Whether a is read across, from a line of memory for each of many k, and so often that it had better be packed.
 bool is_worth_packing_rows(const MatmulCall& call) {
-  return order_of(call.a) != 0 && call.k >= 64 && call.m >= 64 && call.n >= 128;
+  return order_of(call.a) != 0 && call.k >= 64 && call.m >= 64 && call.n >= 64;
 }
 
 /// Up to this k sums stay in registers from its first to its last. Where blocks are full, matmul_blocked_kernel is
