@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/self_test.hpp"
@@ -14,6 +16,7 @@
 #include "compiler/compilers.hpp"
 #include "compiler/host_cpu.hpp"
 #include "core/absent_target.hpp"
+#include "core/cpu_features.hpp"
 #include "core/environment.hpp"
 #include "core/errors.hpp"
 #include "core/quantity.hpp"
@@ -60,6 +63,17 @@ void add_self_test(Findings& findings, Device device, Json& json) {
   if (!test.ok) findings.advice.push_back(fmt::format("{}: the self-test failed: {}", to_string(device), test.summary));
 }
 
+/// Which of a CPU's instructions kernels are made of, from the least to the newest: those that decide how fast they
+/// are.
+std::vector<std::string> used_instructions(const Target& target) {
+  constexpr std::array<std::string_view, 10> kDeciding = {
+      "avx", "f16c", "fma", "avx2", "avx512f", "avx512bw", "avx512dq", "avxvnni", "avx512vnni", "avx512bf16"};
+  std::vector<std::string> used;
+  for (const std::string_view name : kDeciding)
+    if (has_feature(target.features, fmt::format("+{}", name))) used.emplace_back(name);
+  return used;
+}
+
 Findings examine_cpu() {
   Findings findings{"CPU target", false, "", {}, Json::object(), {}};
   const DeviceInfo& cpu = device_info(Device::cpu());
@@ -78,6 +92,11 @@ Findings examine_cpu() {
   findings.json["target"] = to_string(target);
   findings.json["features"] = target.features;
   findings.rows.push_back({"target", to_string(target)});
+  const std::vector<std::string> used = used_instructions(target);
+  const int vector_bytes = cpu_vector_bytes(target.features);
+  findings.json["vector_bytes"] = vector_bytes;
+  findings.json["uses"] = used;
+  findings.rows.push_back({"uses", fmt::format("vectors of {} bytes; {}", vector_bytes, fmt::join(used, " "))});
   findings.rows.push_back({"compiler", compiler_state(DeviceType::cpu, findings.json)});
   if (findings.json.contains("compiler_problem")) {
     findings.advice.push_back("CPU: " + findings.json["compiler_problem"].get<std::string>());

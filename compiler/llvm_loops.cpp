@@ -3,6 +3,7 @@
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/IR/InstrTypes.h>
+#include <llvm/IR/PassManager.h>
 #include <llvm/Transforms/Utils/LoopUtils.h>
 
 namespace kiln {
@@ -23,7 +24,7 @@ bool calls_vector_function(const llvm::Loop& loop, const llvm::TargetLibraryInfo
 
 }  // namespace
 
-llvm::PreservedAnalyses HoldLoops::run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+void hold_loops(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
   const auto& library = analyses.getResult<llvm::TargetLibraryAnalysis>(function);
   for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder())
     if (const bool has_conditions = loop->getNumBlocks() > 1;
@@ -32,15 +33,13 @@ llvm::PreservedAnalyses HoldLoops::run(llvm::Function& function, llvm::FunctionA
       llvm::addStringMetadataToLoop(loop, kHeld, 1);
       llvm::addStringMetadataToLoop(loop, kNotUnrolled, 1);
     }
-  return llvm::PreservedAnalyses::all();
 }
 
-llvm::PreservedAnalyses ReleaseLoops::run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+void release_loops(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
   for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder())
     if (llvm::findStringMetadataForLoop(loop, kHeld))
       loop->setLoopID(
           llvm::makePostTransformationMetadata(function.getContext(), loop->getLoopID(), {kHeld, kNotUnrolled}, {}));
-  return llvm::PreservedAnalyses::all();
 }
 
 }  // namespace kiln

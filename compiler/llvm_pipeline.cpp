@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -201,11 +202,16 @@ bool check_calls(const llvm::Module& module, llvm::raw_ostream& log) {
   return is_complete;
 }
 
-/// A change of one function as a pass; it returns whether it made any.
-template <bool (*kChange)(llvm::Function&)>
-struct KernelPass : llvm::PassInfoMixin<KernelPass<kChange>> {
-  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager&) {
-    return kChange(function) ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+/// A function of ours as a pass: one that changes code returns whether it did, one that takes analyses marks loops.
+template <auto kRun>
+struct KernelPass : llvm::PassInfoMixin<KernelPass<kRun>> {
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if constexpr (std::is_invocable_v<decltype(kRun), llvm::Function&>) {
+      return kRun(function) ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+    } else {
+      kRun(function, analyses);
+      return llvm::PreservedAnalyses::all();
+    }
   }
 };
 
@@ -230,7 +236,7 @@ llvm::FunctionPassManager kernel_pipeline() {
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(rotating), /*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::InstCombinePass());
-  passes.addPass(HoldLoops());
+  passes.addPass(KernelPass<hold_loops>());
   llvm::LoopPassManager counting;
   counting.addPass(llvm::LoopIdiomRecognizePass());
   counting.addPass(llvm::IndVarSimplifyPass());
@@ -252,7 +258,7 @@ llvm::FunctionPassManager kernel_pipeline() {
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(rotating_again)));
   passes.addPass(llvm::InjectTLIMappings());
   passes.addPass(llvm::LoopVectorizePass());
-  passes.addPass(ReleaseLoops());
+  passes.addPass(KernelPass<release_loops>());
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
   passes.addPass(llvm::SLPVectorizerPass());

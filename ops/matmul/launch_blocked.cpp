@@ -56,8 +56,7 @@ bool is_for_rows(const MatmulCall& call) {
 /// for all programs.
 ConfigSpace blocked_space(std::int64_t item_bytes) {
   using common::ConfigExpression;
-  const ConfigExpression m("BLOCK_M"), n("BLOCK_N"), k("BLOCK_K"),
-      owns_panels = common::choose(ConfigExpression("SHARED_PANELS") == 0, 1, 0);
+  const ConfigExpression m("BLOCK_M"), n("BLOCK_N"), k("BLOCK_K");
   return {{{"ROWS", {8, 6, 12}},
            {"BLOCK_M", {192, 96, 48, 384, 24}},
            {"BLOCK_N", {512, 1024, 256, 128, 64, 32}},
@@ -65,7 +64,7 @@ ConfigSpace blocked_space(std::int64_t item_bytes) {
            {"PACK_A", {1, 0}},
            {"SPLIT_K", {1, 2, 4, 8}},
            {"SHARED_PANELS", {0, 1}}},
-          {m * n + m * k + owns_panels * n * k <= kMostCpuKernelStackBytes * 7 / 8 / item_bytes}};
+          {m * n + m * k + n * k <= kMostCpuKernelStackBytes * 7 / 8 / item_bytes}};
 }
 
 LaunchPlan blocked_plan(const MatmulCall& call, const Config& config, const Target& target) {
@@ -174,8 +173,7 @@ Config blocked_config(const MatmulCall& call, const Target& target) {
     for (std::int64_t block_m = most_block_m(call); block_m >= 24; block_m /= 2)
       for (std::int64_t block_n = 256; block_n >= 32; block_n /= 2) {
         const std::int64_t parts = parts_of_k(call);
-        const bool fits_long = block_m <= 192 || (shares && block_n <= 128);
-        const std::int64_t block_k = is_beyond && parts == 1 && fits_long ? kLongBlockK : kUsualBlockK;
+        const std::int64_t block_k = is_beyond && parts == 1 ? kLongBlockK : kUsualBlockK;
         if (shares && (!call.batch_extents.empty() || parts > 1)) continue;
         Config config{{"ROWS", cpu_vector_bytes(target.features) >= 64 ? 8 : 6},
                       {"BLOCK_M", block_m},

@@ -115,6 +115,8 @@ TEST_F(KilnCpuTest, DoctorFindsTheCpu) {
   const json report = json_of("doctor");
   EXPECT_TRUE(report["works"]);
   EXPECT_TRUE(report["cpu"]["self_test"]["ok"]);
+  EXPECT_GE(report["cpu"]["vector_bytes"].get<int>(), 16);
+  EXPECT_THAT(kiln("doctor").standard_output, HasSubstr("vectors of"));
 }
 
 TEST_F(KilnCpuTest, RunChecksAgainstTheReference) {

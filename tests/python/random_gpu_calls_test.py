@@ -143,7 +143,7 @@ def test_rows_are_told_of_without_a_gpu(tmp_path: pathlib.Path) -> None:
     assert "1 calls are left" in left.stderr
     other = run_command("1", "--device", "cuda", "--threads", "2")
     assert other.returncode == 2
-    assert "--threads and --cpu-features are the CPU's" in other.stderr
+    assert "--threads, --cpu-features and --peer are the CPU's" in other.stderr
 
 
 @pytest.mark.parametrize("family", FAMILIES)
