@@ -62,7 +62,8 @@ KILN_DEVICE void cover_lines(int64_t block, int64_t n, Body body, T* out) {
 #if defined(KILN_TARGET_CUDA)
   cover<kN, 1>(block, n, body, out);
 #else
-  const int64_t first = block * kN - elements_into_line(out);
+  const int64_t first =
+      block * kN - elements_into_line(out) % kN;  // of blocks shorter than a line: into one of its parts
   if (first >= 0 && first + kN <= n) {
     body(first + arange<kN>(), DirectAccess{});
     return;

@@ -158,8 +158,8 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
   const bool rows_first = order_of(call.b) == 0 && call.k <= kShallow;
   const bool fits_panel = call.k * width * item_bytes(call) <= kMostPanelBytes;
   const bool has_panel = !rows_first && (order_of(call.b) != 0 || (config.at("PANEL") != 0 && fits_panel));
-  const bool is_large = !rows_first && shallow_k == 0 && call.m > rows &&
-                        call.batches() * call.m * call.n * item_bytes(call) >= kLargeOutputBytes;
+  const bool is_large = !rows_first && shallow_k == 0 && call.k > 0 && fits_panel && call.n > columns &&
+                        call.m > rows && call.batches() * call.m * call.n * item_bytes(call) >= kLargeOutputBytes;
   const std::int64_t strip_bytes = shallow_k > 0 ? kShallowStripBytes : is_large ? kStripBytes : 0;
   const std::int64_t depth = has_panel || is_large ? std::max<std::int64_t>(ceil_power_of_two(call.k), 16) : 0;
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);

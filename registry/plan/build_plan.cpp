@@ -126,10 +126,9 @@ void add_steps(Plan& plan, const Choice& choice, const Call& call, Loading loadi
   CallPointers data{};
   for (std::size_t i = 0; i < call.outputs.size(); ++i) data[i] = call.outputs[i].data;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) data[call.outputs.size() + i] = call.inputs[i].data;
-  const bool is_small = takes_at_most(plan, 65536, 65536);
   for (std::size_t i = 0; i < choice.plan.launches.size(); ++i) {
     plan.steps.push_back(make_step(choice, i, plan.device, data, plan.report.kernels.emplace_back(), loading));
-    plan.steps.back().geometry.is_small = is_small;
+    plan.steps.back().geometry.is_small = plan.is_brief;
     for (const auto& slot : choice.plan.launches[i].arguments.tensor_maps())
       if (slot.pointer_index < kMaxTensors)
         plan.extents.at(static_cast<std::size_t>(slot.pointer_index)).alignment_bytes = kTensorMapAlignmentBytes;
