@@ -28,7 +28,7 @@ void hold_loops(llvm::Function& function, llvm::FunctionAnalysisManager& analyse
   const auto& library = analyses.getResult<llvm::TargetLibraryAnalysis>(function);
   for (llvm::Loop* loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder())
     if (const bool has_conditions = loop->getNumBlocks() > 1;
-        loop->isInnermost() && !llvm::findStringMetadataForLoop(loop, kNotUnrolled) &&
+        loop->isInnermost() && llvm::hasUnrollTransformation(loop) == llvm::TM_Unspecified &&
         (has_conditions || calls_vector_function(*loop, library))) {
       llvm::addStringMetadataToLoop(loop, kHeld, 1);
       llvm::addStringMetadataToLoop(loop, kNotUnrolled, 1);

@@ -28,9 +28,9 @@ struct LaunchGeometry {
   /// The kernel may start while the one before it on the stream still runs (programmatic dependent launch, sm_90 or
   /// newer): it runs griddepcontrol.wait before it touches any memory of the call. Ignored on the CPU.
   bool overlaps_previous = false;
-  /// So little that the calling thread of a CPU is done with it before another were awake; nothing is timed for it.
-  /// Ignored on a GPU.
-  bool is_small = false;
+  /// Of a call that is over in a few microseconds (Plan::is_brief): the calling thread of a CPU runs it alone, and
+  /// nothing is timed for it. Set by the plan; ignored on a GPU.
+  bool is_brief = false;
   friend bool operator==(const LaunchGeometry&, const LaunchGeometry&) = default;
 };
 

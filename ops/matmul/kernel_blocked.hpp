@@ -93,6 +93,7 @@ template <int kAOrder, int kBOrder, int kOutOrder, int ROWS, int WIDTH, int BLOC
 KILN_DEVICE void multiply_blocked(const Epilogue& epilogue, const A* a, const B* b, const Addend* addend, Out* out,
                                   const MatmulIteration& it) {
   static_assert(BLOCK_M % ROWS == 0 && BLOCK_N % WIDTH == 0);
+  static_assert(kPackA || kAOrder == kColumnsContiguous, "only rows along k are read where they lie");
   MatmulPlace place = matmul_place<1, 1, 1, kHasBatch>(it, static_cast<ProgramNumber>(tl::program_id(0)));
   const DirectOutput<Addend, Out> output(addend, out, place);
   const int rows = take_even_part<ROWS>(it.m, it.row_blocks, place.row);

@@ -128,7 +128,7 @@ void add_steps(Plan& plan, const Choice& choice, const Call& call, Loading loadi
   for (std::size_t i = 0; i < call.inputs.size(); ++i) data[call.outputs.size() + i] = call.inputs[i].data;
   for (std::size_t i = 0; i < choice.plan.launches.size(); ++i) {
     plan.steps.push_back(make_step(choice, i, plan.device, data, plan.report.kernels.emplace_back(), loading));
-    plan.steps.back().geometry.is_small = plan.is_brief;
+    plan.steps.back().geometry.is_brief = plan.is_brief;
     for (const auto& slot : choice.plan.launches[i].arguments.tensor_maps())
       if (slot.pointer_index < kMaxTensors)
         plan.extents.at(static_cast<std::size_t>(slot.pointer_index)).alignment_bytes = kTensorMapAlignmentBytes;

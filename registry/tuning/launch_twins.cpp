@@ -1,6 +1,7 @@
 #include "registry/tuning/launch_twins.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,9 +15,9 @@ std::string signature(const LaunchPlan& plan) {
   for (const KernelLaunch& launch : plan.launches) {
     text += launch.kernel;
     for (const TemplateArgument& argument : launch.template_arguments) text += fmt::format(",{}", spell(argument));
-    const auto& [grid, num_warps, shared_bytes, overlaps, is_small] = launch.geometry;
-    text += fmt::format(";{}x{}x{} {} {} {} {} {};", grid[0], grid[1], grid[2], num_warps, shared_bytes, overlaps,
-                        is_small, launch.vector_width);
+    const LaunchGeometry& geometry = launch.geometry;
+    text += fmt::format(";{} {} {} {} {};", fmt::join(geometry.grid, "x"), geometry.num_warps, geometry.shared_bytes,
+                        geometry.overlaps_previous, launch.vector_width);
   }
   return text;
 }

@@ -95,7 +95,7 @@ class CpuKernel final : public Kernel {
     const std::int64_t* grid = geometry.grid.data();
     const std::int64_t programs = grid[0] * grid[1] * grid[2];
     if (programs <= 0) return;
-    if (programs == 1 || geometry.is_small || thread_count() == 1 || is_lost_in_fork(ForkLoss::workers)) {
+    if (programs == 1 || geometry.is_brief || thread_count() == 1 || is_lost_in_fork(ForkLoss::workers)) {
       run(parameters, grid, 0, programs);
       return;
     }

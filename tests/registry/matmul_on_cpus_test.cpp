@@ -112,6 +112,17 @@ TEST_F(MatmulOnCpus, KernelsMultiplyInTheWidestRegistersThereAre) {
     }
 }
 
+TEST_F(MatmulOnCpus, WhateverTheSidesTheStackHoldsItsPanels) {
+  // Few columns of a long k, with outputs that caches do not keep.
+  const Product products[] = {{"outer", DType::f64, 200'000, 16, 9000, false},
+                              {"outer", DType::f32, 500'000, 16, 40'000, false}};
+  for (const Product& product : products) {
+    SCOPED_TRACE(text_of(product));
+    for (const CompileRequest& request : planned(product).requests(host_cpu_target()))
+      EXPECT_FALSE(compiler_for(DeviceType::cpu).compile(request).code.empty());
+  }
+}
+
 std::size_t size_bytes_of(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.numel() * itemsize_bytes(tensor.dtype()));
 }

@@ -227,6 +227,30 @@ TEST_F(Matmul, NothingToSumGivesTheAddend) {
   }
 }
 
+/// More than caches keep: in strips on the CPU. Without k there is nothing to make strips of.
+TEST_F(Matmul, LargeOutputsAreExactOnWholeNumbers) {
+  constexpr std::int64_t kM = 713, kN = 9'010;
+  for (const Device device : devices_)
+    for (const std::int64_t k : {0, 40})
+      for (const bool is_turned : {false, true}) {
+        const std::vector<float> a = small_integers(kM * k), b = small_integers(k * kN);
+        const Tensor memory = make_f32({k * kN}, b, device);
+        const Tensor out = dispatch_gpu_op(
+            "matmul", {make_f32({kM, k}, a, device), view_of(memory, {k, kN}, is_turned ? Dims{1, k} : Dims{kN, 1})});
+        const std::vector<float> got = read_f32(out);
+        for (int i = 0; i < 20'000; ++i) {
+          const auto row = static_cast<std::int64_t>(random_() % kM),
+                     column = static_cast<std::int64_t>(random_() % kN);
+          float expected = 0;
+          for (std::int64_t j = 0; j < k; ++j)
+            expected += a[static_cast<std::size_t>(row * k + j)] *
+                        b[static_cast<std::size_t>(is_turned ? column * k + j : j * kN + column)];
+          ASSERT_EQ(got[static_cast<std::size_t>(row * kN + column)], expected)
+              << "k " << k << (is_turned ? " nt" : " nn") << " at " << row << ", " << column;
+        }
+      }
+}
+
 TEST_F(Matmul, ScalesAreReadOnTheDevice) {
   for (const Device device : devices_) {
     const std::vector<float> a = small_integers(32 * 64), b = small_integers(64 * 48);

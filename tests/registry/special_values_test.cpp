@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -47,6 +49,42 @@ TEST(SpecialValues, OfFloorDivisionAndRemainder) {
                 {0, -1, -1, 0, -0.f, kNan, kInf, -kInf, kNan, kNan, -4, -4, -1}, "floor_div");
     expect_same(read_f32(dispatch_gpu_op("remainder", {x, y})),
                 {1, kInf, -kInf, -1, 0, kNan, kNan, kNan, kNan, kNan, -1, 1, 3}, "remainder");
+  }
+}
+
+/// In 64 bits; of nothing it is 0, and the least number over -1 wraps when it is stored.
+std::int64_t floored(std::int64_t x, std::int64_t y) {
+  if (y == 0) return 0;
+  return x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0);
+}
+
+TEST(SpecialValues, OfWholeNumbersUpTo32Bits) {
+  for (const DType dtype : {DType::i8, DType::i16, DType::i32, DType::u8, DType::u16, DType::u32}) {
+    const int bits = static_cast<int>(8 * itemsize_bytes(dtype));
+    const bool is_signed = dtype == DType::i8 || dtype == DType::i16 || dtype == DType::i32;
+    const std::int64_t least = is_signed ? -(std::int64_t{1} << (bits - 1)) : 0;
+    const std::int64_t most = (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+    std::vector<double> x, y, quotients, remainders;
+    const std::int64_t numbers[] = {least, least + 1, least / 2, least / 3, -7, -3,       -2,       -1,       0,
+                                    1,     2,         3,         7,         10, most / 3, most / 2, most - 1, most};
+    for (const std::int64_t a : numbers)
+      for (const std::int64_t b : numbers) {
+        if (std::min(a, b) < least) continue;
+        const std::int64_t quotient = floored(a, b);
+        x.push_back(static_cast<double>(a));
+        y.push_back(static_cast<double>(b));
+        quotients.push_back(static_cast<double>(quotient > most ? least : quotient));
+        remainders.push_back(static_cast<double>(b == 0 ? 0 : a - quotient * b));
+      }
+    const Tensor left = tensor_of_numbers(dtype, x), right = tensor_of_numbers(dtype, y);
+    for (const Device device : available_devices()) {
+      const auto given = [&](const char* op) {
+        return numbers_of(
+            to_device(dispatch_gpu_op(op, {to_device(left, device), to_device(right, device)}), Device::cpu()));
+      };
+      EXPECT_EQ(given("floor_div"), quotients) << name(dtype) << " on " << to_string(device);
+      EXPECT_EQ(given("remainder"), remainders) << name(dtype) << " on " << to_string(device);
+    }
   }
 }
 

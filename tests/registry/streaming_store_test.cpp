@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,7 +17,10 @@
 namespace kiln::test {
 namespace {
 
-const Config kPlain{{"BLOCK_SIZE", 128}, {"STREAM", 0}}, kStreaming{{"BLOCK_SIZE", 128}, {"STREAM", 1}};
+Config streaming(std::int64_t block_size) {
+  return {{"BLOCK_SIZE", block_size}, {"STREAM", 1}};
+}
+const Config kPlain{{"BLOCK_SIZE", 128}, {"STREAM", 0}}, kStreaming = streaming(128);
 
 std::string assembly(const Config& config) {
   const Target target = target_of(Device::cpu());
@@ -43,16 +48,20 @@ TEST(StreamingStoreTest, WritesWhatPlainStoresWriteWhateverTheSizeAndAlignment) 
   std::mt19937_64 random(3);
   for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::u8})
     for (const std::int64_t n : {0, 1, 15, 16, 63, 64, 127, 128, 129, 255, 1000, 4096, 5003})
-      for (const std::int64_t offset_elements : {0, 1, 3, 8}) {
+      for (const std::int64_t offset_elements : {0, 1, 3, 8, 60}) {
         const Layout layout{contiguous_strides(Dims{n}), offset_elements};
         GuardedTensor x(dtype, {n}, layout), out(dtype, {n}, layout), expected(dtype, {n}, layout);
         x.fill_random({-4, 4}, false, random);
-        add_twice(x, out, kStreaming);
         add_twice(x, expected, kPlain);
-        const std::size_t size_bytes = static_cast<std::size_t>(n * itemsize_bytes(dtype));
-        ASSERT_EQ(std::memcmp(out.host_view().data, expected.host_view().data, size_bytes), 0)
-            << name(dtype) << " n=" << n << " offset=" << offset_elements;
-        ASSERT_EQ(out.damage(true), "") << name(dtype) << " n=" << n << " offset=" << offset_elements;
+        for (const std::int64_t block_size : {16, 32, 64, 128, 256}) {  // shorter than a line and longer
+          out.fill_random({5, 9}, false, random);
+          add_twice(x, out, streaming(block_size));
+          const std::size_t size_bytes = static_cast<std::size_t>(n * itemsize_bytes(dtype));
+          const std::string what =
+              fmt::format("{} n={} offset={} block={}", name(dtype), n, offset_elements, block_size);
+          ASSERT_EQ(std::memcmp(out.host_view().data, expected.host_view().data, size_bytes), 0) << what;
+          ASSERT_EQ(out.damage(true), "") << what;
+        }
       }
 }
 

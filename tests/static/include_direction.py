@@ -54,10 +54,7 @@ CONFINED = [
     (r"nvrtc\.h", r"compiler/nvrtc_compiler\.cpp"),
     (r"nvtx3/.*", r"runtime/cuda/nvtx\.cpp"),
     (r"clang/.*|lld/.*", r"compiler/llvm_(bounds|compiler|globals)\.cpp"),
-    (
-        r"llvm/.*|llvm-c/.*",
-        r"compiler/llvm_(bounds|compiler|copies|globals|loops|masks|pipeline)\.cpp|runtime/cpu/orc_loader\.cpp",
-    ),
+    (r"llvm/.*|llvm-c/.*", r"compiler/llvm_[a-z]+\.cpp|runtime/cpu/orc_loader\.cpp"),
     (r"dlpack/.*", r"core/dlpack\.cpp|tests/core/dlpack_test\.cpp"),
     (r"xxhash\.h|xxh3\.h", r"core/content_hash\.cpp"),
     (r"CLI/.*", r"(cli|tests/stress)/.*"),

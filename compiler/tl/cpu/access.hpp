@@ -1,9 +1,8 @@
 #pragma once
 
 #include "compiler/tl/cpu/program.hpp"
+#include "compiler/tl/cpu/vector_bytes.hpp"
 #include "compiler/tl/mask_rectangle.hpp"
-
-extern "C" const int kiln_vector_bytes;
 
 namespace kiln::tl {
 

@@ -1,9 +1,7 @@
 #pragma once
 
+#include "compiler/tl/cpu/vector_bytes.hpp"
 #include "compiler/tl/number.hpp"
-
-/// Bytes of the CPU's widest vector registers. Kernels are parsed for any CPU: their compiler sets it.
-extern "C" const int kiln_vector_bytes;
 
 namespace kiln::tl {
 

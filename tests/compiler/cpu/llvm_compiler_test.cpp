@@ -116,58 +116,63 @@ TEST(LlvmCompiler, TheProgramIdLivesInTheEntry) {
   EXPECT_THAT(ir, Not(HasSubstr("alloca")));
 }
 
+constexpr const char* kAvx2 = "+avx,+avx2";
+
+/// The kernel for a CPU of these features.
+std::string assembly(const std::string& kernel_text, const std::string& features, const std::string& arch = "x86-64") {
+  CompileRequest request = tiny(kernel_text);
+  request.target = {DeviceType::cpu, arch, features};
+  return compiler().emit(request, EmitKind::assembly);
+}
+
 TEST(LlvmCompiler, EmitsAssemblyForTheTargetsFeaturesOnly) {
-  CompileRequest request = tiny(kDouble);
-  request.target = {DeviceType::cpu, "x86-64", ""};
-  const std::string plain = compiler().emit(request, EmitKind::assembly);
-  EXPECT_THAT(plain, HasSubstr("xmm"));
-  EXPECT_THAT(plain, Not(HasSubstr("ymm")));
-  request.target.features = "+avx,+avx2";
-  EXPECT_THAT(compiler().emit(request, EmitKind::assembly), HasSubstr("ymm"));
-  request.target.features = "+avx,+avx2,+avx512f,+avx512vl,+avx512bw,+avx512dq";
-  EXPECT_THAT(compiler().emit(request, EmitKind::assembly), HasSubstr("zmm"));
-  request.target.arch = "no-such-cpu";
-  EXPECT_THAT(compiler().emit(request, EmitKind::assembly), HasSubstr("kiln_entry"));
-  EXPECT_THROW(compiler().emit(request, EmitKind::ptx), UsageError);
+  const std::string avx512 = std::string(kAvx2) + ",+avx512f,+avx512vl,+avx512bw,+avx512dq";
+  EXPECT_THAT(assembly(kDouble, ""), HasSubstr("xmm"));
+  EXPECT_THAT(assembly(kDouble, ""), Not(HasSubstr("ymm")));
+  EXPECT_THAT(assembly(kDouble, kAvx2), HasSubstr("ymm"));
+  EXPECT_THAT(assembly(kDouble, avx512), HasSubstr("zmm"));
+  EXPECT_THAT(assembly(kDouble, avx512, "no-such-cpu"), HasSubstr("kiln_entry"));
+  EXPECT_THROW(compiler().emit(tiny(kDouble), EmitKind::ptx), UsageError);
 }
 
 TEST(LlvmCompiler, MathFunctionsBecomeVectorCalls) {
-  CompileRequest request = tiny(R"(template <int N> void tiny_kernel(float* x) {
+  EXPECT_THAT(assembly(R"(template <int N> void tiny_kernel(float* x) {
   for (int i = 0; i < N; ++i) x[i] = __builtin_expf(x[i]);
   for (int i = 0; i < N; ++i) x[i] = __builtin_erff(x[i]);
   for (int i = 0; i < N; ++i) x[i] = __builtin_powf(x[i], 1.5f);
 }
-)");
-  request.target = {DeviceType::cpu, "x86-64", "+avx,+avx2"};
-  const std::string assembly = compiler().emit(request, EmitKind::assembly);
-  EXPECT_THAT(assembly, Says("_ZGVdN8v_expf", "_ZGVdN8v_erff", "_ZGVdN8vv_powf"));
+)",
+                       kAvx2),
+              Says("_ZGVdN8v_expf", "_ZGVdN8v_erff", "_ZGVdN8vv_powf"));
 }
 
-/// The first program_id(0) of 8 elements.
-constexpr const char* kMasked = R"(template <int N> void tiny_kernel(float* x) {
+/// The first program_id(0) of 8 elements; `pragma` stands before the loop that stores them.
+std::string masked(const std::string& pragma = "") {
+  return R"(template <int N> void tiny_kernel(float* x) {
   const int room = static_cast<int>(kiln::tl::program_id(0));
   float values[8];
   for (int i = 0; i < 8; ++i) values[i] = i < room ? x[i] : 0;
   for (int i = 0; i < 8; ++i) values[i] = __builtin_expf(values[i]);
+)" + pragma +
+         R"(
   for (int i = 0; i < 8; ++i)
     if (i < room) x[i] = values[i];
 }
 )";
-
-TEST(LlvmCompiler, FewMaskedElementsAreAVector) {
-  CompileRequest request = tiny(kMasked);
-  request.target = {DeviceType::cpu, "x86-64", "+avx,+avx2"};
-  const std::string assembly = compiler().emit(request, EmitKind::assembly);
-  EXPECT_THAT(assembly, Says("_ZGVdN8v_expf", "vmaskmovps"));
-  EXPECT_THAT(assembly, Not(HasSubstr("\texpf@"))) << "a call for each element";
 }
 
-TEST(LlvmCompiler, MasksAreComparedInTheWidthOfTheirElements) {
-  CompileRequest request = tiny(kMasked);
-  request.target = {DeviceType::cpu, "x86-64", "+avx,+avx2"};
-  const std::string assembly = compiler().emit(request, EmitKind::assembly);
-  EXPECT_THAT(assembly, HasSubstr("vpcmpgtd"));
-  EXPECT_THAT(assembly, Not(HasSubstr("vpcmpgtq")));
+TEST(LlvmCompiler, FewMaskedElementsAreAVector) {
+  const std::string text = assembly(masked(), kAvx2);
+  EXPECT_THAT(text, Says("_ZGVdN8v_expf", "vmaskmovps"));
+  EXPECT_THAT(text, Not(HasSubstr("\texpf@"))) << "a call for each element";
+  EXPECT_THAT(text, HasSubstr("vpcmpgtd"));
+  EXPECT_THAT(text, Not(HasSubstr("vpcmpgtq"))) << "masks are compared in 32 bits";
+}
+
+TEST(LlvmCompiler, LoopsThatSayHowTheyAreUnrolledAreUnrolledSo) {
+  constexpr const char* kStoreOfAVector = "vmaskmovps\t%";
+  EXPECT_THAT(assembly(masked(), kAvx2), HasSubstr(kStoreOfAVector));
+  EXPECT_THAT(assembly(masked("#pragma clang loop unroll(full)"), kAvx2), Not(HasSubstr(kStoreOfAVector)));
 }
 
 TEST(LlvmCompiler, SyntaxErrorsComeWithTheirSourceLine) {
