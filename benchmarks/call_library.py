@@ -75,8 +75,10 @@ class TorchLibrary:
     """torch on the CPU, whose products are oneDNN's and MKL's."""
 
     def __init__(self):
-        import torch
-
+        try:
+            import torch
+        except ImportError as error:
+            raise ImportError("this Python has no torch: pip install torch, or compare with numpy") from error
         self.torch = torch
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
