@@ -39,8 +39,9 @@ struct MatmulSm90Iteration {
   int tiles;        ///< of all matrices
   int whole_tiles;  ///< of these, the first, which clusters take one after the other; they share the others
   int k_blocks;     ///< of 128 bytes
-  /// Of the shared tiles' blocks of k, one tile behind the other, each cluster has so many; the last may have fewer.
+  /// Of the shared tiles' blocks of k, one tile behind the other, each team has so many; the last may have fewer.
   int share;
+  MatmulSm90Divisor team;       ///< clusters that work on the same blocks of k of as many neighbouring shared tiles
   MatmulSm90Divisor k_divisor;  ///< by k_blocks
   /// Tiles of a matrix, and of a band: so many cluster rows are walked down before the next cluster column; the last
   /// band may have fewer.

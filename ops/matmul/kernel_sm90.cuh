@@ -84,6 +84,7 @@ struct MatmulSm90 {
     const int place = cluster() / kMatmulSm90Gpcs, gpc = cluster() % kMatmulSm90Gpcs;
     return gpc * (tile_step() / kMatmulSm90Gpcs) + min(gpc, tile_step() % kMatmulSm90Gpcs) + place;
   }
+  KILN_DEVICE int team() const { return matmul_sm90_quotient(cluster(), it.team); }
   /// This block's place among the cluster's.
   KILN_DEVICE int down() const { return TILING.cluster_m == 1 ? 0 : static_cast<int>(rank) % TILING.cluster_m; }
   KILN_DEVICE int across() const { return TILING.cluster_n == 1 ? 0 : static_cast<int>(rank) / TILING.cluster_m; }
@@ -100,8 +101,9 @@ struct MatmulSm90 {
     if constexpr (!TILING.shares) {
       return {first_tile(), 0, 0};
     } else {
-      const int begin = cluster() * it.share;
-      return {first_tile(), begin, min(begin + it.share, (it.tiles - it.whole_tiles) * it.k_blocks)};
+      const int begin = team() * it.share;
+      const int end = matmul_sm90_quotient(it.tiles - it.whole_tiles, it.team) * it.k_blocks;
+      return {first_tile(), begin, min(begin + it.share, end)};
     }
   }
   KILN_DEVICE bool has_work(const Progress& progress) const {
@@ -111,13 +113,14 @@ struct MatmulSm90 {
   KILN_DEVICE Work take_work(Progress& progress) const {
     if constexpr (TILING.shares)
       if (progress.tile >= it.whole_tiles) {
-        const int shared_tile = matmul_sm90_quotient(progress.at, it.k_divisor);
-        const int begin = progress.at - shared_tile * it.k_blocks;
+        const int tiles = matmul_sm90_quotient(progress.at, it.k_divisor);
+        const int begin = progress.at - tiles * it.k_blocks;
         const int end = min(begin + progress.end - progress.at, it.k_blocks);
         const bool is_whole = begin == 0 && end == it.k_blocks;
         progress.at += end - begin;
-        return {tile_at(it.whole_tiles + shared_tile), begin, end,
-                is_whole ? Work::kWhole : MatmulSm90Segments::slot(cluster(), shared_tile)};
+        const int member = cluster() - team() * it.team.divisor;
+        return {tile_at(it.whole_tiles + tiles * it.team.divisor + member), begin, end,
+                is_whole ? Work::kWhole : MatmulSm90Segments::slot(it, team(), tiles, member)};
       }
     Work work{tile_at(progress.tile), 0, it.k_blocks, Work::kWhole};
     if constexpr (TILING.split_k > 1) {
@@ -128,10 +131,18 @@ struct MatmulSm90 {
     return work;
   }
 
-  /// One operand's part of a stage: `kSharers` blocks need the same, of which each asks for a share on behalf of all.
+  /// Elements along m or n of a box.
+  template <bool kMn, int kExtent, int kSharers>
+  static constexpr int kBoxExtent = kMn ? matmul_sm90_panel(static_cast<int>(sizeof(AT)), kExtent / kSharers)
+                                        : matmul_sm90_box_rows(kExtent / kSharers);
+
+  /// One operand's part of a stage, the first `boxes` of its boxes: `kSharers` blocks need the same, of which each asks
+  /// for a share on behalf of all. Rows and columns that are not asked for are whatever lay there: their products are
+  /// beyond the output's end.
   template <bool kMn, int kExtent, int kSharers>
   KILN_DEVICE void ask(tl::uint32_t to, const TensorMap& map, Barrier barrier, int k, int mn, int batch, int share,
-                       tl::uint16_t sharers) const {
+                       tl::uint16_t sharers, int boxes) const {
+    constexpr int kBox = kBoxExtent<kMn, kExtent, kSharers>;
     const auto copy = [&](tl::uint32_t box, int x, int y) {
       if constexpr (kSharers == 1)
         tl::sm90::copy_box(box, map, barrier, x, y, batch);
@@ -139,17 +150,19 @@ struct MatmulSm90 {
         tl::sm90::copy_box_to_blocks(box, map, barrier, x, y, batch, sharers);
     };
     if constexpr (kMn) {
-      constexpr int kPanel = matmul_sm90_panel(static_cast<int>(sizeof(AT)), kExtent / kSharers);
-      constexpr int kPanels = (kExtent + kPanel - 1) / kPanel;
+      constexpr int kPanels = (kExtent + kBox - 1) / kBox;
       static_assert(kPanels % kSharers == 0, "as many panels for each sharer");
       KILN_UNROLL for (int i = 0; i < kPanels / kSharers; ++i) {
         const int panel = i * kSharers + share;
-        copy(to + panel * kPanel * kRowBytes, mn + panel * kPanel, k);
+        if (panel < boxes) copy(to + panel * kBox * kRowBytes, mn + panel * kBox, k);
       }
     } else {
-      constexpr int kRows = kExtent / kSharers;
-      static_assert(kRows <= 256 && kRows % 8 == 0, "a box has at most 256 rows, in whole swizzle groups");
-      copy(to + share * kRows * kRowBytes, k, mn + share * kRows);
+      constexpr int kBoxes = kExtent / kSharers / kBox;
+      static_assert(kBox % 8 == 0, "boxes are whole swizzle groups");
+      KILN_UNROLL for (int i = 0; i < kBoxes; ++i) {
+        const int box = share * kBoxes + i;
+        if (box < boxes) copy(to + box * kBox * kRowBytes, k, mn + box * kBox);
+      }
     }
   }
 
@@ -163,15 +176,20 @@ struct MatmulSm90 {
     tl::uint16_t sharers = 0;
     KILN_UNROLL for (int i = 0; i < kSharers; ++i) sharers |= 1 << (kIsA ? down() + i * kStep : across() * kStart + i);
     tl::sm90::RingPosition<TILING.stages> at;
+    constexpr bool kMn = kIsA ? LAYOUT.a_is_mn : LAYOUT.b_is_mn;
+    constexpr int kBox = kBoxExtent<kMn, kExtent, kSharers>, kBoxBytes = kBox * kRowBytes;
+    constexpr int kBoxes = (kIsA ? kABytes : places().b_bytes()) / kBoxBytes;
+    static_assert(kBoxes * kBoxBytes == (kIsA ? kABytes : places().b_bytes()), "boxes are all of a stage");
     for (;;) {
+      const int first = kIsA ? work.tile.row : work.tile.column;
+      const int boxes = max(0, min(((kIsA ? it.m : it.n) - first + kBox - 1) / kBox, kBoxes));
       KILN_NO_UNROLL for (int block = work.begin; block < work.end; ++block, at.advance()) {
         empty(at.slot).wait(at.parity ^ 1);
         const Barrier barrier = full(at.slot);
-        barrier.arrive_and_expect(kIsA ? kABytes : places().b_bytes());
-        ask<kIsA ? LAYOUT.a_is_mn : LAYOUT.b_is_mn, kExtent, kSharers>(
-            shared + at.slot * places().stage_bytes() + (kIsA ? 0 : kABytes), kIsA ? a_map : b_map, barrier,
-            block * kBlockK, kIsA ? work.tile.row : work.tile.column,
-            work.tile.batch * (kIsA ? it.a_batch : it.b_batch), share, sharers);
+        barrier.arrive_and_expect(static_cast<tl::uint32_t>(boxes * kBoxBytes));
+        ask<kMn, kExtent, kSharers>(shared + at.slot * places().stage_bytes() + (kIsA ? 0 : kABytes),
+                                    kIsA ? a_map : b_map, barrier, block * kBlockK, first,
+                                    work.tile.batch * (kIsA ? it.a_batch : it.b_batch), share, sharers, boxes);
       }
       if (!has_work(progress)) break;
       work = take_work(progress);

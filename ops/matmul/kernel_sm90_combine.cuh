@@ -39,7 +39,9 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 4) void matmul_sm90_combine_ke
   const int row_block = number % row_blocks;
   number /= row_blocks;
   const int rank = number % cluster_blocks, shared_tile = number / cluster_blocks;
-  const MatmulSm90Segments segments(iteration, shared_tile);
+  const int tiles = matmul_sm90_quotient(shared_tile, iteration.team);
+  const int member = shared_tile - tiles * iteration.team.divisor;
+  const MatmulSm90Segments segments(iteration, tiles);
   if (segments.first == segments.last) return;
   MatmulSm90Tile tile = matmul_sm90_tile(iteration, iteration.whole_tiles + shared_tile, shape, rank % shape.cluster_m,
                                          rank / shape.cluster_m);
@@ -50,7 +52,9 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 4) void matmul_sm90_combine_ke
 
   const long long row_quads = shape.block_n / 8, tile_quads = row_quads * row_blocks;
   const long long first_block =
-      static_cast<long long>(MatmulSm90Segments::slot(segments.first, shared_tile)) * cluster_blocks + rank;
+      static_cast<long long>(MatmulSm90Segments::slot(iteration, segments.first, tiles, member)) * cluster_blocks +
+      rank;
+  const long long next_part = iteration.team.divisor * cluster_blocks * tile_quads * kThreads;
   const uint4* from = reinterpret_cast<const uint4*>(parts) +
                       (first_block * tile_quads + row_block * row_quads + piece * kQuads) * kThreads + thread;
   Accumulator sum[4 * kQuads] = {};
@@ -59,7 +63,7 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 4) void matmul_sm90_combine_ke
     uint4 loaded[kParts][kQuads];
     KILN_UNROLL for (int part = 0; part < kParts; ++part) {
       KILN_UNROLL for (int quad = 0; quad < kQuads; ++quad) loaded[part][quad] = __ldcg(from + quad * kThreads);
-      from += cluster_blocks * tile_quads * kThreads;
+      from += next_part;
     }
     KILN_UNROLL for (int part = 0; part < kParts; ++part) KILN_UNROLL for (int quad = 0; quad < kQuads; ++quad) {
       Accumulator values[4];

@@ -59,6 +59,15 @@ constexpr int matmul_sm90_panels_extent(int element_bytes, int extent) {
   return (extent + panel - 1) / panel * panel;
 }
 
+/// Rows along k of a box, of `rows` that a block asks for: at most 64, as many in each. The copy engine takes longer
+/// for a row beyond the end of the tensor than for one that is there, so that boxes of such rows alone are not asked
+/// for.
+constexpr int matmul_sm90_box_rows(int rows) {
+  int boxes = (rows + 63) / 64;
+  while (rows % (8 * boxes) != 0) ++boxes;
+  return rows / boxes;
+}
+
 /// Where things lie in the shared memory of kernel_sm90.cuh.
 struct MatmulSm90Places {
   static constexpr int kRowBytes = 128;

@@ -36,19 +36,24 @@ struct MatmulSm90Work {
   KILN_DEVICE int blocks() const { return end - begin; }
 };
 
-/// How far a cluster has come: the next of its whole tiles, then the blocks of k that are its share of the others.
+/// How far a cluster has come: the next of its whole tiles, then the blocks of k that are its team's share of the
+/// others.
 struct MatmulSm90Progress {
   int tile;
   int at, end;
 };
 
-/// The segments of k that the shares cut shared tile `tile` into, by cluster: first to last. One alone is a whole tile.
+/// The segments of k that the shares cut a team's tiles, number `tiles` of their kind, into, by team: first to last.
+/// One alone is a whole tile.
 struct MatmulSm90Segments {
   int first, last;
-  KILN_DEVICE MatmulSm90Segments(const MatmulSm90Iteration& it, int tile)
-      : first(tile * it.k_blocks / it.share), last(((tile + 1) * it.k_blocks - 1) / it.share) {}
-  /// Both the cluster and the tile of one segment are no less than those of the one before, and one is more.
-  KILN_DEVICE static int slot(int cluster, int tile) { return cluster + tile; }
+  KILN_DEVICE MatmulSm90Segments(const MatmulSm90Iteration& it, int tiles)
+      : first(tiles * it.k_blocks / it.share), last(((tiles + 1) * it.k_blocks - 1) / it.share) {}
+  /// Where a team's member leaves its sums. Both the team and its tiles of one segment are no less than those of the
+  /// one before, and one is more.
+  KILN_DEVICE static int slot(const MatmulSm90Iteration& it, int team, int tiles, int member) {
+    return (team + tiles) * it.team.divisor + member;
+  }
 };
 
 }  // namespace kiln::ops

@@ -69,7 +69,7 @@ TensorMap operand_map(const Sm90Operand& operand, std::int64_t k, std::int64_t b
                        operand.batch_stride != 0 ? operand.batch_stride * size : operand.pitch * size};
   const auto extent = static_cast<int>(block / sharers);
   const int inner = operand.is_mn ? ops::matmul_sm90_panel(static_cast<int>(size), extent) : static_cast<int>(block_k);
-  map.box = {inner, operand.is_mn ? static_cast<std::int32_t>(block_k) : extent, 1};
+  map.box = {inner, operand.is_mn ? static_cast<std::int32_t>(block_k) : ops::matmul_sm90_box_rows(extent), 1};
   map.swizzle = swizzle_of(inner * size);
   return map;
 }
@@ -95,15 +95,16 @@ TensorMap out_map(const Sm90Call& call, int tensor, DType dtype, const ops::Matm
   return map;
 }
 
-ops::MatmulSm90Iteration make_iteration(const Sm90Call& call, const Sm90Division& division, std::int64_t group_m) {
+ops::MatmulSm90Iteration make_iteration(const Sm90Call& call, const Sm90Division& division) {
   const ops::MatmulSm90Tiling& tiling = division.tiling;
   const int rows = static_cast<int>(division.rows), columns = static_cast<int>(division.columns);
-  const int band = static_cast<int>(std::min<std::int64_t>(group_m, rows));
+  const int band = static_cast<int>(division.band_rows);
   ops::MatmulSm90Iteration it{};
   it.tiles = static_cast<int>(division.tiles);
   it.whole_tiles = static_cast<int>(division.whole_tiles);
   it.k_blocks = static_cast<int>(sm90_k_blocks(call));
   it.share = static_cast<int>(division.share);
+  it.team = ops::matmul_sm90_divisor(static_cast<int>(division.team));
   it.k_divisor = ops::matmul_sm90_divisor(it.k_blocks);
   it.matrix = ops::matmul_sm90_divisor(rows * columns);
   it.band = ops::matmul_sm90_divisor(band * columns);
@@ -198,7 +199,7 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const
   launch.template_arguments = {
       matmul.out.dtype,    matmul.addend.dtype,         call.a.dtype, call.b.dtype, TypeName{matmul.epilogue_type()},
       argument_of(tiling), argument_of(layout_of(call))};
-  const ops::MatmulSm90Iteration it = make_iteration(call, division, choice.group_m);
+  const ops::MatmulSm90Iteration it = make_iteration(call, division);
   launch.geometry.grid = {division.clusters * tiling.cluster_blocks(), 1, 1};
   launch.geometry.num_warps = static_cast<std::int32_t>(4 + 4 * tiling.math_groups);
   launch.geometry.shared_bytes = ops::MatmulSm90Places{tiling, call.b.is_mn}.bytes();
@@ -223,6 +224,7 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const
 
 Sm90Conditions conditions_of(const FamilyCall& call, const Target& target) {
   return {.out_bytes = itemsize_bytes(call.matmul.out.dtype),
+          .activation = call.matmul.activation,
           .processors = usable_processors(call.matmul, target),
           .may_split = call.matmul.num_sms == 0};
 }

@@ -158,20 +158,22 @@ bool is_stored_singly(const Matrix& out) {
 
 /// What the portable kernel takes on a GPU. A multiprocessor has some programs at a time: they take the longer of what
 /// one of them waits for and of what all of them do. The constants are those of the least squares of the logarithms of
-/// 316 times of random products on an H200 (2026-11-25), whose residuals have a deviation of 0.22.
+/// 1100 times of random products on an H200 (2026-11-25), whose residuals have a deviation of 0.18.
 double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile& tile, const Machine& machine,
                std::int64_t processors) {
   constexpr double kStartUs = 4.0;
-  constexpr double kCombineUs = 4.5;             // 9 to 10 when the rest was fitted; parts are loaded together since
-  constexpr double kMemoryBytesPerClock = 1070;  // of all
+  constexpr double kCombineUs = 4.3;
+  constexpr double kMemoryBytesPerClock = 1940;  // of all
   // Of one multiprocessor:
   constexpr double kSharedBytesPerClock = 128 / 0.176;  // most of which overlaps with multiplying
-  constexpr double kL2BytesPerClock = 14.4, kSingleElementsPerClock = 6.0, kEdgeBytesPerClock = 1 / 0.0147;
-  constexpr double kStoresPerClock = 4.8, kSingleStoresPerClock = 1.2;
+  constexpr double kL2BytesPerClock = 12.7, kSingleElementsPerClock = 8.2, kEdgeBytesPerClock = 1 / 0.0178;
+  constexpr double kStoresPerClock = 5.2, kSingleStoresPerClock = 1.5;
+  constexpr double kStoresOfWarpPerClock = 1.1;
   // Clocks of one program:
-  constexpr double kLoadClocks = 385;                        // shared by the stages that are on their way
-  constexpr double kStepClocks = 1300, kSingleClocks = 170;  // a step's barriers, and its waits for single elements
-  constexpr double kProgramClocks = 585;
+  constexpr double kLoadClocks = 385;                       // shared by the stages that are on their way
+  constexpr double kStepClocks = 920, kSingleClocks = 210;  // a step's barriers, and its waits for single elements
+  constexpr double kSinglesOfWarpPerClock = 3.4;
+  constexpr double kProgramClocks = 310;
   constexpr std::int64_t kRegisters = 65536, kOtherRegisters = 90;
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
 
@@ -207,13 +209,15 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   const double working =
       std::max(multiplying + reading, loading) + singles / kSingleElementsPerClock + edge_bytes / kEdgeBytesPerClock;
   const double waiting =
-      std::max(working, kLoadClocks / as_double(tile.stages - 1)) + kStepClocks + (singles > 0 ? kSingleClocks : 0);
-  const double storing =
-      as_double(tile.block_m * tile.block_n) /
-      (split.num_splits == 1 && is_stored_singly(call.out) ? kSingleStoresPerClock : kStoresPerClock);
+      std::max(working, kLoadClocks / as_double(tile.stages - 1)) + kStepClocks +
+      (singles > 0 ? kSingleClocks + singles / (as_double(tile.num_warps) * kSinglesOfWarpPerClock) : 0);
+  const double stores = as_double(tile.block_m * tile.block_n);
+  const bool stores_singly = split.num_splits == 1 && is_stored_singly(call.out);
+  const double storing = stores / (stores_singly ? kSingleStoresPerClock : kStoresPerClock);
 
   const double work_of_program = as_double(steps) * working + storing + kProgramClocks;
-  const double time_of_program = as_double(steps) * waiting + storing;
+  const double time_of_program =
+      as_double(steps) * waiting + storing + stores / (as_double(tile.num_warps) * kStoresOfWarpPerClock);
   const auto clocks_of = [&](std::int64_t together) {
     return together == 0 ? 0 : std::max(as_double(together) * work_of_program, time_of_program);
   };
@@ -228,6 +232,19 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   return us;
 }
 
+/// Blocks of k that may be the best for a call, deeper ones first, which win ties.
+std::vector<std::int64_t> likely_block_ks(OperandClass operands, std::int64_t k) {
+  if (operands == OperandClass::f64) return {16};
+  if (operand_bytes(operands) == 1) return {64};
+  std::vector<std::int64_t> depths = block_ks(operands);
+  std::sort(depths.begin(), depths.end());
+  // With more steps shallow ones wait longer than what they waste less of the last one's.
+  if (operands == OperandClass::f32 && k <= 2 * depths.back() && k > depths.front())
+    return {depths.rbegin(), depths.rend()};
+  const auto all_of_k = std::lower_bound(depths.begin(), depths.end(), k);
+  return {all_of_k == depths.end() ? depths.back() : *all_of_k};
+}
+
 /// The tile of the least estimate, and that.
 std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& target) {
   struct Shape {
@@ -236,34 +253,32 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
   // Of every aspect; larger ones first, which win ties.
   constexpr Shape kShapes[] = {{128, 128, 4}, {128, 256, 8}, {256, 128, 8}, {128, 128, 8}, {128, 64, 4}, {64, 128, 4},
                                {64, 256, 4},  {256, 64, 4},  {64, 64, 4},   {32, 128, 4},  {128, 32, 4}, {32, 64, 4},
-                               {64, 32, 4},   {16, 256, 4},  {16, 128, 4},  {128, 16, 4}};
+                               {64, 32, 4},   {16, 256, 4},  {16, 128, 4},  {128, 16, 4},  {128, 64, 8}, {64, 128, 8},
+                               {64, 64, 8},   {128, 32, 8},  {32, 128, 8}};
   const OperandClass operands = operand_class(call, target);
   const Machine machine = machine_of(target);
   const std::int64_t all_processors = call.processors > 0 ? call.processors : machine.processors;
   const std::int64_t processors = usable_processors(call, target);
-  const std::vector<std::int64_t> depths = block_ks(operands);
-  const std::int64_t deepest = *std::max_element(depths.begin(), depths.end());
-  std::int64_t block_k = operands == OperandClass::f64 ? 16 : operand_bytes(operands) == 1 ? 64 : deepest;
-  for (const std::int64_t depth : depths)
-    if (depth >= call.k) block_k = std::min(block_k, depth);
   constexpr std::int64_t kMostExtentOfF64 = 128;  // see cuda_space
   PortableTile best{};
   double least = std::numeric_limits<double>::infinity();
-  for (const Shape& shape : kShapes) {
-    if (accumulator_words(operands, shape.m, shape.n, shape.num_warps) > most_accumulator_words(operands, target) ||
-        shape.m * shape.n < 512 * shape.num_warps ||
-        (operands == OperandClass::f64 && std::max(shape.m, shape.n) > kMostExtentOfF64) ||
-        stage_bytes(operands, shape.m, shape.n, block_k, 3) > machine.shared_bytes)
-      continue;
-    // With more tiles than that the last round is a small part, and splitting costs memory.
-    const std::int64_t tiles = ceil_div(call.m, shape.m) * ceil_div(call.n, shape.n) * call.batches();
-    for (const std::int64_t split : {1, 2, 4, 8, 16, 32, 64}) {
-      if (split > 1 && tiles > 2 * all_processors) break;
-      const PortableTile tile{shape.m, shape.n, block_k, 3, split, shape.num_warps};
-      const double us = tile_us(operands, call, tile, machine, processors);
-      if (us < least) {
-        least = us;
-        best = tile;
+  for (const std::int64_t block_k : likely_block_ks(operands, call.k)) {
+    for (const Shape& shape : kShapes) {
+      if (accumulator_words(operands, shape.m, shape.n, shape.num_warps) > most_accumulator_words(operands, target) ||
+          shape.m * shape.n < 512 * shape.num_warps ||
+          (operands == OperandClass::f64 && std::max(shape.m, shape.n) > kMostExtentOfF64) ||
+          stage_bytes(operands, shape.m, shape.n, block_k, 3) > machine.shared_bytes)
+        continue;
+      // With more tiles than that the last round is a small part, and splitting costs memory.
+      const std::int64_t tiles = ceil_div(call.m, shape.m) * ceil_div(call.n, shape.n) * call.batches();
+      for (const std::int64_t split : {1, 2, 4, 8, 16, 32, 64}) {
+        if (split > 1 && tiles > 2 * all_processors) break;
+        const PortableTile tile{shape.m, shape.n, block_k, 3, split, shape.num_warps};
+        const double us = tile_us(operands, call, tile, machine, processors);
+        if (us < least) {
+          least = us;
+          best = tile;
+        }
       }
     }
   }

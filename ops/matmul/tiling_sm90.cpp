@@ -135,6 +135,44 @@ std::int64_t Sm90Division::scratch_bytes() const {
   return (num_shares + tiles - whole_tiles) * tiling.cluster_blocks() * tiling.block_m * tiling.block_n * 4;
 }
 
+namespace {
+
+struct Team {
+  std::int64_t tiles, band_rows;  ///< see MatmulSm90Iteration
+};
+
+/// Clusters that share k of neighbouring tiles at places of their own read from memory, each for itself, what does not
+/// stay in the L2. Chooses the tiles whose clusters go along k together: those of a column of the product, or those of
+/// a row, by what is read then; else `alone`.
+Team team_of(const Sm90Call& call, const Sm90Division& division, std::int64_t clusters, const Team& alone) {
+  constexpr std::int64_t kStaysInL2Bytes = std::int64_t{16} << 20;
+  constexpr double kLeastBusy = 0.85;  // of the clusters
+  const auto read_bytes = [&](const Sm90Operand& operand, std::int64_t extent, std::int64_t times) {
+    const std::int64_t matrices = operand.batch_stride != 0 ? call.batches : 1;
+    const std::int64_t bytes = matrices * extent * call.k * itemsize_bytes(operand.dtype);
+    return bytes > kStaysInL2Bytes ? bytes * times : bytes;
+  };
+  const std::int64_t a_once = read_bytes(call.a, call.m, 1), b_once = read_bytes(call.b, call.n, 1);
+  const std::int64_t a_each = read_bytes(call.a, call.m, division.columns),
+                     b_each = read_bytes(call.b, call.n, division.rows);
+  if (a_each == a_once && b_each == b_once) return alone;
+  const Team team = a_each + b_once < a_once + b_each ? Team{division.rows, division.rows} : Team{division.columns, 1};
+  const std::int64_t busy = clusters / team.tiles * team.tiles;
+  return static_cast<double>(busy) < kLeastBusy * static_cast<double>(clusters) ? alone : team;
+}
+
+/// Blocks of k for each of `teams` which share those of `tiles`. If few of them are idle then, as many for each tile:
+/// all go along k together.
+std::int64_t equal_share(std::int64_t tiles, std::int64_t teams, std::int64_t k_blocks, bool in_step) {
+  constexpr double kLeastBusy = 0.93;
+  const std::int64_t parts = teams / tiles;
+  if (in_step && static_cast<double>(parts * tiles) >= kLeastBusy * static_cast<double>(teams))
+    return ceil_div(k_blocks, parts);
+  return ceil_div(tiles * k_blocks, teams);
+}
+
+}  // namespace
+
 Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, std::int64_t processors, bool may_split) {
   Sm90Division division;
   division.tiling = choice.tiling;
@@ -149,16 +187,25 @@ Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, std::
   // Parts of k that meet in a cluster have no ring to go on with: each cluster has one tile.
   division.clusters = tiling.split_k > 1 ? division.tiles : std::min(division.tiles, clusters);
 
-  const std::int64_t shared_tiles = division.tiles % clusters, blocks = shared_tiles * k_blocks;
-  const std::int64_t share = std::max(ceil_div(blocks, clusters), choice.k_share);
+  const Team alone{1, std::min(choice.group_m, division.rows)};
+  division.band_rows = alone.band_rows;
+  if (!tiling.shares) return division;
+
+  const std::int64_t shared_tiles = division.tiles % clusters;
+  const bool in_step = shared_tiles == division.tiles;  // else some clusters begin later than others
+  const Team team = in_step ? team_of(call, division, clusters, alone) : alone;
+  const std::int64_t team_tiles = shared_tiles / team.tiles, blocks = team_tiles * k_blocks;
+  const std::int64_t share =
+      team_tiles == 0 ? 0 : std::max(equal_share(team_tiles, clusters / team.tiles, k_blocks, in_step), choice.k_share);
   constexpr std::int64_t kMostBlocks = std::int64_t{1} << 30;  // the kernel counts them in 32 bits
-  tiling.shares = may_split && tiling.shares && shared_tiles > 0 && share < k_blocks && blocks <= kMostBlocks;
-  if (tiling.shares) {
-    division.whole_tiles -= shared_tiles;
-    division.share = share;
-    division.num_shares = ceil_div(blocks, share);
-    division.clusters = division.whole_tiles > 0 ? clusters : division.num_shares;
-  }
+  tiling.shares = may_split && shared_tiles > 0 && share < k_blocks && blocks <= kMostBlocks;
+  if (!tiling.shares) return division;
+  division.band_rows = team.band_rows;
+  division.team = team.tiles;
+  division.whole_tiles -= shared_tiles;
+  division.share = share;
+  division.num_shares = ceil_div(blocks, share) * team.tiles;
+  division.clusters = division.whole_tiles > 0 ? clusters : division.num_shares;
   return division;
 }
 

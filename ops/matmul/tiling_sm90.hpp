@@ -29,10 +29,12 @@ Sm90Call sm90_oriented(const Sm90Call& call, const Sm90Choice& choice);
 
 /// How clusters of blocks divide a product among them.
 struct Sm90Division {
-  ops::MatmulSm90Tiling tiling{};          ///< what the choice says, as far as the call has use for it
-  std::int64_t rows = 0, columns = 0;      ///< of a matrix, in tiles of a cluster
-  std::int64_t tiles = 0;                  ///< of all matrices
-  std::int64_t whole_tiles = 0;            ///< the others are shared
+  ops::MatmulSm90Tiling tiling{};      ///< what the choice says, as far as the call has use for it
+  std::int64_t rows = 0, columns = 0;  ///< of a matrix, in tiles of a cluster
+  std::int64_t tiles = 0;              ///< of all matrices
+  std::int64_t whole_tiles = 0;        ///< the others are shared
+  std::int64_t band_rows = 1;          ///< see MatmulSm90Iteration, as team
+  std::int64_t team = 1;
   std::int64_t share = 0, num_shares = 0;  ///< blocks of k to a cluster, and clusters that have some
   std::int64_t clusters = 0;               ///< of the grid
   std::int64_t scratch_bytes() const;

@@ -10,6 +10,7 @@
 #include "ops/matmul/call_sm90.hpp"
 #include "ops/matmul/problem.hpp"
 #include "ops/matmul/tiling_sm90.hpp"
+#include "tests/support/matchers.hpp"
 #include "tests/support/planned_call.hpp"
 
 namespace kiln::test {
@@ -128,6 +129,40 @@ TEST(MatmulSm90Call, TilesThatDoNotOccupyAllClustersAreShared) {
     EXPECT_EQ(whole.whole_tiles, whole.tiles);
     EXPECT_EQ(whole.clusters, whole.tiles);
   }
+}
+
+/// Clusters that share k go along it together where an operand that does not stay in the L2 is for several of them.
+TEST(MatmulSm90Call, ClustersThatReadTheSameGoAlongKTogether) {
+  struct Case {
+    std::int64_t m, n, k, team, band_rows, share, clusters;
+  };
+  for (const Case& c : std::initializer_list<Case>{
+           {2048, 264, 16384, 3, 1, 94, 132},     // a of 64 MB: 16 teams of 3 tiles for 44 places
+           {264, 2048, 16384, 3, 3, 94, 132},     // b
+           {264, 2048, 2048, 1, 3, 12, 128},      // both stay there
+           {2048, 512, 65536, 16, 16, 512, 128},  // two parts for each of 64 tiles: 4 clusters have nothing
+       }) {
+    const matmul::Sm90Division division = division_of(c.m, c.n, c.k, 4);
+    EXPECT_TRUE(division.tiling.shares);
+    EXPECT_THAT((std::vector{division.team, division.band_rows, division.share, division.clusters}),
+                ElementsAre(c.team, c.band_rows, c.share, c.clusters))
+        << c.m << " x " << c.n << " x " << c.k;
+  }
+}
+
+TEST(MatmulSm90Call, BoxesAreEqualPartsOfWhatABlockAsksFor) {
+  for (const auto& [rows, of_box] : {std::pair{16, 16},
+                                     {48, 48},
+                                     {64, 64},
+                                     {80, 40},
+                                     {96, 48},
+                                     {112, 56},
+                                     {128, 64},
+                                     {160, 40},
+                                     {192, 64},
+                                     {224, 56},
+                                     {256, 64}})
+    EXPECT_EQ(ops::matmul_sm90_box_rows(rows), of_box) << rows;
 }
 
 TEST(MatmulSm90Call, ANarrowProductCopiesItsSmallOperandAlone) {
