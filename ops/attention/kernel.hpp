@@ -76,7 +76,8 @@ KILN_KERNEL void attention_kernel(T* out, float* lse, const T* q, const T* k, co
         auto x = tl::cast<float>(tl::dot(queries, k_tile));
         const auto keys = begin + tl::int64_t{step} * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
         if constexpr (FORM.scales_first || FORM.has_mask)
-          x = biased_scores<FORM>(x, tl::dot_accumulator<T, BLOCK_M, BLOCK_N>(), rows, keys, mask, slope, it);
+          x = biased_scores<FORM>(x, tl::cast<float>(tl::dot_accumulator<T, BLOCK_M, BLOCK_N>()), rows, keys, mask,
+                                  slope, it);
         if (step >= whole_to || (FORM.has_low && step < whole_from)) x = visible_scores<FORM>(x, rows, keys, it);
         const auto row_largest = tl::max<1>(x);
         if constexpr (FORM.scales_first) {

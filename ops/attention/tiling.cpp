@@ -52,7 +52,7 @@ bool HeadKind::serves(const AttentionCall& call) const {
 }
 
 ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
-  if (!is_cuda(target)) return {{{"BLOCK_M", {64, 128, 32, 16}}, {"BLOCK_N", {128, 64, 256}}}, {}};
+  if (!is_cuda(target)) return {{{"BLOCK_M", {64, 128, 32, 16}}, {"BLOCK_N", {128, 64}}}, {}};
   // Each warp has whole rows, so that probabilities stay in registers from one product to the next.
   return {gpu_tunables(kind, target),
           {common::ConfigExpression("BLOCK_M") == 16 * common::ConfigExpression("num_warps")}};
