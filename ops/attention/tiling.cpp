@@ -16,7 +16,7 @@ bool has_wgmma(const Target& target) {
 }
 
 /// Queries, keys and stages of a program on a GPU. A dot_operand has 48 KiB for all, so that 64 queries are as many of
-/// 256 numbers as there may be; stages are for 227 KiB of shared memory on sm_90a, and for 99 KiB elsewhere.
+/// 256 numbers as there may be; the rest is for 227 KiB of shared memory on sm_90a, and for 99 KiB elsewhere.
 std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
   const auto tunables = [](std::vector<std::int64_t> m, std::vector<std::int64_t> n, std::vector<std::int64_t> stages,
                            std::vector<std::int64_t> warps) -> std::vector<Tunable> {
@@ -26,9 +26,11 @@ std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
             {"num_warps", std::move(warps)}};
   };
   if (kind.is_float) {
-    if (kind.most_dim == 64) return tunables({64, 32}, {32, 64}, {2}, {4, 2});
-    if (kind.most_dim == 128) return tunables({64, 32}, {32, 16}, {2}, {4, 2});
-    return tunables({32}, {16}, {2}, {2});
+    if (kind.most_dim == 256) return tunables({16}, {16}, {has_wgmma(target) ? 2 : 1}, {2});
+    const bool is_large = has_wgmma(target);
+    if (kind.most_dim == 64)
+      return is_large ? tunables({64, 32}, {64, 32}, {2}, {4, 2}) : tunables({32}, {64, 32}, {2}, {2});
+    return is_large ? tunables({64, 32}, {32, 16}, {2}, {4, 2}) : tunables({32}, {16}, {2}, {2});
   }
   if (has_wgmma(target)) {
     if (kind.most_dim == 64) return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4});
@@ -36,8 +38,14 @@ std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
     return tunables({64}, {64, 32}, {2, 3}, {4});
   }
   if (kind.most_dim == 64) return tunables({128, 64, 16}, {64, 32}, {2, 3}, {8, 4, 1});
-  if (kind.most_dim == 128) return tunables({64, 128, 16}, {64, 32}, {2}, {4, 8, 1});
-  return tunables({64, 16}, {32, 16}, {2}, {4, 1});
+  if (kind.most_dim == 128) return tunables({64, 16}, {64, 32}, {2}, {4, 1});
+  return tunables({64, 16}, {16}, {2}, {4, 1});
+}
+
+/// Rows of a warp: all of a product's columns, so that probabilities stay in registers from one product to the next;
+/// half as many of f32 where sums of 256 numbers would spill.
+std::int64_t rows_of_warp(const HeadKind& kind) {
+  return kind.is_float && kind.most_dim == 256 ? 8 : 16;
 }
 
 }  // namespace
@@ -53,9 +61,9 @@ bool HeadKind::serves(const AttentionCall& call) const {
 
 ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_M", {64, 128, 32, 16}}, {"BLOCK_N", {128, 64}}}, {}};
-  // Each warp has whole rows, so that probabilities stay in registers from one product to the next.
-  return {gpu_tunables(kind, target),
-          {common::ConfigExpression("BLOCK_M") == 16 * common::ConfigExpression("num_warps")}};
+  const common::ConfigExpression rows("BLOCK_M"), keys("BLOCK_N"), stages("NUM_STAGES"), warps("num_warps");
+  // Keys and values of 16 bits take 128 KiB at most.
+  return {gpu_tunables(kind, target), {rows == rows_of_warp(kind) * warps, keys * stages <= 32768 / kind.most_dim}};
 }
 
 Config default_tiling(const HeadKind& kind, const AttentionCall& call, const Target& target) {
@@ -66,7 +74,10 @@ Config default_tiling(const HeadKind& kind, const AttentionCall& call, const Tar
   for (const std::int64_t fewer : space.tunables()[0].values)
     if (fewer < rows && fewer >= call.problem.queries) rows = fewer;
   config.set("BLOCK_M", rows);
-  if (is_cuda(target)) config.set("num_warps", rows / 16);
+  // Scores that more happens to need registers: with as many keys as the others have, they spill.
+  const bool is_busy = call.form.scales_first || call.form.has_mask;
+  if (is_cuda(target) && is_busy) config.set("BLOCK_N", std::ranges::min(space.tunables()[1].values));
+  if (is_cuda(target)) config.set("num_warps", rows / rows_of_warp(kind));
   return config;
 }
 
