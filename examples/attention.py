@@ -60,7 +60,7 @@ def reference(q: Array, k: Array, v: Array, causal: bool = False) -> Array:
 
 
 attention = kiln.register_op(
-    "attention",
+    "plain_attention",
     kernel=kernel,
     inputs=["q", "k", "v"],
     outputs=["out"],

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "ops/attention/spec.hpp"
 #include "ops/elementwise/spec.hpp"
 #include "ops/indexing/spec.hpp"
 #include "ops/kv_cache/spec.hpp"
@@ -19,9 +20,9 @@ namespace kiln {
 std::vector<OpSpec> builtin_ops() {
   std::vector<OpSpec> all;
   for (auto specs :
-       {elementwise::elementwise_specs, indexing::indexing_specs, kv_cache::kv_cache_specs, layout::layout_specs,
-        linear::linear_specs, matmul::matmul_specs, normalization::normalization_specs, random::random_specs,
-        reduction::reduction_specs, scan::scan_specs}) {
+       {attention::attention_specs, elementwise::elementwise_specs, indexing::indexing_specs, kv_cache::kv_cache_specs,
+        layout::layout_specs, linear::linear_specs, matmul::matmul_specs, normalization::normalization_specs,
+        random::random_specs, reduction::reduction_specs, scan::scan_specs}) {
     std::vector<OpSpec> family = specs();
     for (OpSpec& spec : family)
       for (Variant& variant : spec.variants) variant.waits_for_previous = true;  // kernels in this folder do

@@ -120,6 +120,26 @@ def atan2(
     tuning: Any = None,
     overlap_previous: Any = None,
 ) -> Any: ...
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    attn_mask: Array | None = None,
+    alibi_slopes: Array | None = None,
+    sinks: Array | None = None,
+    *,
+    causal: str = "none",
+    scale: Any = None,
+    window: Sequence[int] = ...,
+    softcap: float = 0.0,
+    layout: str = "BSHD",
+    return_lse: bool = False,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def axpby(
     x: Array,
     y: Array | None = None,

@@ -1,0 +1,96 @@
+#include "ops/attention/call.hpp"
+
+#include <algorithm>
+
+namespace kiln::attention {
+namespace {
+
+std::int64_t step(const TensorView& view, int axis) {
+  return view.shape[axis] > 1 ? view.strides[axis] : 0;
+}
+
+ops::AttentionStrides strides_of(const TensorView& view, const AttentionProblem& problem) {
+  return {step(view, 0), step(view, problem.head_axis()), step(view, problem.row_axis()), step(view, 3)};
+}
+
+/// Of a mask that broadcasts to [batch, heads, queries, keys]: 0 along dimensions that it lacks.
+ops::AttentionStrides mask_strides(const TensorView& mask) {
+  const auto along = [&](int axis) {
+    const int own = axis - (4 - mask.ndim());
+    return own < 0 ? 0 : step(mask, own);
+  };
+  return {along(0), along(1), along(2), along(3)};
+}
+
+bool is_dense(const ops::AttentionStrides& strides, std::int64_t dim) {
+  return dim == 1 || strides.element == 1;
+}
+
+}  // namespace
+
+std::int64_t AttentionCall::padded_dim() const {
+  return std::max(form.padded_head_dim(), form.padded_value_dim());
+}
+
+AttentionCall attention_call(const OpCall& call) {
+  AttentionCall result;
+  result.problem = attention_problem(call.inputs, call.attributes);
+  const AttentionProblem& problem = result.problem;
+  result.dtype = call.inputs[kQuery].dtype;
+  result.outputs = static_cast<std::int64_t>(call.outputs.size());
+
+  ops::AttentionIteration& it = result.iteration;
+  it = {};
+  it.queries = problem.queries;
+  it.keys = problem.keys;
+  it.group = static_cast<int>(problem.group());
+  it.low = problem.low.value_or(0);
+  it.high = problem.high.value_or(0);
+  it.diagonal = problem.diagonal;
+  it.scale = static_cast<float>(problem.scale);
+  it.softcap = static_cast<float>(problem.softcap);
+  it.out = strides_of(call.outputs[0], problem);
+  it.q = strides_of(call.inputs[kQuery], problem);
+  it.k = strides_of(call.inputs[kKey], problem);
+  it.v = strides_of(call.inputs[kValue], problem);
+  if (problem.mask != nullptr) {
+    result.mask = problem.mask->dtype;
+    it.mask = mask_strides(*problem.mask);
+  }
+  if (problem.returns_lse) {
+    const TensorView& lse = call.outputs[1];
+    it.lse_batch = step(lse, 0);
+    it.lse_head = step(lse, 1);
+    it.lse_row = step(lse, 2);
+  }
+  if (problem.slopes != nullptr) {
+    const TensorView& slopes = *problem.slopes;
+    it.slope_batch = slopes.ndim() == 2 ? step(slopes, 0) : 0;
+    it.slope_head = step(slopes, slopes.ndim() - 1);
+  }
+  if (problem.sinks != nullptr) {
+    result.sink = problem.sinks->dtype;
+    it.sink_head = step(*problem.sinks, 0);
+  }
+
+  ops::AttentionForm& form = result.form;
+  form = {};
+  form.head_dim = static_cast<int>(problem.head_dim);
+  form.value_dim = static_cast<int>(problem.value_dim);
+  form.is_dense = is_dense(it.q, problem.head_dim) && is_dense(it.k, problem.head_dim) &&
+                  is_dense(it.v, problem.value_dim) && is_dense(it.out, problem.value_dim);
+  form.has_low = problem.low.has_value();
+  form.has_high = problem.high.has_value();
+  form.checks_keys = !form.has_high || problem.queries - 1 + it.high >= problem.keys;
+  form.caps = problem.softcap > 0;
+  form.has_mask = problem.mask != nullptr;
+  form.has_dense_mask = it.mask.element == 1;
+  form.has_slopes = problem.slopes != nullptr;
+  form.has_sinks = problem.sinks != nullptr;
+  form.returns_lse = problem.returns_lse;
+  form.scales_first =
+      form.caps || form.has_slopes || (form.has_mask && result.mask != DType::bool_) || !(problem.scale > 0);
+  return result;
+}
+
+}  // namespace kiln::attention

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/attention/iteration.hpp"
+#include "ops/attention/kernel_form.hpp"
+#include "ops/attention/problem.hpp"
+#include "ops/op_spec.hpp"
+
+namespace kiln::attention {
+
+/// A call as the kernel sees it.
+struct AttentionCall {
+  AttentionProblem problem;
+  DType dtype = DType::f32;
+  DType mask = DType::bool_, sink = DType::f32;  ///< of inputs that may not be there
+  ops::AttentionForm form;
+  ops::AttentionIteration iteration;
+  std::int64_t outputs = 1;
+
+  /// The number of an input among the call's tensors, outputs first; -1 where it is not there.
+  int tensor(Input input, bool is_there = true) const { return is_there ? static_cast<int>(outputs) + input : -1; }
+  /// The wider of both heads, as a tile.
+  std::int64_t padded_dim() const;
+};
+
+AttentionCall attention_call(const OpCall& call);
+
+}  // namespace kiln::attention

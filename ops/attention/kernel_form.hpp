@@ -1,0 +1,34 @@
+#pragma once
+
+// Included by the kernel, whose template argument this is, and by the host that names its values, so it includes
+// nothing and uses only built-in types.
+
+namespace kiln::ops {
+
+/// What a call of attention has of all there is. What it does not have costs its kernel nothing.
+struct AttentionForm {
+  int head_dim, value_dim;  ///< of q and k, and of v and out; 1 to 256
+  bool is_dense;            ///< the numbers of a head lie side by side, in all four
+  bool has_low, has_high;   ///< a query sees no keys before, or behind, places that move along with it
+  bool checks_keys;         ///< the last of these may lie behind the last key, or there is none
+  bool scales_first;        ///< scores are scaled before their largest is taken: something is added to them, or they
+                            ///< are capped, or the scale turns them around
+  bool caps;                ///< by a hyperbolic tangent
+  bool has_mask;
+  bool has_dense_mask;  ///< along the keys
+  bool has_slopes, has_sinks;
+  bool returns_lse;
+
+  constexpr int padded_head_dim() const { return padded(head_dim); }
+  constexpr int padded_value_dim() const { return padded(value_dim); }
+
+ private:
+  /// Extents of tiles are powers of two, and those of products 16 or more.
+  static constexpr int padded(int dim) {
+    int extent = 16;
+    while (extent < dim) extent *= 2;
+    return extent;
+  }
+};
+
+}  // namespace kiln::ops

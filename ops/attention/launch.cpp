@@ -1,0 +1,99 @@
+#include "ops/attention/launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/errors.hpp"
+#include "ops/attention/tiling.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
+
+namespace kiln::attention {
+namespace {
+
+constexpr const char* kKernel = "kiln::ops::attention_kernel";
+
+// Names every field: one that is added to the struct does not compile here, and one that is named otherwise, or out of
+// order, not with the kernel.
+StructValue argument_of(const ops::AttentionForm& form) {
+  const auto& [head_dim, value_dim, is_dense, has_low, has_high, checks_keys, scales_first, caps, has_mask,
+               has_dense_mask, has_slopes, has_sinks, returns_lse] = form;
+  return {"kiln::ops::AttentionForm",
+          {{"head_dim", head_dim},
+           {"value_dim", value_dim},
+           {"is_dense", is_dense},
+           {"has_low", has_low},
+           {"has_high", has_high},
+           {"checks_keys", checks_keys},
+           {"scales_first", scales_first},
+           {"caps", caps},
+           {"has_mask", has_mask},
+           {"has_dense_mask", has_dense_mask},
+           {"has_slopes", has_slopes},
+           {"has_sinks", has_sinks},
+           {"returns_lse", returns_lse}}};
+}
+
+LaunchPlan plan_of(const AttentionCall& call, const Config& config, const Target& target) {
+  const AttentionProblem& problem = call.problem;
+  const std::int64_t block_m = config.at("BLOCK_M");
+  const std::int64_t most = is_cuda(target) ? kMostGridExtent : problem.batch;
+  if (is_cuda(target) && problem.heads > most)
+    throw_value_error(
+        fmt::format("op '{}': input 'q' has {} heads, but a GPU's grid holds {}; split them into several "
+                    "calls",
+                    kOp, problem.heads, most));
+  check_grid(kOp, ceil_div(problem.queries, block_m), target);
+  LaunchPlan plan;
+  if (problem.heads == 0 || problem.queries == 0) return plan;
+  for (std::int64_t first = 0; first < problem.batch; first += most) {
+    KernelLaunch& launch = plan.launches.emplace_back();
+    launch.template_arguments = {call.dtype, call.mask,           call.sink, argument_of(call.form),
+                                 block_m,    config.at("BLOCK_N")};
+    launch.template_arguments.emplace_back(is_cuda(target) ? config.at("NUM_STAGES") : std::int64_t{1});
+    launch.geometry.grid = {ceil_div(problem.queries, block_m), problem.heads, std::min(problem.batch - first, most)};
+    if (is_cuda(target)) launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
+    ops::AttentionIteration iteration = call.iteration;
+    iteration.first_request = first;
+    common::KernelParameters(launch)
+        .written(0, call.dtype)
+        .written(problem.returns_lse ? 1 : -1, DType::f32)
+        .read(call.tensor(kQuery), call.dtype)
+        .read(call.tensor(kKey), call.dtype)
+        .read(call.tensor(kValue), call.dtype)
+        .read(call.tensor(kMask, problem.mask != nullptr), call.mask)
+        .read(call.tensor(kSlopes, problem.slopes != nullptr), DType::f32)
+        .read(call.tensor(kSinks, problem.sinks != nullptr), call.sink)
+        .value(call.iteration.k.row)
+        .value(call.iteration.v.row)
+        .value(iteration);
+  }
+  return plan;
+}
+
+Variant make_variant(const common::CallParser<AttentionCall>& parse, const HeadKind& kind) {
+  return common::variant_of<AttentionCall>(
+      parse, {.name = kind.name(),
+              .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
+              .source = embedded_source("ops/attention/kernel.hpp"),
+              .kernel = kKernel,
+              .serves = [kind](const AttentionCall& call, const Target&) { return kind.serves(call); },
+              .space = [kind](const Target& target) { return attention_space(kind, target); },
+              .default_config = [kind](const AttentionCall& call,
+                                       const Target& target) { return default_tiling(kind, call, target); },
+              .plan = plan_of});
+}
+
+}  // namespace
+
+std::vector<Variant> attention_variants() {
+  const common::CallParser<AttentionCall> parse(attention_call);
+  std::vector<Variant> variants;
+  for (const bool is_float : {false, true})
+    for (const std::int64_t dim : {64, 128, 256}) variants.push_back(make_variant(parse, {dim, is_float}));
+  return variants;
+}
+
+}  // namespace kiln::attention

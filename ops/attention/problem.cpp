@@ -1,0 +1,200 @@
+#include "ops/attention/problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "core/errors.hpp"
+
+namespace kiln::attention {
+namespace {
+
+bool is_heads_first(const Attributes& attributes) {
+  const std::string& layout = attributes.get_string("layout");
+  if (layout != "BSHD" && layout != "BHSD")
+    throw_value_error(fmt::format(
+        "op '{}': attribute 'layout' is \"{}\", expected \"BSHD\" ([batch, length, heads, head dim], FlashAttention's) "
+        "or \"BHSD\" (torch's)",
+        kOp, layout));
+  return layout == "BHSD";
+}
+
+void check_rank(std::string_view name, const TensorView& view, bool heads_first) {
+  if (view.ndim() != 4)
+    throw_value_error(fmt::format("op '{}': input '{}' has shape {}, expected four dimensions, {}", kOp, name,
+                                  to_string(view.shape), heads_first ? "[B, H, S, D]" : "[B, S, H, D]"));
+}
+
+void check_head_dim(std::string_view name, std::int64_t dim) {
+  if (dim < 1 || dim > kMostHeadDim)
+    throw_value_error(
+        fmt::format("op '{}': input '{}' has heads of {} numbers, expected 1 to {}", kOp, name, dim, kMostHeadDim));
+}
+
+void check_extent(std::string_view name, std::string_view what, std::int64_t extent, std::string_view other,
+                  std::int64_t expected) {
+  if (extent != expected)
+    throw_value_error(fmt::format("op '{}': input '{}' has {} {}, expected {}, as '{}' has", kOp, name, extent, what,
+                                  expected, other));
+}
+
+/// k and v beside q: one batch, one length and one number of heads, by which q's is a multiple.
+void set_extents(const CallInputs& inputs, AttentionProblem& problem) {
+  const TensorView &q = inputs[kQuery], &k = inputs[kKey], &v = inputs[kValue];
+  const int rows = problem.row_axis(), heads = problem.head_axis();
+  const std::pair<std::string_view, const TensorView&> named[] = {{"q", q}, {"k", k}, {"v", v}};
+  for (const auto& [name, view] : named) {
+    check_rank(name, view, problem.heads_first);
+    if (view.dtype != q.dtype)
+      throw_type_error(fmt::format("op '{}': input '{}' is {}, expected {}, as 'q' is; cast it", kOp, name,
+                                   kiln::name(view.dtype), kiln::name(q.dtype)));
+  }
+  check_extent("k", "requests", k.shape[0], "q", q.shape[0]);
+  check_extent("v", "requests", v.shape[0], "q", q.shape[0]);
+  check_extent("v", "keys", v.shape[rows], "k", k.shape[rows]);
+  check_extent("v", "heads", v.shape[heads], "k", k.shape[heads]);
+  check_extent("k", "numbers a head", k.shape[3], "q", q.shape[3]);
+  check_head_dim("q", q.shape[3]);
+  check_head_dim("v", v.shape[3]);
+  problem.batch = q.shape[0];
+  problem.heads = q.shape[heads];
+  problem.key_heads = k.shape[heads];
+  problem.queries = q.shape[rows];
+  problem.keys = k.shape[rows];
+  problem.head_dim = q.shape[3];
+  problem.value_dim = v.shape[3];
+  if (problem.key_heads == 0 ? problem.heads != 0 : problem.heads % problem.key_heads != 0)
+    throw_value_error(fmt::format(
+        "op '{}': input 'q' has {} heads and 'k' {}; expected a multiple of these, so that as many queries share each",
+        kOp, problem.heads, problem.key_heads));
+}
+
+double finite_number(const Attributes& attributes, std::string_view name) {
+  const double value = attributes.get_double(name);
+  if (!std::isfinite(value))
+    throw_value_error(fmt::format("op '{}': attribute '{}' is {}, expected a finite number", kOp, name, value));
+  return value;
+}
+
+double scale_of(const Attributes& attributes, std::int64_t head_dim) {
+  const AttributeValue& value = *attributes.find("scale");
+  if (std::holds_alternative<std::monostate>(value)) return 1 / std::sqrt(static_cast<double>(head_dim));
+  if (!std::holds_alternative<double>(value) && !std::holds_alternative<std::int64_t>(value))
+    throw_type_error(fmt::format("op '{}': attribute 'scale' is {}, expected a number or None (1 / sqrt(head dim))",
+                                 kOp, to_string(value)));
+  return finite_number(attributes, "scale");
+}
+
+/// Keys to the left and to the right; -1: all.
+std::pair<std::int64_t, std::int64_t> window_of(const Attributes& attributes) {
+  const AttributeValue& value = *attributes.find("window");
+  const auto* window = std::get_if<std::vector<std::int64_t>>(&value);
+  if (window == nullptr || window->size() != 2)
+    throw_type_error(
+        fmt::format("op '{}': attribute 'window' is {}, expected two integers, (left, right)", kOp, to_string(value)));
+  if (std::ranges::min(*window) < -1)
+    throw_value_error(fmt::format("op '{}': attribute 'window' is {}, expected numbers of keys, or -1 for all of them",
+                                  kOp, to_string(value)));
+  return {(*window)[0], (*window)[1]};
+}
+
+void set_visible(const Attributes& attributes, AttentionProblem& problem) {
+  const std::string& causal = attributes.get_string("causal");
+  const bool is_causal = causal != "none";
+  if (is_causal && causal != "top_left" && causal != "bottom_right")
+    throw_value_error(
+        fmt::format("op '{}': attribute 'causal' is \"{}\", expected \"none\", \"top_left\" (torch's is_causal) or "
+                    "\"bottom_right\" (FlashAttention's causal)",
+                    kOp, causal));
+  const auto [left, right] = window_of(attributes);
+  problem.diagonal = causal == "top_left" ? 0 : problem.keys - problem.queries;
+  // Wider than all there is makes no difference, and cannot overflow.
+  const std::int64_t most = problem.queries + problem.keys;
+  if (left >= 0 && left < most) problem.low = problem.diagonal - left;
+  if (is_causal)
+    problem.high = problem.diagonal;
+  else if (right >= 0 && right < most)
+    problem.high = problem.diagonal + right;
+}
+
+void check_mask(const TensorView& mask, const TensorView& q, const AttentionProblem& problem) {
+  const Dims scores = {problem.batch, problem.heads, problem.queries, problem.keys};
+  bool fits = mask.ndim() <= 4;
+  for (int from_end = 1; fits && from_end <= mask.ndim(); ++from_end) {
+    const std::int64_t extent = mask.shape[mask.ndim() - from_end];
+    fits = extent == 1 || extent == scores[4 - from_end];
+  }
+  if (!fits)
+    throw_value_error(
+        fmt::format("op '{}': input 'attn_mask' has shape {}, which does not broadcast to the scores' {}, "
+                    "[batch, heads, queries, keys]",
+                    kOp, to_string(mask.shape), to_string(scores)));
+  if (mask.dtype != DType::bool_ && mask.dtype != DType::f32 && mask.dtype != q.dtype)
+    throw_type_error(fmt::format("op '{}': input 'attn_mask' is {}, expected bool (True: seen), f32{}{} (added)", kOp,
+                                 name(mask.dtype), q.dtype == DType::f32 ? "" : " or q's ",
+                                 q.dtype == DType::f32 ? "" : name(q.dtype)));
+}
+
+void check_slopes(const TensorView& slopes, const AttentionProblem& problem) {
+  const Dims each = {problem.heads}, own = {problem.batch, problem.heads};
+  if (slopes.shape != each && slopes.shape != own)
+    throw_value_error(
+        fmt::format("op '{}': input 'alibi_slopes' has shape {}, expected {} or {}, a slope for each head "
+                    "of 'q'",
+                    kOp, to_string(slopes.shape), to_string(each), to_string(own)));
+}
+
+void check_sinks(const TensorView& sinks, const TensorView& q, const AttentionProblem& problem) {
+  const Dims expected = {problem.heads};
+  if (sinks.shape != expected)
+    throw_value_error(fmt::format("op '{}': input 'sinks' has shape {}, expected {}, a score for each head of 'q'", kOp,
+                                  to_string(sinks.shape), to_string(expected)));
+  if (sinks.dtype != DType::f32 && sinks.dtype != q.dtype)
+    throw_type_error(fmt::format("op '{}': input 'sinks' is {}, expected f32 or {}, as 'q' is", kOp, name(sinks.dtype),
+                                 name(q.dtype)));
+}
+
+}  // namespace
+
+std::int64_t AttentionProblem::first_key(std::int64_t query) const {
+  return low.has_value() ? std::max<std::int64_t>(query + *low, 0) : 0;
+}
+
+std::int64_t AttentionProblem::end_key(std::int64_t query) const {
+  return high.has_value() ? std::min(query + *high + 1, keys) : keys;
+}
+
+AttentionProblem attention_problem(const CallInputs& inputs, const Attributes& attributes) {
+  AttentionProblem problem;
+  problem.heads_first = is_heads_first(attributes);
+  set_extents(inputs, problem);
+  set_visible(attributes, problem);
+  problem.scale = scale_of(attributes, problem.head_dim);
+  problem.softcap = finite_number(attributes, "softcap");
+  if (problem.softcap < 0)
+    throw_value_error(fmt::format("op '{}': attribute 'softcap' is {}, expected what scores stay below, or 0 for none",
+                                  kOp, problem.softcap));
+  problem.returns_lse = attributes.get_bool("return_lse");
+  problem.mask = inputs.find(kMask);
+  problem.slopes = inputs.find(kSlopes);
+  problem.sinks = inputs.find(kSinks);
+  if (problem.mask != nullptr) check_mask(*problem.mask, inputs[kQuery], problem);
+  if (problem.slopes != nullptr) check_slopes(*problem.slopes, problem);
+  if (problem.sinks != nullptr) check_sinks(*problem.sinks, inputs[kQuery], problem);
+  return problem;
+}
+
+std::vector<TensorMeta> infer(const CallInputs& inputs, const Attributes& attributes) {
+  const AttentionProblem problem = attention_problem(inputs, attributes);
+  Dims out = inputs[kQuery].shape;
+  out[3] = problem.value_dim;
+  std::vector<TensorMeta> outputs = {{inputs[kQuery].dtype, out}};
+  if (problem.returns_lse) outputs.push_back({DType::f32, {problem.batch, problem.heads, problem.queries}});
+  return outputs;
+}
+
+}  // namespace kiln::attention

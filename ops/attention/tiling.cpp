@@ -1,0 +1,84 @@
+#include "ops/attention/tiling.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/common/call_parser.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
+
+namespace kiln::attention {
+namespace {
+
+bool has_wgmma(const Target& target) {
+  return target.arch == "sm_90a";
+}
+
+/// Queries, keys and stages of a program on a GPU. A dot_operand has 48 KiB for all, so that 64 queries are as many of
+/// 256 numbers as there may be; the rest is for 227 KiB of shared memory on sm_90a, and for 99 KiB elsewhere.
+std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
+  const auto tunables = [](std::vector<std::int64_t> m, std::vector<std::int64_t> n, std::vector<std::int64_t> stages,
+                           std::vector<std::int64_t> warps) -> std::vector<Tunable> {
+    return {{"BLOCK_M", std::move(m)},
+            {"BLOCK_N", std::move(n)},
+            {"NUM_STAGES", std::move(stages)},
+            {"num_warps", std::move(warps)}};
+  };
+  if (kind.is_float) {
+    if (kind.most_dim == 256) return tunables({16}, {16}, {has_wgmma(target) ? 2 : 1}, {2});
+    const bool is_large = has_wgmma(target);
+    if (kind.most_dim == 64)
+      return is_large ? tunables({64, 32}, {64, 32}, {2}, {4, 2}) : tunables({32}, {64, 32}, {2}, {2});
+    return is_large ? tunables({64, 32}, {32, 16}, {2}, {4, 2}) : tunables({32}, {16}, {2}, {2});
+  }
+  if (has_wgmma(target)) {
+    if (kind.most_dim == 64) return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4});
+    if (kind.most_dim == 128) return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4});
+    return tunables({64}, {64, 32}, {2, 3}, {4});
+  }
+  if (kind.most_dim == 64) return tunables({128, 64, 16}, {64, 32}, {2, 3}, {8, 4, 1});
+  if (kind.most_dim == 128) return tunables({64, 16}, {64, 32}, {2}, {4, 1});
+  return tunables({64, 16}, {16}, {2}, {4, 1});
+}
+
+/// Rows of a warp: all of a product's columns, so that probabilities stay in registers from one product to the next;
+/// half as many of f32 where sums of 256 numbers would spill.
+std::int64_t rows_of_warp(const HeadKind& kind) {
+  return kind.is_float && kind.most_dim == 256 ? 8 : 16;
+}
+
+}  // namespace
+
+std::string HeadKind::name() const {
+  return fmt::format("{}_{}", is_float ? "float" : "half", most_dim);
+}
+
+bool HeadKind::serves(const AttentionCall& call) const {
+  const std::int64_t dim = std::max<std::int64_t>(call.padded_dim(), 64);
+  return dim == most_dim && (call.dtype == DType::f32) == is_float;
+}
+
+ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
+  if (!is_cuda(target)) return {{{"BLOCK_M", {64, 128, 32, 16}}, {"BLOCK_N", {128, 64}}}, {}};
+  const common::ConfigExpression rows("BLOCK_M"), keys("BLOCK_N"), stages("NUM_STAGES"), warps("num_warps");
+  // Keys and values of 16 bits take 128 KiB at most.
+  return {gpu_tunables(kind, target), {rows == rows_of_warp(kind) * warps, keys * stages <= 32768 / kind.most_dim}};
+}
+
+Config default_tiling(const HeadKind& kind, const AttentionCall& call, const Target& target) {
+  const ConfigSpace space = attention_space(kind, target);
+  Config config = common::first_config(space);
+  // Queries that are few take the fewest rows that hold them.
+  std::int64_t rows = config.at("BLOCK_M");
+  for (const std::int64_t fewer : space.tunables()[0].values)
+    if (fewer < rows && fewer >= call.problem.queries) rows = fewer;
+  config.set("BLOCK_M", rows);
+  // Scores that more happens to need registers: with as many keys as the others have, they spill.
+  const bool is_busy = call.form.scales_first || call.form.has_mask;
+  if (is_cuda(target) && is_busy) config.set("BLOCK_N", std::ranges::min(space.tunables()[1].values));
+  if (is_cuda(target)) config.set("num_warps", rows / rows_of_warp(kind));
+  return config;
+}
+
+}  // namespace kiln::attention

@@ -1,0 +1,199 @@
+// What the sweep does not know of attention: numbers that a person worked out, lengths that broke others, how far off a
+// 16-bit computation may be, and what is refused.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/op_case.hpp"
+#include "tests/support/tensor_values.hpp"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Attention : public DevicesTest {
+ protected:
+  /// Queries of 0, so that all scores are 0 before anything is added, and values of one number; one request and head.
+  static std::vector<Tensor> flat(std::int64_t queries, const std::vector<float>& values, Device device) {
+    const auto keys = static_cast<std::int64_t>(values.size());
+    return {make_f32({1, queries, 1, 1}, std::vector<float>(static_cast<std::size_t>(queries)), device),
+            make_f32({1, keys, 1, 1}, std::vector<float>(values.size()), device),
+            make_f32({1, keys, 1, 1}, values, device)};
+  }
+};
+
+TEST_F(Attention, KeysAreSeenByTheirPlace) {
+  const struct {
+    Attributes attributes;
+    std::int64_t queries;
+    std::vector<float> expected;
+  } cases[] = {
+      {{}, 2, {4, 4}},
+      {{{"causal", std::string("top_left")}}, 2, {1, 2}},
+      {{{"causal", std::string("bottom_right")}}, 2, {2, 4}},
+      {{{"causal", std::string("top_left")}}, 4, {1, 2, 4, 4}},
+      {{{"causal", std::string("bottom_right")}}, 4, {0, 1, 2, 4}},
+      {{{"window", std::vector<std::int64_t>{0, 0}}}, 3, {1, 3, 8}},
+      {{{"window", std::vector<std::int64_t>{1, -1}}}, 3, {4, 4, 5.5F}},
+      {{{"window", std::vector<std::int64_t>{-1, 1}}, {"causal", std::string("top_left")}}, 3, {1, 2, 4}},
+      {{{"window", std::vector<std::int64_t>{1, 0}}}, 5, {0, 0, 1, 2, 5.5F}},
+  };
+  for (const Device device : devices_)
+    for (const auto& [attributes, queries, expected] : cases) {
+      std::vector<Tensor> inputs = flat(queries, {1, 3, 8}, device);
+      EXPECT_EQ(read_f32(dispatch_gpu_op("attention", inputs, attributes)), expected) << queries << " queries";
+    }
+}
+
+TEST_F(Attention, LogsOfSumsAreNaturalAndSinksCount) {
+  const Attributes attributes = {{"causal", std::string("bottom_right")}, {"return_lse", true}};
+  for (const Device device : devices_) {
+    std::vector<Tensor> inputs = flat(3, {2, 4}, device);
+    std::vector<Tensor> results = dispatch_gpu_op_all("attention", inputs, attributes);
+    EXPECT_THAT(read_f32(results[0]), ElementsAre(0, 2, 3));
+    EXPECT_THAT(read_f32(results[1]), ElementsAre(-INFINITY, 0, testing::FloatNear(std::log(2.0F), 1e-6F)));
+    inputs.resize(5);
+    inputs.push_back(make_f32({1}, {0}, device));
+    results = dispatch_gpu_op_all("attention", inputs, attributes);
+    EXPECT_THAT(read_f32(results[0]), ElementsAre(0, 1, 2));
+    EXPECT_THAT(read_f32(results[1]),
+                ElementsAre(0, testing::FloatNear(std::log(2.0F), 1e-6F), testing::FloatNear(std::log(3.0F), 1e-6F)));
+  }
+}
+
+/// q, k and v, [B, S, H, D].
+std::vector<TensorMeta> heads(DType dtype, std::int64_t queries, std::int64_t keys, std::int64_t query_heads,
+                              std::int64_t key_heads, std::int64_t dim) {
+  return {
+      {dtype, {1, queries, query_heads, dim}}, {dtype, {1, keys, key_heads, dim}}, {dtype, {1, keys, key_heads, dim}}};
+}
+
+TEST_F(Attention, LengthsAndGroupsThatBrokeOthers) {
+  const struct {
+    std::int64_t queries, keys, query_heads, key_heads;
+    std::vector<std::int64_t> window;
+  } cases[] = {
+      {239, 1, 3, 1, {-1, -1}},     {799, 3, 7, 1, {-1, -1}},  {113, 203, 8, 1, {-1, -1}},
+      {1023, 1024, 1, 1, {-1, -1}}, {1, 799, 8, 8, {-1, -1}},  {0, 5, 2, 1, {-1, -1}},
+      {5, 0, 2, 1, {-1, -1}},       {203, 113, 6, 2, {20, 0}}, {1024, 1023, 1, 1, {300, 7}},
+  };
+  const OpSpec& spec = Registry::process().get("attention");
+  std::uint64_t seed = 0;
+  for (const Device device : devices_)
+    for (const auto& test : cases)
+      for (const DType dtype : {DType::f32, DType::bf16})
+        for (const char* causal : {"none", "top_left", "bottom_right"}) {
+          const Attributes attributes = {
+              {"causal", std::string(causal)}, {"window", test.window}, {"return_lse", true}};
+          const OpCase made(spec,
+                            {heads(dtype, test.queries, test.keys, test.query_heads, test.key_heads, 32), attributes},
+                            device, ++seed);
+          const std::vector<Tensor> results = dispatch_gpu_op_all("attention", made.inputs(), attributes);
+          EXPECT_EQ(made.difference(results, Stream::default_of(device)), "")
+              << test.queries << " x " << test.keys << " " << name(dtype) << " " << causal;
+          const std::vector<Tensor> again = dispatch_gpu_op_all("attention", made.inputs(), attributes);
+          EXPECT_EQ(values_of<std::uint8_t>(again[0]), values_of<std::uint8_t>(results[0])) << "other bits";
+        }
+}
+
+/// Through bf16.
+double narrow(double value) {
+  std::uint16_t bits = 0;
+  write_number(DType::bf16, &bits, static_cast<double>(static_cast<float>(value)));
+  return read_number(DType::bf16, &bits);
+}
+
+// FlashAttention's bound: at most twice the error of a computation that rounds scores, weights and results to 16 bits,
+// and two units in the last place.
+TEST_F(Attention, ErrorsAreThoseOf16Bits) {
+  constexpr std::int64_t kLength = 200, kDim = 64;
+  const OpSpec& spec = Registry::process().get("attention");
+  for (const Device device : devices_) {
+    const Example example{heads(DType::bf16, kLength, kLength, 1, 1, kDim), {}};
+    const DrawnCall drawn(spec, example, 7);
+    const std::vector<double> q = numbers_of(drawn.tensors[0]), k = numbers_of(drawn.tensors[1]),
+                              v = numbers_of(drawn.tensors[2]);
+    const std::vector<double> got =
+        numbers_of(to_device(dispatch_gpu_op("attention", drawn.on(device)), Device::cpu()));
+    double plain_error = 0, error = 0, largest = 0;
+    for (std::int64_t i = 0; i < kLength; ++i) {
+      std::vector<double> exact(kLength), plain(kLength);
+      double total = 0, plain_total = 0;
+      for (std::int64_t j = 0; j < kLength; ++j) {
+        double product = 0;
+        for (std::int64_t d = 0; d < kDim; ++d)
+          product += q[static_cast<std::size_t>(i * kDim + d)] * k[static_cast<std::size_t>(j * kDim + d)];
+        total += exact[static_cast<std::size_t>(j)] = std::exp(product / 8);
+        plain_total += plain[static_cast<std::size_t>(j)] = std::exp(narrow(narrow(product) / 8));
+      }
+      for (std::int64_t d = 0; d < kDim; ++d) {
+        double want = 0, rounded = 0;
+        for (std::size_t j = 0; j < exact.size(); ++j) {
+          const double value = v[j * kDim + static_cast<std::size_t>(d)];
+          want += exact[j] / total * value;
+          rounded += narrow(plain[j] / plain_total) * value;
+        }
+        plain_error = std::max(plain_error, std::abs(narrow(rounded) - want));
+        error = std::max(error, std::abs(got[static_cast<std::size_t>(i * kDim + d)] - want));
+        largest = std::max(largest, std::abs(want));
+      }
+    }
+    EXPECT_GT(plain_error, 0);
+    EXPECT_LE(error, 2 * plain_error + 2 * 0x1p-8 * largest);
+  }
+}
+
+TEST(AttentionErrors, NameWhatIsWrong) {
+  const auto refused = [](std::vector<TensorMeta> inputs, const Attributes& attributes) {
+    return usage_error([&] {
+      const Example example{std::move(inputs), attributes};
+      const DrawnCall drawn(Registry::process().get("attention"), example, 1);
+      dispatch_gpu_op("attention", drawn.on(Device::cpu()), drawn.attributes);
+    });
+  };
+  const auto good = [] { return heads(DType::f32, 4, 5, 6, 2, 32); };
+  const auto with = [&](std::size_t input, const TensorMeta& meta) {
+    std::vector<TensorMeta> inputs = good();
+    while (inputs.size() <= input) inputs.push_back({DType::f32, {}, true});
+    inputs[input] = meta;
+    return inputs;
+  };
+  const struct {
+    std::vector<TensorMeta> inputs;
+    Attributes attributes;
+    const char* message;
+  } cases[] = {
+      {with(0, {DType::f32, {4, 6, 32}}), {}, "input 'q' has shape (4, 6, 32), expected four dimensions, [B, S, H, D]"},
+      {with(0, {DType::f32, {1, 4, 5, 32}}), {}, "input 'q' has 5 heads and 'k' 2; expected a multiple"},
+      {with(0, {DType::f32, {1, 4, 6, 40}}), {}, "input 'k' has 32 numbers a head, expected 40, as 'q' has"},
+      {with(1, {DType::bf16, {1, 5, 2, 32}}), {}, "input 'k' is bf16, expected f32, as 'q' is; cast it"},
+      {with(2, {DType::f32, {1, 6, 2, 32}}), {}, "input 'v' has 6 keys, expected 5, as 'k' has"},
+      {with(2, {DType::f32, {1, 5, 2, 264}}), {}, "input 'v' has heads of 264 numbers, expected 1 to 256"},
+      {with(3, {DType::f32, {5, 4}}), {}, "input 'attn_mask' has shape (5, 4), which does not broadcast"},
+      {with(3, {DType::f16, {4, 5}}), {}, "input 'attn_mask' is f16, expected bool (True: seen), f32 (added)"},
+      {with(4, {DType::f32, {2}}), {}, "input 'alibi_slopes' has shape (2), expected (6) or (1, 6)"},
+      {with(5, {DType::f16, {6}}), {}, "input 'sinks' is f16, expected f32"},
+      {good(), {{"causal", std::string("left")}}, "attribute 'causal' is \"left\", expected \"none\", \"top_left\""},
+      {good(), {{"window", std::vector<std::int64_t>{3}}}, "attribute 'window' is [3], expected two integers"},
+      {good(), {{"window", std::vector<std::int64_t>{-2, 0}}}, "expected numbers of keys, or -1 for all of them"},
+      {good(), {{"softcap", -1.0}}, "attribute 'softcap' is -1, expected what scores stay below"},
+      {good(), {{"scale", INFINITY}}, "attribute 'scale' is inf, expected a finite number"},
+      {good(), {{"layout", std::string("SBHD")}}, "attribute 'layout' is \"SBHD\", expected \"BSHD\""},
+  };
+  for (const auto& [inputs, attributes, message] : cases) EXPECT_THAT(refused(inputs, attributes), HasSubstr(message));
+}
+
+}  // namespace
+}  // namespace kiln::test
