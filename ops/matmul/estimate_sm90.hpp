@@ -10,7 +10,7 @@ namespace kiln::matmul {
 
 /// What the estimates of one call depend on beside it.
 struct Sm90Conditions {
-  std::int64_t out_bytes;   ///< of an element
+  std::int64_t out_bytes;  ///< of an element
   Activation activation;
   std::int64_t processors;  ///< to be used
   bool may_split;           ///< see sm90_division
