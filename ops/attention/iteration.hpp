@@ -13,8 +13,8 @@ struct AttentionStrides {
 /// requests along axis 2.
 struct AttentionIteration {
   long long queries, keys;
-  long long first_request;  ///< of axis 2, which is shorter than a batch may be
-  int group;                ///< query heads that share one of keys and values
+  long long first_head, first_request;  ///< of axes 1 and 2, which are shorter than there may be of both
+  int group;                            ///< query heads that share one of keys and values
   /// Query i sees keys from i + low to i + high, where the form has these bounds; its own place is i + diagonal.
   long long low, high, diagonal;
   float scale, softcap;

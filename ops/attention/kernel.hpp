@@ -20,7 +20,7 @@ KILN_KERNEL void attention_kernel(T* out, float* lse, const T* q, const T* k, co
   constexpr int kDim = FORM.head_dim, kValueDim = FORM.value_dim;
   // The last queries, which by causal masks see most, first: what is begun last ends all, and should be short.
   const tl::int64_t first = (tl::num_programs(0) - 1 - tl::program_id(0)) * BLOCK_M;
-  const tl::int64_t head = tl::program_id(1), request = it.first_request + tl::program_id(2);
+  const tl::int64_t head = it.first_head + tl::program_id(1), request = it.first_request + tl::program_id(2);
   const tl::int64_t key_head = static_cast<int>(head) / it.group;
   q += request * it.q.batch + head * it.q.head;
   k += request * it.k.batch + key_head * it.k.head;

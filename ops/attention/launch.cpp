@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/errors.hpp"
 #include "ops/attention/tiling.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/common/kernel_parameters.hpp"
@@ -39,24 +38,21 @@ StructValue argument_of(const ops::AttentionForm& form) {
 LaunchPlan plan_of(const AttentionCall& call, const Config& config, const Target& target) {
   const AttentionProblem& problem = call.problem;
   const std::int64_t block_m = config.at("BLOCK_M");
-  const std::int64_t most = is_cuda(target) ? kMostGridExtent : problem.batch;
-  if (is_cuda(target) && problem.heads > most)
-    throw_value_error(
-        fmt::format("op '{}': input 'q' has {} heads, but a GPU's grid holds {}; split them into several "
-                    "calls",
-                    kOp, problem.heads, most));
+  const std::int64_t most = is_cuda(target) ? kMostGridExtent : std::max(problem.batch, problem.heads);
   check_grid(kOp, ceil_div(problem.queries, block_m), target);
   LaunchPlan plan;
   if (problem.heads == 0 || problem.queries == 0) return plan;
-  for (std::int64_t first = 0; first < problem.batch; first += most) {
+  const auto add_launch = [&](std::int64_t first_head, std::int64_t first_request) {
     KernelLaunch& launch = plan.launches.emplace_back();
     launch.template_arguments = {call.dtype, call.mask,           call.sink, argument_of(call.form),
                                  block_m,    config.at("BLOCK_N")};
     launch.template_arguments.emplace_back(is_cuda(target) ? config.at("NUM_STAGES") : std::int64_t{1});
-    launch.geometry.grid = {ceil_div(problem.queries, block_m), problem.heads, std::min(problem.batch - first, most)};
+    launch.geometry.grid = {ceil_div(problem.queries, block_m), std::min(problem.heads - first_head, most),
+                            std::min(problem.batch - first_request, most)};
     if (is_cuda(target)) launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
     ops::AttentionIteration iteration = call.iteration;
-    iteration.first_request = first;
+    iteration.first_head = first_head;
+    iteration.first_request = first_request;
     common::KernelParameters(launch)
         .written(0, call.dtype)
         .written(problem.returns_lse ? 1 : -1, DType::f32)
@@ -69,7 +65,9 @@ LaunchPlan plan_of(const AttentionCall& call, const Config& config, const Target
         .value(call.iteration.k.row)
         .value(call.iteration.v.row)
         .value(iteration);
-  }
+  };
+  for (std::int64_t request = 0; request < problem.batch; request += most)
+    for (std::int64_t head = 0; head < problem.heads; head += most) add_launch(head, request);
   return plan;
 }
 

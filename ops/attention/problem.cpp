@@ -168,6 +168,20 @@ std::int64_t AttentionProblem::end_key(std::int64_t query) const {
   return high.has_value() ? std::min(query + *high + 1, keys) : keys;
 }
 
+double AttentionProblem::visible_pairs() const {
+  // The keys before query i + offset, of all queries together: none at first, then one more with each, then all.
+  const auto keys_before = [&](std::int64_t offset) {
+    const std::int64_t first = std::clamp<std::int64_t>(-offset, 0, queries);
+    const std::int64_t last = std::clamp<std::int64_t>(keys - offset, first, queries);
+    const auto some = static_cast<double>(last - first), all = static_cast<double>(queries - last);
+    return some * (static_cast<double>(first + last - 1) / 2 + static_cast<double>(offset)) +
+           all * static_cast<double>(keys);
+  };
+  const double seen =
+      high.has_value() ? keys_before(*high + 1) : static_cast<double>(queries) * static_cast<double>(keys);
+  return seen - (low.has_value() ? keys_before(*low) : 0);
+}
+
 AttentionProblem attention_problem(const CallInputs& inputs, const Attributes& attributes) {
   AttentionProblem problem;
   problem.heads_first = is_heads_first(attributes);

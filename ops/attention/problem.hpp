@@ -35,6 +35,8 @@ struct AttentionProblem {
   /// Keys that query i sees by its place: from first_key(i) to before end_key(i), which may be no more than that.
   std::int64_t first_key(std::int64_t query) const;
   std::int64_t end_key(std::int64_t query) const;
+  /// Pairs of a query and a key that it sees by its place, in one head.
+  double visible_pairs() const;
 };
 
 /// UsageError: value for shapes that do not fit each other and attributes out of range; type for dtypes that do not.

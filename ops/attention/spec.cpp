@@ -1,6 +1,5 @@
 #include "ops/attention/spec.hpp"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -23,11 +22,8 @@ InputSpec optional_input(std::string name, std::string doc, std::vector<DType> d
 /// Both products of each pair of a query and a key that it sees by its place.
 Cost cost(const OpCall& call) {
   const AttentionProblem problem = attention_problem(call.inputs, call.attributes);
-  double pairs = 0;
-  for (std::int64_t query = 0; query < problem.queries; ++query)
-    pairs += static_cast<double>(std::max<std::int64_t>(problem.end_key(query) - problem.first_key(query), 0));
   const auto dims = static_cast<double>(problem.head_dim + problem.value_dim);
-  return {2 * dims * pairs * static_cast<double>(problem.batch * problem.heads),
+  return {2 * dims * problem.visible_pairs() * static_cast<double>(problem.batch * problem.heads),
           common::sum_of_tensors(call, common::stored_bytes)};
 }
 

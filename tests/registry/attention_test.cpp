@@ -15,6 +15,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/op_case.hpp"
+#include "tests/support/planned_call.hpp"
 #include "tests/support/tensor_values.hpp"
 
 namespace kiln::test {
@@ -55,6 +56,30 @@ TEST_F(Attention, KeysAreSeenByTheirPlace) {
       std::vector<Tensor> inputs = flat(queries, {1, 3, 8}, device);
       EXPECT_EQ(read_f32(dispatch_gpu_op("attention", inputs, attributes)), expected) << queries << " queries";
     }
+}
+
+TEST_F(Attention, ItsCostIsThatOfThePairsThatAreSeen) {
+  const std::vector<std::int64_t> lengths{0, 1, 2, 5, 9};
+  const std::vector<std::vector<std::int64_t>> windows{{-1, -1}, {0, 0}, {2, -1}, {-1, 1}, {3, 1}, {1, 20}};
+  for (const std::int64_t queries : lengths)
+    for (const std::int64_t keys : lengths)
+      for (const std::string causal : {"none", "top_left", "bottom_right"})
+        for (const std::vector<std::int64_t>& window : windows) {
+          const std::vector<TensorView> inputs{shaped(DType::f32, {2, queries, 3, 8}),
+                                               shaped(DType::f32, {2, keys, 3, 8}),
+                                               shaped(DType::f32, {2, keys, 3, 16})};
+          const PlannedCall call("attention", inputs, {{"causal", causal}, {"window", window}});
+          const std::int64_t diagonal = causal == "top_left" ? 0 : keys - queries;
+          double pairs = 0;
+          for (std::int64_t query = 0; query < queries; ++query)
+            for (std::int64_t key = 0; key < keys; ++key) {
+              const std::int64_t behind = key - query - diagonal;
+              pairs += (window[0] < 0 || -behind <= window[0]) && (window[1] < 0 || behind <= window[1]) &&
+                       (causal == "none" || behind <= 0);
+            }
+          EXPECT_EQ(call.spec.cost(call.call()).flops, 2 * (8 + 16) * pairs * 2 * 3)
+              << queries << " queries, " << keys << " keys, " << causal << ", window " << window[0] << " " << window[1];
+        }
 }
 
 TEST_F(Attention, LogsOfSumsAreNaturalAndSinksCount) {
