@@ -57,6 +57,7 @@ double score_of(const AttentionProblem& problem, double product, std::int64_t re
 struct Scores {
   std::vector<double> weights;  ///< of the keys from `first` on
   std::int64_t first = 0;
+  double nothing = 0;  ///< what a row without keys is: NaN where its sink is infinite or NaN, as rows with keys are
   double lse = -kInfinity;
 };
 
@@ -79,6 +80,7 @@ Scores softmax_of(const AttentionProblem& problem, const std::vector<double>& q,
   double total = std::exp(sink - largest);
   for (double& weight : row.weights) total += weight = std::exp(weight - largest);
   for (double& weight : row.weights) weight /= total;
+  row.nothing = 0 / total;
   row.lse = largest + std::log(total);
   return row;
 }
@@ -95,7 +97,7 @@ void attention_reference(const OpCall& call) {
       const Rows v = rows_of(call.inputs[kValue], problem, request, head / problem.group());
       for (std::int64_t query = 0; query < problem.queries; ++query) {
         const Scores row = softmax_of(problem, q[static_cast<std::size_t>(query)], k, request, head, query);
-        std::vector<double> sums(static_cast<std::size_t>(problem.value_dim));
+        std::vector<double> sums(static_cast<std::size_t>(problem.value_dim), row.nothing);
         for (std::size_t key = 0; key < row.weights.size(); ++key)
           for (std::size_t i = 0; i < sums.size(); ++i)
             sums[i] += row.weights[key] * v[static_cast<std::size_t>(row.first) + key][i];

@@ -263,13 +263,13 @@ class Sweep {
     std::string text;
     for (const TensorView& input : inputs) {
       std::int64_t rest = index, offset = 0;
-      if (input.ndim() > shape.size()) return {};
+      if (input.data == nullptr || input.ndim() > shape.size()) return {};  // an input that is left out has no memory
       for (int from_end = 1; from_end <= shape.size(); ++from_end) {
         const std::int64_t coordinate = rest % shape[shape.size() - from_end];
         rest /= shape[shape.size() - from_end];
         if (from_end > input.ndim()) continue;
         const int axis = input.ndim() - from_end;
-        if (input.shape[axis] > 1 && coordinate >= input.shape[axis]) return {};
+        if (input.shape[axis] != 1 && coordinate >= input.shape[axis]) return {};
         if (input.shape[axis] > 1) offset += coordinate * input.strides[axis];
       }
       text +=
