@@ -140,10 +140,13 @@ TEST(WorkerPool, CallersDoWithoutWorkersForAWhileBehindAStall) {
 
 TEST(WorkerPool, LooksForWorkForAWhileAndThenSleeps) {
   WorkerPool& pool = pool_of(2);
-  EXPECT_FALSE(pool.is_awake());
+  const auto falls_asleep = [&] {
+    for (int i = 0; i < 2000 && pool.is_awake(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return !pool.is_awake();
+  };
+  EXPECT_TRUE(falls_asleep()) << "after the test before";
   pool.run(0, 64, 1, [](std::int64_t, std::int64_t) { wait_us(50); });
-  for (int i = 0; i < 2000 && pool.is_awake(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_FALSE(pool.is_awake());
+  EXPECT_TRUE(falls_asleep());
 }
 
 }  // namespace
