@@ -238,7 +238,8 @@ std::vector<std::int64_t> likely_block_ks(OperandClass operands, std::int64_t k)
   if (operand_bytes(operands) == 1) return {64};
   std::vector<std::int64_t> depths = block_ks(operands);
   std::sort(depths.begin(), depths.end());
-  // With more steps shallow ones wait longer than what they waste less of the last one's.
+  // With more steps shallow ones wait longer than what they waste less of the last one's. The tensor cores' operands
+  // lost by shallow ones even there: 17x482x29 took twice as long as cuBLAS.
   if (operands == OperandClass::f32 && k <= 2 * depths.back() && k > depths.front())
     return {depths.rbegin(), depths.rend()};
   const auto all_of_k = std::lower_bound(depths.begin(), depths.end(), k);
