@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
+#include "ops/common/block_choice.hpp"
 #include "ops/common/call_parser.hpp"
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
 
 namespace kiln::attention {
 namespace {
+
+constexpr std::int64_t kLeastCpuBlock = 16;
 
 bool has_wgmma(const Target& target) {
   return target.arch == "sm_90a";
@@ -60,7 +64,7 @@ bool HeadKind::serves(const AttentionCall& call) const {
 }
 
 ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
-  if (!is_cuda(target)) return {{{"BLOCK_M", {64, 128, 32, 16}}, {"BLOCK_N", {128, 64}}}, {}};
+  if (!is_cuda(target)) return {{{"BLOCK_M", {64, 128, 32, 16}}, {"BLOCK_N", {128, 64, 32, 16}}}, {}};
   const common::ConfigExpression rows("BLOCK_M"), keys("BLOCK_N"), stages("NUM_STAGES"), warps("num_warps");
   // Keys and values of 16 bits take 128 KiB at most.
   return {gpu_tunables(kind, target), {rows == rows_of_warp(kind) * warps, keys * stages <= 32768 / kind.most_dim}};
@@ -69,6 +73,15 @@ ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
 Config default_tiling(const HeadKind& kind, const AttentionCall& call, const Target& target) {
   const ConfigSpace space = attention_space(kind, target);
   Config config = common::first_config(space);
+  if (!is_cuda(target)) {
+    // What a block has beyond the end is computed like the rest.
+    const auto block = [&](std::string_view name, std::int64_t extent) {
+      config.set(name, std::max(kLeastCpuBlock, common::block_over(extent, {kLeastCpuBlock, config.at(name)})));
+    };
+    block("BLOCK_M", call.problem.queries);
+    block("BLOCK_N", call.problem.keys);
+    return config;
+  }
   // Queries that are few take the fewest rows that hold them.
   std::int64_t rows = config.at("BLOCK_M");
   for (const std::int64_t fewer : space.tunables()[0].values)
@@ -76,8 +89,8 @@ Config default_tiling(const HeadKind& kind, const AttentionCall& call, const Tar
   config.set("BLOCK_M", rows);
   // Scores that more happens to need registers: with as many keys as the others have, they spill.
   const bool is_busy = call.form.scales_first || call.form.has_mask;
-  if (is_cuda(target) && is_busy) config.set("BLOCK_N", std::ranges::min(space.tunables()[1].values));
-  if (is_cuda(target)) config.set("num_warps", rows / rows_of_warp(kind));
+  if (is_busy) config.set("BLOCK_N", std::ranges::min(space.tunables()[1].values));
+  config.set("num_warps", rows / rows_of_warp(kind));
   return config;
 }
 
