@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -200,9 +201,31 @@ const std::string& usable_cpu_features() {
   return features;
 }
 
+namespace {
+
+/// What Linux knows of the caches of processor 0, "32768K" to a file; 0 where it says nothing.
+std::int64_t last_level_of_sysfs() {
+  std::int64_t largest_bytes = 0;
+  for (int index = 0;; ++index) {
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));
+    std::int64_t size = 0;
+    char unit = 0;
+    if (!(file >> size)) return largest_bytes;
+    file >> unit;
+    const int shift = unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
+    largest_bytes = std::max(largest_bytes, size << shift);
+  }
+}
+
+}  // namespace
+
 std::int64_t host_last_level_cache_bytes() {
-  static const std::int64_t bytes =
-      std::max<std::int64_t>({sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE), 0});
+  // The C library multiplies what cpuid says by a number of threads, which virtual machines make up: 320 MB for 32.
+  static const std::int64_t bytes = [] {
+    const std::int64_t known = last_level_of_sysfs();
+    return known > 0 ? known
+                     : std::max<std::int64_t>({sysconf(_SC_LEVEL3_CACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE), 0});
+  }();
   return bytes;
 }
 

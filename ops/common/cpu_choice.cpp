@@ -18,6 +18,12 @@ constexpr std::int64_t kLeastLastLevelBytes = std::int64_t{8} << 20, kMostLastLe
 /// Last levels of cache that a repeated call moves before it is as fast with its output past them (Zen 5, 32 MB: add to
 /// a row of 30 MB in all takes 380 us so and 600 without on one thread, 370 and 300 on two; of 37 MB, 440 and 470).
 constexpr double kOutgrownCaches = 1.5;
+/// Of the last level, which others use too, what a call's input may take of it.
+constexpr double kInputsShare = 0.3;
+
+double last_level_bytes() {
+  return static_cast<double>(std::clamp(host_last_level_cache_bytes(), kLeastLastLevelBytes, kMostLastLevelBytes));
+}
 
 }  // namespace
 
@@ -28,8 +34,11 @@ std::int64_t vector_register_bytes(const Target& target) {
 }
 
 bool outgrows_caches(double bytes) {
-  const std::int64_t cache_bytes = std::clamp(host_last_level_cache_bytes(), kLeastLastLevelBytes, kMostLastLevelBytes);
-  return bytes >= kOutgrownCaches * static_cast<double>(cache_bytes);
+  return bytes >= kOutgrownCaches * last_level_bytes();
+}
+
+bool stays_in_caches(double bytes) {
+  return bytes <= kInputsShare * last_level_bytes();
 }
 
 ProgramExtents program_extents(std::int64_t rows, std::int64_t columns, const ProgramExtents& tile) {

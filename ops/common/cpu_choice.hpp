@@ -21,6 +21,9 @@ std::int64_t vector_register_bytes(const Target& target);
 /// Whether a call that moves so many bytes leaves little of its output in this machine's caches, so that the output
 /// goes past them.
 bool outgrows_caches(double bytes);
+/// Whether a call that reads so many bytes finds them in this machine's caches where it has read or written them
+/// before.
+bool stays_in_caches(double bytes);
 
 /// Rows and columns of a program that goes through them tile by tile.
 struct ProgramExtents {

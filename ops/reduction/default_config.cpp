@@ -22,11 +22,12 @@ constexpr std::int64_t kMostStepElements = 2048;
 constexpr std::int64_t kPlaces = 264, kFewestPrograms = 256;
 /// On a CPU: rows of fewer elements than kTinyRow are taken an element at a time, many at once, and up to kLongRow
 /// several rows at once: few vectors of a row would hide little of what additions wait for each other, and more of
-/// several parts of a state. From kVeryLongRow on little is gained by short tiles.
-constexpr std::int64_t kTinyRow = 4;
-constexpr std::int64_t kLongRow = 256;
-constexpr std::int64_t kVeryLongRow = 8192;
+/// several parts of a state. Rows from memory follow one another from kShortRow on, for memory is fetched ahead for one
+/// row and not for eight that are read side by side (argmax of 40,000 rows of 135: 3.0 -> 2.0 ms).
+constexpr std::int64_t kTinyRow = 4, kNarrowRow = 32, kShortRow = 128, kLongRow = 512;
 constexpr std::int64_t kShortBlock = 8;
+/// Of a state's tile.
+constexpr std::int64_t kStateBytes = 256;
 /// Elements of the smallest tile.
 constexpr std::int64_t kLeastCpuTile = 16;
 
@@ -179,36 +180,40 @@ Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize, s
   return config;
 }
 
-/// Measured on one thread of a Zen 5 with its vectors of 64 bytes and as a CPU of 32 bytes (docs/performance.md): what
-/// counts is that a program's states stay in registers, and that little of its tiles is masked.
-Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_bytes, std::size_t state_parts,
-                  const Target& target) {
+/// Measured on one thread of a Zen 4 and a Zen 5 with vectors of 64 bytes and as CPUs of 32 bytes
+/// (docs/performance.md): what counts is that a program's states stay in registers, that little of its tiles is masked,
+/// and that memory is read in its order.
+Config cpu_config(const CollapsedReduction& collapsed, std::int64_t itemsize, std::int64_t accumulator_bytes,
+                  std::size_t state_parts, const Target& target) {
   const std::int64_t reduced = collapsed.reduced[0].extent, kept = collapsed.kept[0].extent;
-  const std::int64_t lanes =
-      std::max<std::int64_t>(common::vector_register_bytes(target) / std::max<std::int64_t>(accumulator_bytes, 4), 4);
+  const std::int64_t number_bytes = std::max<std::int64_t>(accumulator_bytes, 4);
+  const std::int64_t lanes = std::max<std::int64_t>(common::vector_register_bytes(target) / number_bytes, 4);
+  const std::int64_t few_rows = state_parts > 1 ? lanes / 2 : kStateBytes / number_bytes / kShortBlock;
   std::int64_t block_m = 1, block_n = 1, unroll = 1;
   if (!collapsed.reduces_rows()) {
     // Sixteen vectors of 32 bytes or eight of 64, which are lines of the cache in each row.
-    const std::int64_t states = (state_parts == 1 ? 512 : 256) / std::max<std::int64_t>(accumulator_bytes, 4);
+    const std::int64_t states = (state_parts == 1 ? 512 : 256) / number_bytes;
     block_n = common::block_over(kept, {.least = kept >= states ? states / 4 : states / 8, .most = states / 2});
     block_m = std::min(states / block_n, floor_power_of_two(reduced));
   } else if (collapsed.kept_total <= 1) {
     block_n = std::min<std::int64_t>(512 / accumulator_bytes, 128);  // eight vectors hide the latency of additions
   } else if (reduced < kTinyRow) {
     block_m = 4 * lanes;
-  } else if (reduced < (state_parts > 1 ? kLongRow : kLongRow / 4)) {
-    block_m = 2 * lanes;
+  } else if (reduced < kNarrowRow) {
     block_n = kTinyRow;
-    if (state_parts == 1 && (reduced >= kLongRow / 8 || reduced % (2 * kTinyRow) == 0)) unroll = 2;
-  } else if (reduced < (state_parts > 1 ? 4 * kLongRow : kLongRow)) {
-    block_m = lanes / 2;
+    block_m = kStateBytes / number_bytes / block_n;
+  } else if (reduced < kShortRow) {
+    block_n = kTinyRow;
+    block_m = kStateBytes / number_bytes / (2 * block_n);
+    unroll = 2;
+  } else if (kept >= few_rows &&
+             common::stays_in_caches(static_cast<double>(collapsed.kept_total * collapsed.reduced_total * itemsize))) {
     block_n = kShortBlock;
-  } else if (state_parts > 1 && reduced < kVeryLongRow) {
-    block_m = lanes / 4;
-    block_n = 2 * kShortBlock;
+    block_m = few_rows;
+  } else if (reduced < kLongRow) {
+    block_n = state_parts > 1 ? 2 * lanes : std::max<std::int64_t>(2 * lanes, 32);
   } else {
-    block_n = (reduced < kVeryLongRow ? 2 : 4) * lanes;
-    block_m = lanes >= 16 ? 2 : 1;
+    block_n = 4 * lanes;
   }
   if (collapsed.reduces_rows() && block_m > kept) {  // tiles of several rows would be mostly masked
     block_m = 1;

@@ -15,7 +15,7 @@ ConfigSpace config_space(const Target& target);
 /// The defaults for an input of `itemsize` bytes and states of `state_parts` numbers of `accumulator_bytes`.
 Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize, std::size_t state_parts,
                    bool finds_index);
-Config cpu_config(const CollapsedReduction& collapsed, std::int64_t accumulator_bytes, std::size_t state_parts,
-                  const Target& target);
+Config cpu_config(const CollapsedReduction& collapsed, std::int64_t itemsize, std::int64_t accumulator_bytes,
+                  std::size_t state_parts, const Target& target);
 
 }  // namespace kiln::reduction

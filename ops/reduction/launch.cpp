@@ -247,8 +247,8 @@ LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Targ
 
 Config default_config(const ReductionCall& call, const Target& target) {
   const std::size_t parts = call.reducer.part_bytes.size();
-  return is_cuda(target) ? cuda_config(call.collapsed, call.itemsize(), parts, finds_index(call.reduction.kind))
-                         : cpu_config(call.collapsed, itemsize_bytes(call.reduction.accumulator), parts, target);
+  if (is_cuda(target)) return cuda_config(call.collapsed, call.itemsize(), parts, finds_index(call.reduction.kind));
+  return cpu_config(call.collapsed, call.itemsize(), itemsize_bytes(call.reduction.accumulator), parts, target);
 }
 
 bool worth_trying(const ReductionCall& call, const Config& config, const Target& target) {
