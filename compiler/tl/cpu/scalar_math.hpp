@@ -1,9 +1,10 @@
 #pragma once
 
+#include "compiler/tl/cpu/exponential.hpp"
 #include "compiler/tl/target.hpp"
 
-// The math functions of one number, float and double. The builtins become instructions or libm calls, which the
-// compiler's vector library turns into calls for whole vectors.
+// The math functions of one number, float and double: exp and exp2 are exponential.hpp's. The builtins become
+// instructions or libm calls, which the compiler's vector library turns into calls for whole vectors.
 
 namespace kiln::tl::scalar {
 
@@ -14,8 +15,6 @@ namespace kiln::tl::scalar {
   KILN_DEVICE double name(double x) { \
     return __builtin_##name(x);       \
   }
-KILN_SCALAR_MATH(exp)
-KILN_SCALAR_MATH(exp2)
 KILN_SCALAR_MATH(expm1)
 KILN_SCALAR_MATH(log)
 KILN_SCALAR_MATH(log2)

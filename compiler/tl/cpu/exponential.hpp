@@ -1,0 +1,121 @@
+#pragma once
+
+#include "compiler/tl/target.hpp"
+
+namespace kiln::tl::scalar {
+
+// exp and exp2 of float and double without a branch or a call, so that they become a vector's instructions wherever
+// they stand. libmvec's functions, which they replace, call the C library for each number of a vector of which one is
+// infinite, NaN, or has a subnormal result: softmax of rows with -inf in them and of masked tiles took ten times as
+// long, and so did sigmoid beyond 88.
+//
+// Of both, x is n + r (exp: n * log(2) + r) with a whole n and |r| of at most a half (half of log(2)); a polynomial
+// that is the best for that interval (found by Remez' exchange) times 2^n, in two factors since 2^n alone may be
+// subnormal or infinite. Errors are below 1.2 units in the last place, of subnormal results too.
+
+/// How a floating-point number is laid out, and what is outside of it.
+template <typename T>
+struct ExponentOf;
+template <>
+struct ExponentOf<float> {
+  using Bits = uint32_t;
+  static constexpr int kMantissaBits = 23, kBias = 127;
+  /// Adding it leaves a number rounded to a whole one in the lowest bits.
+  static constexpr float kRounding = 0x1.8p23f;
+  /// Results are 0 below, and infinite above, of exp2 and of exp.
+  static constexpr float kLowest2 = -151, kHighest2 = 129, kLowest = -104, kHighest = 89;
+  /// log(2), of whose first part whole multiples have no error.
+  static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
+  static constexpr float kExp2[] = {0.693147188033428134f,   0.240226510844458981f,   0.0555035708395853108f,
+                                    0.00961803073135338902f, 0.00133908783444028708f, 0.000154697484233332029f};
+  static constexpr float kExp[] = {0.500000002695054075f, 0.16666576970040478f, 0.0416663751323244767f,
+                                   0.00836318123454359428f, 0.00139411241274792929f};
+};
+template <>
+struct ExponentOf<double> {
+  using Bits = uint64_t;
+  static constexpr int kMantissaBits = 52, kBias = 1023;
+  static constexpr double kRounding = 0x1.8p52;
+  static constexpr double kLowest2 = -1076, kHighest2 = 1025, kLowest = -746, kHighest = 710;
+  static constexpr double kLn2High = 0x1.62e42fefa38p-1, kLn2Low = 0x1.ef35793c7673p-45;
+  static constexpr double kExp2[] = {0.693147180559945309,     0.240226506959100712,    0.0555041086648216271,
+                                     0.00961812910762848663,   0.00133335581464064519,  0.000154035303933547487,
+                                     0.0000152527338415806589, 1.32154868233210437e-6,  1.01780570755245333e-7,
+                                     7.0548914576626874e-9,    4.45582006832080242e-10, 2.57378285492721388e-11};
+  static constexpr double kExp[] = {0.5,
+                                    0.16666666666666671,
+                                    0.0416666666666666838,
+                                    0.00833333333332613467,
+                                    0.00138888888888743952,
+                                    0.000198412698748219582,
+                                    0.0000248015873473467833,
+                                    2.75572553987419484e-6,
+                                    2.75572529059975722e-7,
+                                    2.51052175433508406e-8,
+                                    2.09215913555580585e-9};
+};
+
+/// coefficients[kFrom] + coefficients[kFrom + 1] * x + ... By recursion: a loop would be one inside a tile's, which
+/// vectors are made of.
+template <int kFrom = 0, typename T, int kCount>
+KILN_DEVICE T polynomial(const T (&coefficients)[kCount], T x) {
+#pragma clang fp contract(fast)
+  if constexpr (kFrom == kCount - 1)
+    return coefficients[kFrom];
+  else
+    return polynomial<kFrom + 1>(coefficients, x) * x + coefficients[kFrom];
+}
+
+/// x, or the nearer end of the interval where it is outside; NaN stays NaN.
+template <typename T>
+KILN_DEVICE T within(T x, T lowest, T highest) {
+  const T raised = x < lowest ? lowest : x;
+  return raised > highest ? highest : raised;
+}
+
+/// x times 2^n, where `shifted` is n + kRounding.
+template <typename T>
+KILN_DEVICE T times_power_of_two(T x, T shifted) {
+  using E = ExponentOf<T>;
+  using Bits = typename E::Bits;
+  // Exponents as they are stored, of both factors together; never negative, for AVX2 lacks that shift of 64 bits.
+  const Bits both = __builtin_bit_cast(Bits, shifted) - __builtin_bit_cast(Bits, E::kRounding) + 2 * E::kBias;
+  const Bits half = both >> 1;
+  return x * __builtin_bit_cast(T, half << E::kMantissaBits) * __builtin_bit_cast(T, (both - half) << E::kMantissaBits);
+}
+
+template <typename T>
+KILN_DEVICE T exp2_of(T number) {
+#pragma clang fp contract(fast)
+  using E = ExponentOf<T>;
+  const T x = within(number, E::kLowest2, E::kHighest2);
+  const T shifted = x + E::kRounding;
+  const T r = x - (shifted - E::kRounding);
+  return times_power_of_two(polynomial(E::kExp2, r) * r + T{1}, shifted);
+}
+template <typename T>
+KILN_DEVICE T exp_of(T number) {
+#pragma clang fp contract(fast)
+  using E = ExponentOf<T>;
+  constexpr T kLog2E = static_cast<T>(1.4426950408889634);
+  const T x = within(number, E::kLowest, E::kHighest);
+  const T shifted = x * kLog2E + E::kRounding;
+  const T n = shifted - E::kRounding;
+  const T r = (x - n * E::kLn2High) - n * E::kLn2Low;
+  return times_power_of_two(polynomial(E::kExp, r) * (r * r) + r + T{1}, shifted);
+}
+
+KILN_DEVICE float exp(float x) {
+  return exp_of(x);
+}
+KILN_DEVICE double exp(double x) {
+  return exp_of(x);
+}
+KILN_DEVICE float exp2(float x) {
+  return exp2_of(x);
+}
+KILN_DEVICE double exp2(double x) {
+  return exp2_of(x);
+}
+
+}  // namespace kiln::tl::scalar
