@@ -36,9 +36,10 @@ KILN_KERNEL void attention_varlen_kernel(T* out, float* lse, const T* q, const T
   const tl::int64_t blocks = tl::num_programs(0), block = blocks - 1 - tl::program_id(0);
   const tl::int64_t head = it.each.first_head + tl::program_id(1);
   const tl::int64_t sequence = it.each.first_request + tl::program_id(2);
+  // Of 32 bits, since a GPU has few registers for what is needed all along.
   const auto start_of = [](const StartT* starts, tl::int64_t number, long long stride, tl::int64_t most) {
     const tl::int64_t start = tl::load(starts + number * stride);
-    return start < 0 ? tl::int64_t{0} : start > most ? most : start;
+    return static_cast<int>(start < 0 ? tl::int64_t{0} : start > most ? most : start);
   };
   T* const head_out = out + head * it.each.out.head;
   float* const head_lse = lse + head * it.each.lse_head;
@@ -50,25 +51,26 @@ KILN_KERNEL void attention_varlen_kernel(T* out, float* lse, const T* q, const T
     fill_rows<T, FORM>(head_out, head_lse, it.each, behind + first, it.all_queries, step);
     return;
   }
-  const tl::int64_t q_begin = start_of(q_starts, sequence, it.q_start, it.all_queries);
-  const tl::int64_t q_end = start_of(q_starts, sequence + 1, it.q_start, it.all_queries);
-  const tl::int64_t k_begin = start_of(k_starts, sequence, it.k_start, it.all_keys);
-  const tl::int64_t k_end = start_of(k_starts, sequence + 1, it.k_start, it.all_keys);
+  const int q_begin = start_of(q_starts, sequence, it.q_start, it.all_queries);
+  const int q_end = start_of(q_starts, sequence + 1, it.q_start, it.all_queries);
+  const int k_begin = start_of(k_starts, sequence, it.k_start, it.all_keys);
+  const int k_end = start_of(k_starts, sequence + 1, it.k_start, it.all_keys);
+  // Queries are counted as rows of q: pointers to these then follow from parameters, which takes no registers.
   AttentionIteration own = it.each;
-  own.queries = q_end - q_begin;
+  own.queries = q_end;
   own.keys = k_end > k_begin ? k_end - k_begin : 0;
-  own.diagonal = it.is_top_left ? 0 : own.keys - own.queries;
+  own.diagonal = it.is_top_left ? -q_begin : own.keys - q_end;
   own.low = own.diagonal - it.left;
   own.high = own.diagonal + it.right;
-  if (own.queries > it.max_queries) {
-    if (block == 0) fill_rows<T, FORM>(head_out, head_lse, it.each, q_begin + it.max_queries, q_end, kFilledRows);
-    own.queries = it.max_queries;
+  if (q_end - q_begin > it.max_queries) {
+    own.queries = q_begin + it.max_queries;
+    if (block == 0) fill_rows<T, FORM>(head_out, head_lse, it.each, own.queries, q_end, kFilledRows);
   }
-  if (block * BLOCK_M >= own.queries) return;
-  attend_block<T, FORM, BLOCK_M, BLOCK_N, NUM_STAGES>(out + q_begin * own.out.row, lse + q_begin * own.lse_row,
-                                                      q + q_begin * own.q.row, k + k_begin * k_row, v + k_begin * v_row,
+  const tl::int64_t first = q_begin + block * BLOCK_M;
+  if (first >= own.queries) return;
+  attend_block<T, FORM, BLOCK_M, BLOCK_N, NUM_STAGES>(out, lse, q, k + k_begin * k_row, v + k_begin * v_row,
                                                       static_cast<const bool*>(nullptr), slopes, sinks, k_row, v_row,
-                                                      own, block * BLOCK_M, head, sequence);
+                                                      own, first, head, sequence);
 }
 
 }  // namespace kiln::ops

@@ -36,6 +36,12 @@ std::int64_t most_query_numbers(const HeadKind& kind) {
   return kind.is_float ? 4096 : 8192;
 }
 
+/// So few keys that nothing spills: of f32, whose products take registers, and of wide heads.
+std::vector<std::int64_t> gpu_keys(const HeadKind& kind) {
+  if (kind.is_float) return {16, 32};
+  return kind.most_dim > 128 ? std::vector<std::int64_t>{32, 16} : std::vector<std::int64_t>{64, 32, 16};
+}
+
 std::int64_t cpu_keys(const PagedCall& call, const Config& first) {
   // A block that is part of a page is read where it lies.
   const std::int64_t page = call.problem.keys.page, most = std::min(call.problem.most_tokens, kMostCpuKeys);
@@ -52,7 +58,7 @@ std::int64_t cpu_keys(const PagedCall& call, const Config& first) {
 ConfigSpace paged_space(const HeadKind& kind, const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_M", {16, 32, 64}}, {"BLOCK_N", {128, 64, 32, 16}}}, {}};
   const common::ConfigExpression rows("BLOCK_M"), keys("BLOCK_N"), stages("NUM_STAGES"), warps("num_warps");
-  return {{{"BLOCK_M", {16, 32, 64}}, {"BLOCK_N", {64, 32, 16}}, {"NUM_STAGES", {3, 2}}, {"num_warps", {4, 2}}},
+  return {{{"BLOCK_M", {16, 32, 64}}, {"BLOCK_N", gpu_keys(kind)}, {"NUM_STAGES", {3, 2}}, {"num_warps", {4, 2}}},
           {rows <= 16 * warps, rows * kind.most_dim <= most_query_numbers(kind),
            keys * stages * kind.most_dim <= most_shared_numbers(kind, target)}};
 }

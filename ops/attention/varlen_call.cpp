@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -38,6 +39,10 @@ void set_packed_extents(const CallInputs& inputs, VarlenProblem& problem) {
   problem.head_dim = q.shape[2];
   problem.value_dim = v.shape[2];
   check_groups(kVarlenOp, "k", problem.heads, problem.key_heads);
+  for (const auto& [name, view, expected] : named)
+    if (view.shape[0] > std::numeric_limits<std::int32_t>::max())
+      throw_value_error(
+          fmt::format("op '{}': input '{}' has {} rows, expected less than 2^31", kVarlenOp, name, view.shape[0]));
 }
 
 void set_sequences(const CallInputs& inputs, VarlenProblem& problem) {
