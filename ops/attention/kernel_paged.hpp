@@ -49,9 +49,9 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
   const tl::int64_t first = tl::int64_t{program / it.splits} * BLOCK_M;
   const tl::int64_t key_head = it.first_head + tl::program_id(1), request = it.first_request + tl::program_id(2);
   const tl::int64_t num_rows = it.queries * it.group, first_head = key_head * it.group;
-  tl::int64_t length = tl::load(lengths + request * it.length_stride);
-  if (length < 0) length = 0;
-  if (length > it.most_tokens) length = it.most_tokens;
+  // Tokens are counted in 32 bits, since a GPU has few registers for what is needed all along.
+  const tl::int64_t stated = tl::load(lengths + request * it.length_stride);
+  const int length = static_cast<int>(stated < 0 ? tl::int64_t{0} : stated > it.most_tokens ? it.most_tokens : stated);
   const TableT* const entries = table + request * it.table_request;
   q += request * it.q.batch + first_head * it.q.head;
   k += key_head * it.k.head_stride;
@@ -72,22 +72,24 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
 
   // Keys that one of the rows sees, and of these the ones that all of them see. Tokens are counted from `begin`, which
   // is the first of a block.
-  const tl::int64_t own = length - it.queries, past_rows = first + BLOCK_M < num_rows ? first + BLOCK_M : num_rows;
-  const tl::int64_t first_own = own + first / it.group, last_own = own + (past_rows - 1) / it.group;
-  tl::int64_t begin = 0, end = length, all_from = 0, all_to = length;
+  const int own = length - static_cast<int>(it.queries), left = static_cast<int>(it.left);
+  const int right = static_cast<int>(it.right);
+  const int past_rows = static_cast<int>(first + BLOCK_M < num_rows ? first + BLOCK_M : num_rows);
+  const int first_own = own + static_cast<int>(first) / it.group, last_own = own + (past_rows - 1) / it.group;
+  int begin = 0, end = length, all_from = 0, all_to = length;
   if constexpr (FORM.has_low) {
-    if (first_own - it.left > 0) begin = first_own - it.left;
-    all_from = last_own - it.left;
+    if (first_own > left) begin = first_own - left;
+    all_from = last_own - left;
   }
   if constexpr (FORM.has_high) {
-    if (last_own + it.right + 1 < end) end = last_own + it.right + 1;
-    if (first_own + it.right + 1 < end) all_to = first_own + it.right + 1;
+    if (last_own + right + 1 < end) end = last_own + right + 1;
+    if (first_own + right + 1 < end) all_to = first_own + right + 1;
   }
   if (all_to > end) all_to = end;
   begin = begin / BLOCK_N * BLOCK_N;
-  const tl::int64_t all_steps = end > begin ? (end - begin + BLOCK_N - 1) / BLOCK_N : 0;
-  const tl::int64_t step_before = all_steps * split / it.splits;
-  const tl::int64_t num_steps = all_steps * (split + 1) / it.splits - step_before;
+  const int all_steps = end > begin ? (end - begin + BLOCK_N - 1) / BLOCK_N : 0;
+  const auto steps_before = [&](int part) { return static_cast<int>(tl::int64_t{all_steps} * part / it.splits); };
+  const int step_before = steps_before(split), num_steps = steps_before(split + 1) - step_before;
   begin += step_before * BLOCK_N;
   const auto lse_places = split * it.lse_split + request * it.lse_batch + first_head * it.lse_head +
                           offsets_of(row, it.lse_row, it.lse_head);
@@ -95,8 +97,8 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
     tl::store(lse + lse_places, -INFINITY, row < num_rows);
     return;
   }
-  const int whole_from = all_from > begin ? static_cast<int>((all_from - begin + BLOCK_N - 1) / BLOCK_N) : 0;
-  const int whole_to = all_to > begin ? static_cast<int>((all_to - begin) / BLOCK_N) : 0;
+  const int whole_from = all_from > begin ? (all_from - begin + BLOCK_N - 1) / BLOCK_N : 0;
+  const int whole_to = all_to > begin ? (all_to - begin) / BLOCK_N : 0;
 
   const auto queries = tl::dot_operand([&] {
     return tl::deferred_load(q + (offsets_of(rows, it.q.row, it.q.head) + along_head<FORM>(dims, it.q.element)),
@@ -141,18 +143,18 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
       },
       [&](const auto& k_tile, const auto& v_tile) {
         auto x = scaled_scores<FORM>(tl::cast<float>(tl::dot(queries, k_tile)), it.scale, it.softcap);
-        const auto keys = begin + tl::int64_t{step} * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
+        const auto keys = begin + step * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
         if constexpr (FORM.has_slopes)
           x = x - tl::abs(columns + static_cast<float>(step * BLOCK_N) - tl::expand_dims<1>(own_place)) *
                       tl::expand_dims<1>(slope);
         if (step >= whole_to || (FORM.has_low && step < whole_from)) {
           x = tl::where(keys < end, x, -INFINITY);
           if constexpr (ONE_QUERY && FORM.has_low) {
-            x = tl::where(keys >= own - it.left, x, -INFINITY);
+            x = tl::where(keys >= own - left, x, -INFINITY);
           } else if constexpr (kHasPlaces && !ONE_QUERY) {
             const auto behind = columns + static_cast<float>(step * BLOCK_N) - tl::expand_dims<1>(own_place);
-            if constexpr (FORM.has_high) x = tl::where(behind <= static_cast<float>(it.right), x, -INFINITY);
-            if constexpr (FORM.has_low) x = tl::where(behind >= static_cast<float>(-it.left), x, -INFINITY);
+            if constexpr (FORM.has_high) x = tl::where(behind <= static_cast<float>(right), x, -INFINITY);
+            if constexpr (FORM.has_low) x = tl::where(behind >= static_cast<float>(-left), x, -INFINITY);
           }
         }
         add_keys<T, FORM.scales_first>(x, factor, v_tile, largest, total, acc);

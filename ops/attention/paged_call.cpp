@@ -14,8 +14,8 @@
 namespace kiln::attention {
 namespace {
 
-/// Keys before or behind a query that are as good as all: floats tell numbers below it apart, and no sum overflows.
-constexpr std::int64_t kWidestWindow = std::int64_t{1} << 40;
+/// Tokens and rows are counted in 32 bits; so many keys before or behind a query are as good as all.
+constexpr std::int64_t kMostCounted = std::int64_t{1} << 29;
 
 void set_causal(const Attributes& attributes, PagedProblem& problem) {
   const std::string& causal = attributes.get_string("causal");
@@ -58,6 +58,11 @@ void set_table(const CallInputs& inputs, PagedProblem& problem) {
   check_extent(kPagedOp, "block_table", "requests", table.shape[0], "q", problem.batch);
   check_extent(kPagedOp, "seq_lens", "requests", lengths.shape[0], "q", problem.batch);
   problem.most_tokens = problem.keys.num_blocks == 0 ? 0 : table.shape[1] * problem.keys.page;
+  if (std::max(problem.most_tokens, problem.rows()) > kMostCounted)
+    throw_value_error(
+        fmt::format("op '{}': input 'block_table' of shape {} has room for {} tokens a request and 'q' has {} rows a "
+                    "head of 'k_cache', expected no more than {}",
+                    kPagedOp, to_string(table.shape), problem.most_tokens, problem.rows(), kMostCounted));
 }
 
 ops::AttentionStrides query_strides(const TensorView& view) {
@@ -137,8 +142,8 @@ PagedCall paged_call(const OpCall& call) {
   it.group = static_cast<int>(problem.group());
   it.splits = 1;
   it.most_tokens = problem.most_tokens;
-  it.left = std::min(problem.left, kWidestWindow);
-  it.right = problem.is_causal ? 0 : std::min(problem.right, kWidestWindow);
+  it.left = std::min(problem.left, kMostCounted);
+  it.right = problem.is_causal ? 0 : std::min(problem.right, kMostCounted);
   it.scale = static_cast<float>(problem.scale);
   it.softcap = static_cast<float>(problem.softcap);
   it.q = query_strides(call.inputs[kPagedQuery]);
