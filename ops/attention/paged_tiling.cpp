@@ -73,11 +73,15 @@ Config default_paged_tiling(const HeadKind& kind, const PagedCall& call, const T
     return config;
   }
   const std::vector<Config> configs = space.enumerate();
-  // The fewest rows that hold all, or the most that there may be; then the first that fits.
+  // The fewest rows that hold all, or the most that there may be; then the first config that fits, with the fewest keys
+  // where many sums of wide heads leave few registers.
   const auto rows_of = [](const Config& each) { return each.at("BLOCK_M"); };
   const std::int64_t most_rows = rows_of(std::ranges::max(configs, {}, rows_of));
   const std::int64_t wanted = std::clamp(ceil_power_of_two(rows), kLeastBlock, most_rows);
-  return *std::ranges::find(configs, wanted, rows_of);
+  const bool is_large = kind.most_dim > 128 && wanted > kLeastBlock;
+  return *std::ranges::find_if(configs, [&](const Config& each) {
+    return rows_of(each) == wanted && (!is_large || each.at("BLOCK_N") == kLeastBlock);
+  });
 }
 
 std::int64_t num_splits(const PagedCall& call, const Config& config, const Target& target) {
