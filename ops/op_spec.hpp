@@ -106,6 +106,8 @@ struct SelectionRange {
   std::int64_t high = -1;  ///< the last one; below `low` there is none, as in an empty cache
   /// Entries name different ones, since what is written twice has no definite value.
   bool distinct = false;
+  /// Entries do not decrease, as where sequences begin in a packed tensor.
+  bool ascending = false;
 };
 
 struct InputSpec {

@@ -1,13 +1,9 @@
 #include "ops/attention/call.hpp"
 
-#include <algorithm>
+#include "ops/attention/strides.hpp"
 
 namespace kiln::attention {
 namespace {
-
-std::int64_t step(const TensorView& view, int axis) {
-  return view.shape[axis] > 1 ? view.strides[axis] : 0;
-}
 
 ops::AttentionStrides strides_of(const TensorView& view, const AttentionProblem& problem) {
   return {step(view, 0), step(view, problem.head_axis()), step(view, problem.row_axis()), step(view, 3)};
@@ -27,10 +23,6 @@ bool is_dense(const ops::AttentionStrides& strides, std::int64_t dim) {
 }
 
 }  // namespace
-
-std::int64_t AttentionCall::padded_dim() const {
-  return std::max(form.padded_head_dim(), form.padded_value_dim());
-}
 
 AttentionCall attention_call(const OpCall& call) {
   AttentionCall result;

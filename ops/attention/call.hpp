@@ -20,8 +20,6 @@ struct AttentionCall {
 
   /// The number of an input among the call's tensors, outputs first; -1 where it is not there.
   int tensor(Input input, bool is_there = true) const { return is_there ? static_cast<int>(outputs) + input : -1; }
-  /// The wider of both heads, as a tile.
-  std::int64_t padded_dim() const;
 };
 
 AttentionCall attention_call(const OpCall& call);

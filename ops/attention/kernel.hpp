@@ -3,110 +3,21 @@
 #include <kiln/tl.hpp>
 
 #include "ops/attention/iteration.hpp"
+#include "ops/attention/kernel_block.hpp"
 #include "ops/attention/kernel_form.hpp"
-#include "ops/attention/kernel_scores.hpp"
 
 namespace kiln::ops {
 
-/// softmax(scores) @ v for a block of queries of one head, which goes through the keys that one of them sees by
-/// BLOCK_N. M and S are the types of the mask and the sinks. k_row and v_row, elements between rows of k and v, are
-/// parameters of their own: tiles whose distance is one are fetched by the copy engine.
-/// The running maximum and total are those of Milakov and Gimelshein, "Online normalizer calculation for softmax"
-/// (2018), put to this use by Dao et al., "FlashAttention" (2022).
+/// A block of queries of one head for each program. M and S are the types of the mask and the sinks.
 template <typename T, typename M, typename S, AttentionForm FORM, int BLOCK_M, int BLOCK_N, int NUM_STAGES>
 KILN_KERNEL void attention_kernel(T* out, float* lse, const T* q, const T* k, const T* v, const M* mask,
                                   const float* slopes, const S* sinks, long long k_row, long long v_row,
                                   AttentionIteration it) {
-  constexpr int kDim = FORM.head_dim, kValueDim = FORM.value_dim;
   // The last queries, which by causal masks see most, first: what is begun last ends all, and should be short.
   const tl::int64_t first = (tl::num_programs(0) - 1 - tl::program_id(0)) * BLOCK_M;
-  const tl::int64_t head = it.first_head + tl::program_id(1), request = it.first_request + tl::program_id(2);
-  const tl::int64_t key_head = static_cast<int>(head) / it.group;
-  q += request * it.q.batch + head * it.q.head;
-  k += request * it.k.batch + key_head * it.k.head;
-  v += request * it.v.batch + key_head * it.v.head;
-  out += request * it.out.batch + head * it.out.head;
-  if constexpr (FORM.has_mask) mask += request * it.mask.batch + head * it.mask.head;
-  const auto rows = first + tl::expand_dims<1>(tl::arange<BLOCK_M>());
-  const auto dims = tl::expand_dims<0>(tl::arange<FORM.padded_head_dim()>());
-  const auto value_dims = tl::expand_dims<0>(tl::arange<FORM.padded_value_dim()>());
-
-  const auto queries = tl::dot_operand([&] {
-    return tl::deferred_load(q + (rows * it.q.row + along_head<FORM>(dims, it.q.element)),
-                             within_head<kDim>(rows < it.queries, dims));
-  });
-  auto acc = tl::dot_accumulator<T, BLOCK_M, FORM.padded_value_dim()>();
-  // In units of log(2) where one multiplication by scale and log2(e) is all that scores need.
-  const float factor = FORM.scales_first ? kLog2E : it.scale * kLog2E;
-  float largest_at_first = kLowestScore, total_at_first = 0, slope = 0;
-  if constexpr (FORM.has_sinks) {
-    const float sink = tl::cast<float>(tl::load(sinks + head * it.sink_head));
-    const float score = FORM.scales_first ? sink : sink * kLog2E;
-    if (score > kLowestScore) largest_at_first = score;
-    total_at_first = sink == -INFINITY ? 0.f : sink - sink + 1;  // NaN where the sink is none, or infinite
-  }
-  if constexpr (FORM.has_slopes) slope = tl::load(slopes + (request * it.slope_batch + head * it.slope_head));
-  auto largest = tl::max<1>(acc) + largest_at_first;  // in the layout of a product's rows
-  auto total = tl::sum<1>(acc) + total_at_first;
-
-  // Keys that one of the queries sees, and of these the ones that all of them see.
-  tl::int64_t begin = 0, end = it.keys, all_from = 0, all_to = it.keys;
-  if constexpr (FORM.has_low) {
-    if (first + it.low > 0) begin = first + it.low;
-    all_from = first + BLOCK_M - 1 + it.low;
-  }
-  if constexpr (FORM.has_high) {
-    if (first + BLOCK_M + it.high < end) end = first + BLOCK_M + it.high;
-    if (first + 1 + it.high < end) all_to = first + 1 + it.high;
-  }
-  const tl::int64_t num_steps = end > begin ? (end - begin + BLOCK_N - 1) / BLOCK_N : 0;
-  const int whole_from = all_from > begin ? static_cast<int>((all_from - begin + BLOCK_N - 1) / BLOCK_N) : 0;
-  const int whole_to = all_to > begin ? static_cast<int>((all_to - begin) / BLOCK_N) : 0;
-  int step = 0;
-  tl::pipeline<NUM_STAGES>(
-      num_steps,
-      [&](tl::int64_t at) {
-        const auto here = begin + at * BLOCK_N + tl::expand_dims<1>(tl::arange<BLOCK_N>());
-        return tl::Tuple{tl::deferred_load(tl::trans(k + (here * k_row + along_head<FORM>(dims, it.k.element))),
-                                           tl::trans(within_head<kDim>(here < it.keys, dims))),
-                         tl::deferred_load(v + (here * v_row + along_head<FORM>(value_dims, it.v.element)),
-                                           within_head<kValueDim>(here < it.keys, value_dims))};
-      },
-      [&](const auto& k_tile, const auto& v_tile) {
-        auto x = tl::cast<float>(tl::dot(queries, k_tile));
-        const auto keys = begin + tl::int64_t{step} * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
-        if constexpr (FORM.scales_first || FORM.has_mask)
-          x = biased_scores<FORM>(x, tl::cast<float>(tl::dot_accumulator<T, BLOCK_M, BLOCK_N>()), rows, keys, mask,
-                                  slope, it);
-        if (step >= whole_to || (FORM.has_low && step < whole_from)) x = visible_scores<FORM>(x, rows, keys, it);
-        const auto row_largest = tl::max<1>(x);
-        if constexpr (FORM.scales_first) {
-          const auto now_largest = tl::maximum(largest, row_largest);
-          const auto p = tl::exp2((x - tl::expand_dims<1>(now_largest)) * factor);
-          const auto fade = tl::exp2((largest - now_largest) * factor);
-          total = total * fade + tl::sum<1>(p);
-          acc = tl::dot(tl::cast<T>(p), v_tile, acc * tl::expand_dims<1>(fade));
-          largest = now_largest;
-        } else {
-          const auto now_largest = tl::maximum(largest, row_largest * factor);
-          const auto p = tl::exp2(x * factor - tl::expand_dims<1>(now_largest));
-          const auto fade = tl::exp2(largest - now_largest);
-          total = total * fade + tl::sum<1>(p);
-          acc = tl::dot(tl::cast<T>(p), v_tile, acc * tl::expand_dims<1>(fade));
-          largest = now_largest;
-        }
-        ++step;
-      });
-
-  // A row that saw nothing has 0 for its total, and for its sums.
-  const auto weight = tl::where(total == 0.f, 0.f, 1.f / total);
-  tl::store(out + (rows * it.out.row + along_head<FORM>(value_dims, it.out.element)),
-            tl::cast<T>(acc * tl::expand_dims<1>(weight)), within_head<kValueDim>(rows < it.queries, value_dims));
-  if constexpr (FORM.returns_lse) {
-    const auto places = first + tl::arange<BLOCK_M>();
-    const auto log_total = FORM.scales_first ? largest + tl::log(total) : (largest + tl::log2(total)) * kLn2;
-    tl::store(lse + request * it.lse_batch + head * it.lse_head + places * it.lse_row, log_total, places < it.queries);
-  }
+  attend_block<T, FORM, BLOCK_M, BLOCK_N, NUM_STAGES>(out, lse, q, k, v, mask, slopes, sinks, k_row, v_row, it, first,
+                                                      it.first_head + tl::program_id(1),
+                                                      it.first_request + tl::program_id(2));
 }
 
 }  // namespace kiln::ops

@@ -7,10 +7,6 @@
 
 namespace kiln::ops {
 
-inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
-/// Where a row's largest score begins: a number, so that the difference to a hidden key's score, -inf, is no NaN.
-inline constexpr float kLowestScore = -3.40282347e+38f;
-
 /// The numbers of heads along a tile's other axis.
 template <AttentionForm kForm, typename Dims>
 KILN_DEVICE auto along_head(const Dims& dims, long long stride) {
@@ -40,16 +36,23 @@ KILN_DEVICE auto mask_of_scores(const X& x, const Rows& rows, const Keys& keys, 
     return tl::load_like(x, mask + (rows * it.mask.row + keys * it.mask.element), there);
 }
 
+/// Products, scaled and capped where that comes before anything else.
+template <AttentionForm kForm, typename X>
+KILN_DEVICE X scaled_scores(const X& products, float scale, float softcap) {
+  if constexpr (kForm.caps)
+    return tl::tanh(products * (scale / softcap)) * softcap;
+  else if constexpr (kForm.scales_first)
+    return products * scale;
+  else
+    return products;
+}
+
 /// Scores of `rows` of queries and of `keys`: products, scaled and capped, and what is added. `zeros` lies as they do;
 /// mask and slope are the head's.
 template <AttentionForm kForm, typename X, typename Rows, typename Keys, typename M>
 KILN_DEVICE X biased_scores(const X& products, const X& zeros, const Rows& rows, const Keys& keys, const M* mask,
                             float slope, const AttentionIteration& it) {
-  X x = products;
-  if constexpr (kForm.caps)
-    x = tl::tanh(x * (it.scale / it.softcap)) * it.softcap;
-  else if constexpr (kForm.scales_first)
-    x = x * it.scale;
+  X x = scaled_scores<kForm>(products, it.scale, it.softcap);
   if constexpr (kForm.has_slopes) x = x - tl::abs(zeros + (keys - rows - it.diagonal)) * slope;
   if constexpr (kForm.has_mask && tl::is_same<M, bool>)
     x = tl::where(mask_of_scores<kForm>(x, rows, keys, mask, it), x, -INFINITY);

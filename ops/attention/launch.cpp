@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/attention/form_argument.hpp"
 #include "ops/attention/tiling.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/common/kernel_parameters.hpp"
@@ -13,27 +14,6 @@ namespace kiln::attention {
 namespace {
 
 constexpr const char* kKernel = "kiln::ops::attention_kernel";
-
-// Names every field: one that is added to the struct does not compile here, and one that is named otherwise, or out of
-// order, not with the kernel.
-StructValue argument_of(const ops::AttentionForm& form) {
-  const auto& [head_dim, value_dim, is_dense, has_low, has_high, checks_keys, scales_first, caps, has_mask,
-               has_dense_mask, has_slopes, has_sinks, returns_lse] = form;
-  return {"kiln::ops::AttentionForm",
-          {{"head_dim", head_dim},
-           {"value_dim", value_dim},
-           {"is_dense", is_dense},
-           {"has_low", has_low},
-           {"has_high", has_high},
-           {"checks_keys", checks_keys},
-           {"scales_first", scales_first},
-           {"caps", caps},
-           {"has_mask", has_mask},
-           {"has_dense_mask", has_dense_mask},
-           {"has_slopes", has_slopes},
-           {"has_sinks", has_sinks},
-           {"returns_lse", returns_lse}}};
-}
 
 LaunchPlan plan_of(const AttentionCall& call, const Config& config, const Target& target) {
   const AttentionProblem& problem = call.problem;
@@ -77,10 +57,12 @@ Variant make_variant(const common::CallParser<AttentionCall>& parse, const HeadK
               .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
               .source = embedded_source("ops/attention/kernel.hpp"),
               .kernel = kKernel,
-              .serves = [kind](const AttentionCall& call, const Target&) { return kind.serves(call); },
+              .serves = [kind](const AttentionCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
               .space = [kind](const Target& target) { return attention_space(kind, target); },
-              .default_config = [kind](const AttentionCall& call,
-                                       const Target& target) { return default_tiling(kind, call, target); },
+              .default_config =
+                  [kind](const AttentionCall& call, const Target& target) {
+                    return default_tiling(kind, call.form, call.problem.queries, call.problem.keys, target);
+                  },
               .plan = plan_of});
 }
 
@@ -89,8 +71,7 @@ Variant make_variant(const common::CallParser<AttentionCall>& parse, const HeadK
 std::vector<Variant> attention_variants() {
   const common::CallParser<AttentionCall> parse(attention_call);
   std::vector<Variant> variants;
-  for (const bool is_float : {false, true})
-    for (const std::int64_t dim : {64, 128, 256}) variants.push_back(make_variant(parse, {dim, is_float}));
+  for (const HeadKind& kind : kHeadKinds) variants.push_back(make_variant(parse, kind));
   return variants;
 }
 

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "core/errors.hpp"
+#include "ops/attention/shared_contract.hpp"
 
 namespace kiln::attention {
 namespace {
@@ -29,19 +28,6 @@ void check_rank(std::string_view name, const TensorView& view, bool heads_first)
                                   to_string(view.shape), heads_first ? "[B, H, S, D]" : "[B, S, H, D]"));
 }
 
-void check_head_dim(std::string_view name, std::int64_t dim) {
-  if (dim < 1 || dim > kMostHeadDim)
-    throw_value_error(
-        fmt::format("op '{}': input '{}' has heads of {} numbers, expected 1 to {}", kOp, name, dim, kMostHeadDim));
-}
-
-void check_extent(std::string_view name, std::string_view what, std::int64_t extent, std::string_view other,
-                  std::int64_t expected) {
-  if (extent != expected)
-    throw_value_error(fmt::format("op '{}': input '{}' has {} {}, expected {}, as '{}' has", kOp, name, extent, what,
-                                  expected, other));
-}
-
 /// k and v beside q: one batch, one length and one number of heads, by which q's is a multiple.
 void set_extents(const CallInputs& inputs, AttentionProblem& problem) {
   const TensorView &q = inputs[kQuery], &k = inputs[kKey], &v = inputs[kValue];
@@ -49,17 +35,15 @@ void set_extents(const CallInputs& inputs, AttentionProblem& problem) {
   const std::pair<std::string_view, const TensorView&> named[] = {{"q", q}, {"k", k}, {"v", v}};
   for (const auto& [name, view] : named) {
     check_rank(name, view, problem.heads_first);
-    if (view.dtype != q.dtype)
-      throw_type_error(fmt::format("op '{}': input '{}' is {}, expected {}, as 'q' is; cast it", kOp, name,
-                                   kiln::name(view.dtype), kiln::name(q.dtype)));
+    check_same_dtype(kOp, name, view, q);
   }
-  check_extent("k", "requests", k.shape[0], "q", q.shape[0]);
-  check_extent("v", "requests", v.shape[0], "q", q.shape[0]);
-  check_extent("v", "keys", v.shape[rows], "k", k.shape[rows]);
-  check_extent("v", "heads", v.shape[heads], "k", k.shape[heads]);
-  check_extent("k", "numbers a head", k.shape[3], "q", q.shape[3]);
-  check_head_dim("q", q.shape[3]);
-  check_head_dim("v", v.shape[3]);
+  check_extent(kOp, "k", "requests", k.shape[0], "q", q.shape[0]);
+  check_extent(kOp, "v", "requests", v.shape[0], "q", q.shape[0]);
+  check_extent(kOp, "v", "keys", v.shape[rows], "k", k.shape[rows]);
+  check_extent(kOp, "v", "heads", v.shape[heads], "k", k.shape[heads]);
+  check_extent(kOp, "k", "numbers a head", k.shape[3], "q", q.shape[3]);
+  check_head_dim(kOp, "q", q.shape[3]);
+  check_head_dim(kOp, "v", v.shape[3]);
   problem.batch = q.shape[0];
   problem.heads = q.shape[heads];
   problem.key_heads = k.shape[heads];
@@ -67,39 +51,7 @@ void set_extents(const CallInputs& inputs, AttentionProblem& problem) {
   problem.keys = k.shape[rows];
   problem.head_dim = q.shape[3];
   problem.value_dim = v.shape[3];
-  if (problem.key_heads == 0 ? problem.heads != 0 : problem.heads % problem.key_heads != 0)
-    throw_value_error(fmt::format(
-        "op '{}': input 'q' has {} heads and 'k' {}; expected a multiple of these, so that as many queries share each",
-        kOp, problem.heads, problem.key_heads));
-}
-
-double finite_number(const Attributes& attributes, std::string_view name) {
-  const double value = attributes.get_double(name);
-  if (!std::isfinite(value))
-    throw_value_error(fmt::format("op '{}': attribute '{}' is {}, expected a finite number", kOp, name, value));
-  return value;
-}
-
-double scale_of(const Attributes& attributes, std::int64_t head_dim) {
-  const AttributeValue& value = *attributes.find("scale");
-  if (std::holds_alternative<std::monostate>(value)) return 1 / std::sqrt(static_cast<double>(head_dim));
-  if (!std::holds_alternative<double>(value) && !std::holds_alternative<std::int64_t>(value))
-    throw_type_error(fmt::format("op '{}': attribute 'scale' is {}, expected a number or None (1 / sqrt(head dim))",
-                                 kOp, to_string(value)));
-  return finite_number(attributes, "scale");
-}
-
-/// Keys to the left and to the right; -1: all.
-std::pair<std::int64_t, std::int64_t> window_of(const Attributes& attributes) {
-  const AttributeValue& value = *attributes.find("window");
-  const auto* window = std::get_if<std::vector<std::int64_t>>(&value);
-  if (window == nullptr || window->size() != 2)
-    throw_type_error(
-        fmt::format("op '{}': attribute 'window' is {}, expected two integers, (left, right)", kOp, to_string(value)));
-  if (std::ranges::min(*window) < -1)
-    throw_value_error(fmt::format("op '{}': attribute 'window' is {}, expected numbers of keys, or -1 for all of them",
-                                  kOp, to_string(value)));
-  return {(*window)[0], (*window)[1]};
+  check_groups(kOp, "k", problem.heads, problem.key_heads);
 }
 
 void set_visible(const Attributes& attributes, AttentionProblem& problem) {
@@ -110,7 +62,7 @@ void set_visible(const Attributes& attributes, AttentionProblem& problem) {
         fmt::format("op '{}': attribute 'causal' is \"{}\", expected \"none\", \"top_left\" (torch's is_causal) or "
                     "\"bottom_right\" (FlashAttention's causal)",
                     kOp, causal));
-  const auto [left, right] = window_of(attributes);
+  const auto [left, right] = window_of(kOp, attributes);
   problem.diagonal = causal == "top_left" ? 0 : problem.keys - problem.queries;
   // Wider than all there is makes no difference, and cannot overflow.
   const std::int64_t most = problem.queries + problem.keys;
@@ -137,25 +89,6 @@ void check_mask(const TensorView& mask, const TensorView& q, const AttentionProb
     throw_type_error(fmt::format("op '{}': input 'attn_mask' is {}, expected bool (True: seen), f32{}{} (added)", kOp,
                                  name(mask.dtype), q.dtype == DType::f32 ? "" : " or q's ",
                                  q.dtype == DType::f32 ? "" : name(q.dtype)));
-}
-
-void check_slopes(const TensorView& slopes, const AttentionProblem& problem) {
-  const Dims each = {problem.heads}, own = {problem.batch, problem.heads};
-  if (slopes.shape != each && slopes.shape != own)
-    throw_value_error(
-        fmt::format("op '{}': input 'alibi_slopes' has shape {}, expected {} or {}, a slope for each head "
-                    "of 'q'",
-                    kOp, to_string(slopes.shape), to_string(each), to_string(own)));
-}
-
-void check_sinks(const TensorView& sinks, const TensorView& q, const AttentionProblem& problem) {
-  const Dims expected = {problem.heads};
-  if (sinks.shape != expected)
-    throw_value_error(fmt::format("op '{}': input 'sinks' has shape {}, expected {}, a score for each head of 'q'", kOp,
-                                  to_string(sinks.shape), to_string(expected)));
-  if (sinks.dtype != DType::f32 && sinks.dtype != q.dtype)
-    throw_type_error(fmt::format("op '{}': input 'sinks' is {}, expected f32 or {}, as 'q' is", kOp, name(sinks.dtype),
-                                 name(q.dtype)));
 }
 
 }  // namespace
@@ -187,18 +120,15 @@ AttentionProblem attention_problem(const CallInputs& inputs, const Attributes& a
   problem.heads_first = is_heads_first(attributes);
   set_extents(inputs, problem);
   set_visible(attributes, problem);
-  problem.scale = scale_of(attributes, problem.head_dim);
-  problem.softcap = finite_number(attributes, "softcap");
-  if (problem.softcap < 0)
-    throw_value_error(fmt::format("op '{}': attribute 'softcap' is {}, expected what scores stay below, or 0 for none",
-                                  kOp, problem.softcap));
+  problem.scale = scale_of(kOp, attributes, problem.head_dim);
+  problem.softcap = softcap_of(kOp, attributes);
   problem.returns_lse = attributes.get_bool("return_lse");
   problem.mask = inputs.find(kMask);
   problem.slopes = inputs.find(kSlopes);
   problem.sinks = inputs.find(kSinks);
   if (problem.mask != nullptr) check_mask(*problem.mask, inputs[kQuery], problem);
-  if (problem.slopes != nullptr) check_slopes(*problem.slopes, problem);
-  if (problem.sinks != nullptr) check_sinks(*problem.sinks, inputs[kQuery], problem);
+  if (problem.slopes != nullptr) check_slopes(kOp, *problem.slopes, problem.batch, problem.heads);
+  if (problem.sinks != nullptr) check_sinks(kOp, *problem.sinks, problem.heads, inputs[kQuery]);
   return problem;
 }
 

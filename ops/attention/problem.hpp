@@ -9,7 +9,6 @@
 namespace kiln::attention {
 
 inline constexpr const char* kOp = "attention";
-inline constexpr std::int64_t kMostHeadDim = 256;
 
 /// The inputs, in their order.
 enum Input : std::uint8_t { kQuery, kKey, kValue, kMask, kSlopes, kSinks };

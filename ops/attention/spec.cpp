@@ -2,20 +2,26 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 
 #include "ops/attention/examples.hpp"
 #include "ops/attention/launch.hpp"
+#include "ops/attention/merge_spec.hpp"
+#include "ops/attention/paged_spec.hpp"
 #include "ops/attention/problem.hpp"
 #include "ops/attention/reference.hpp"
+#include "ops/attention/shared_contract.hpp"
+#include "ops/attention/varlen_spec.hpp"
 #include "ops/common/traffic.hpp"
 
 namespace kiln::attention {
 namespace {
 
-InputSpec optional_input(std::string name, std::string doc, std::vector<DType> dtypes) {
-  InputSpec input{std::move(name), std::move(doc), true};
-  input.dtypes = std::move(dtypes);
+InputSpec mask_spec() {
+  InputSpec input{"attn_mask",
+                  "broadcasts to [B, H, Sq, Sk]: bool, True where the query sees the key, or added to scores, of q's "
+                  "dtype or f32",
+                  true};
+  input.dtypes = {DType::bool_, DType::f32, DType::f16, DType::bf16};
   return input;
 }
 
@@ -33,32 +39,26 @@ OpSpec attention_spec() {
   spec.doc =
       "softmax(q k^T * scale + ...) v for each head, without the scores in memory; a query that sees no key gives "
       "zeros and lse -inf, keys that it does not see weigh nothing";
-  spec.inputs = {
-      {"q", "[B, Sq, H, D], or [B, H, Sq, D] with layout BHSD; D from 1 to 256"},
-      {"k", "[B, Sk, Hk, D]; H is a multiple of Hk, and query head h takes head h / (H / Hk)"},
-      {"v", "[B, Sk, Hk, Dv]"},
-      optional_input("attn_mask",
-                     "broadcasts to [B, H, Sq, Sk]: bool, True where the query sees the key, or added to "
-                     "scores, of q's dtype or f32",
-                     {DType::bool_, DType::f32, DType::f16, DType::bf16}),
-      optional_input("alibi_slopes", "[H] or [B, H], f32: slope * |key - query's own place| is taken from scores",
-                     {DType::f32}),
-      optional_input("sinks", "[H], of q's dtype or f32: a score more in each row, of no value",
-                     {DType::f32, DType::f16, DType::bf16})};
+  spec.inputs = {{"q", "[B, Sq, H, D], or [B, H, Sq, D] with layout BHSD; D from 1 to 256"},
+                 {"k", "[B, Sk, Hk, D]; H is a multiple of Hk, and query head h takes head h / (H / Hk)"},
+                 {"v", "[B, Sk, Hk, Dv]"},
+                 mask_spec(),
+                 slopes_spec("B"),
+                 sinks_spec()};
   spec.outputs = {{"out", "as q, with Dv numbers a head"},
                   {"lse", "[B, H, Sq], f32, with return_lse: the natural logarithm of the sum of exp(score)"}};
   spec.attributes = {
       {"causal", std::string("none"), false,
        "\"top_left\": query i sees keys up to i, as torch's is_causal; \"bottom_right\": up to i + Sk - Sq, as "
        "FlashAttention's causal"},
-      {"scale", {}, false, "of products; None: 1 / sqrt(D)", /*decides_speed=*/false},
+      scale_spec(),
       {"window", std::vector<std::int64_t>{-1, -1}, false,
        "(left, right): keys that a query sees before and behind its own place, i + Sk - Sq, or i with \"top_left\"; "
        "-1: "
        "all"},
-      {"softcap", 0.0, false, "scores become softcap * tanh(score / softcap), before anything is added; 0: they stay"},
+      softcap_spec(),
       {"layout", std::string("BSHD"), false, "\"BSHD\": [batch, length, heads, head dim], or \"BHSD\""},
-      {"return_lse", false, false, "lse is a second output"}};
+      return_lse_spec()};
   spec.dtypes = {DType::f32, DType::f16, DType::bf16};
   spec.infer = infer;
   spec.variants = attention_variants();
@@ -76,7 +76,7 @@ OpSpec attention_spec() {
 }  // namespace
 
 std::vector<OpSpec> attention_specs() {
-  return {attention_spec()};
+  return {attention_spec(), merge_spec(), paged_spec(), varlen_spec()};
 }
 
 }  // namespace kiln::attention

@@ -58,9 +58,9 @@ std::string HeadKind::name() const {
   return fmt::format("{}_{}", is_float ? "float" : "half", most_dim);
 }
 
-bool HeadKind::serves(const AttentionCall& call) const {
-  const std::int64_t dim = std::max<std::int64_t>(call.padded_dim(), 64);
-  return dim == most_dim && (call.dtype == DType::f32) == is_float;
+bool HeadKind::serves(const ops::AttentionForm& form, DType dtype) const {
+  const std::int64_t dim = std::max({form.padded_head_dim(), form.padded_value_dim(), 64});
+  return dim == most_dim && (dtype == DType::f32) == is_float;
 }
 
 ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
@@ -70,7 +70,8 @@ ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
   return {gpu_tunables(kind, target), {rows == rows_of_warp(kind) * warps, keys * stages <= 32768 / kind.most_dim}};
 }
 
-Config default_tiling(const HeadKind& kind, const AttentionCall& call, const Target& target) {
+Config default_tiling(const HeadKind& kind, const ops::AttentionForm& form, std::int64_t queries, std::int64_t keys,
+                      const Target& target) {
   const ConfigSpace space = attention_space(kind, target);
   Config config = common::first_config(space);
   if (!is_cuda(target)) {
@@ -78,17 +79,17 @@ Config default_tiling(const HeadKind& kind, const AttentionCall& call, const Tar
     const auto block = [&](std::string_view name, std::int64_t extent) {
       config.set(name, std::max(kLeastCpuBlock, common::block_over(extent, {kLeastCpuBlock, config.at(name)})));
     };
-    block("BLOCK_M", call.problem.queries);
-    block("BLOCK_N", call.problem.keys);
+    block("BLOCK_M", queries);
+    block("BLOCK_N", keys);
     return config;
   }
   // Queries that are few take the fewest rows that hold them.
   std::int64_t rows = config.at("BLOCK_M");
   for (const std::int64_t fewer : space.tunables()[0].values)
-    if (fewer < rows && fewer >= call.problem.queries) rows = fewer;
+    if (fewer < rows && fewer >= queries) rows = fewer;
   config.set("BLOCK_M", rows);
   // Scores that more happens to need registers: with as many keys as the others have, they spill.
-  const bool is_busy = call.form.scales_first || call.form.has_mask;
+  const bool is_busy = form.scales_first || form.has_mask;
   if (is_busy) config.set("BLOCK_N", std::ranges::min(space.tunables()[1].values));
   config.set("num_warps", rows / rows_of_warp(kind));
   return config;

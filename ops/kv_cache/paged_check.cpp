@@ -33,12 +33,17 @@ std::vector<std::int64_t> numbers_of(std::span<const std::byte> bytes, std::int6
 
 using Verdict = std::function<void(std::span<const std::byte>)>;
 
-/// Puts `launch`, whose first parameter is to be the workspace, before the rest of the plan.
+/// The number of the workspace that a check's launch is to have.
+int next_workspace(const LaunchPlan& plan) {
+  return static_cast<int>(plan.workspace_bytes.size());
+}
+
+/// Puts `launch`, whose first parameter is the next workspace, before the rest of the plan.
 void prepend(LaunchPlan& plan, KernelLaunch launch, std::int64_t numbers, Verdict verdict) {
   launch.source = embedded_source("ops/kv_cache/kernel_paged.hpp");
   launch.vector_width = 1;
-  plan.workspace_bytes = {numbers * static_cast<std::int64_t>(sizeof(std::int64_t))};
-  plan.check = LaunchCheck{1, 0, std::move(verdict)};
+  plan.check = LaunchCheck{1, next_workspace(plan), std::move(verdict)};
+  plan.workspace_bytes.push_back(numbers * static_cast<std::int64_t>(sizeof(std::int64_t)));
   plan.launches.insert(plan.launches.begin(), std::move(launch));
 }
 
@@ -58,7 +63,7 @@ void add_index_check(LaunchPlan& plan, DType index, int tensor, ops::IndexCheckI
   launch.kernel = "kiln::ops::check_indices_kernel";
   launch.template_arguments = {index, block_of(target), num_columns};
   launch.geometry.grid = {programs, num_columns, 1};
-  common::KernelParameters(launch).written_workspace(0, DType::i64).read(tensor, index).value(it);
+  common::KernelParameters(launch).written_workspace(next_workspace(plan), DType::i64).read(tensor, index).value(it);
   const std::int64_t numbers = 2 * programs * num_columns;
   prepend(plan, std::move(launch), numbers,
           [columns = std::move(columns), programs, numbers](std::span<const std::byte> bytes) {
@@ -73,29 +78,20 @@ void add_index_check(LaunchPlan& plan, DType index, int tensor, ops::IndexCheckI
 
 }  // namespace
 
-void add_table_check(LaunchPlan& plan, const PagedGatherCall& gather_call, const Target& target) {
-  if (!gather_call.check_bounds) return;
-  const ops::PagedGatherIteration& gather = gather_call.iteration;
-  ops::TableCheckIteration it{};
-  it.requests = gather_call.requests;
-  it.most_tokens = gather.readable_tokens;
-  it.page = gather.cache.page;
-  it.num_blocks = gather.cache.num_blocks;
-  std::copy_n(gather.table_strides, 2, it.table_strides);
-  it.length_stride = gather.length_stride;
+void add_table_check(LaunchPlan& plan, const TableCheck& check, const Target& target) {
+  const ops::TableCheckIteration& it = check.iteration;
   if (it.requests == 0) return;
   const std::int64_t programs = std::min<std::int64_t>(it.requests, kMostPrograms), numbers = 3 * programs;
   KernelLaunch launch;
   launch.kernel = "kiln::ops::check_table_kernel";
-  launch.template_arguments = {gather_call.table, gather_call.lengths, std::min<std::int64_t>(block_of(target), 256)};
+  launch.template_arguments = {check.table, check.lengths, std::min<std::int64_t>(block_of(target), 256)};
   launch.geometry.grid = {programs, 1, 1};
   common::KernelParameters(launch)
-      .written_workspace(0, DType::i64)
-      .read(2, gather_call.table)
-      .read(3, gather_call.lengths)
+      .written_workspace(next_workspace(plan), DType::i64)
+      .read(check.table_tensor, check.table)
+      .read(check.lengths_tensor, check.lengths)
       .value(it);
-  const std::string table_shape = to_string(gather_call.table_shape), cache_shape = to_string(gather_call.cache_shape);
-  prepend(plan, std::move(launch), numbers, [=](std::span<const std::byte> bytes) {
+  prepend(plan, std::move(launch), numbers, [check, numbers](std::span<const std::byte> bytes) {
     const std::vector<std::int64_t> found = numbers_of(bytes, numbers);
     std::size_t first = 0;
     for (std::size_t i = 0; i < found.size(); i += 3)
@@ -104,14 +100,38 @@ void add_table_check(LaunchPlan& plan, const PagedGatherCall& gather_call, const
     if (request == ops::kNothingFound) return;
     if (column < 0)
       throw_value_error(fmt::format(
-          "op 'kv_gather_paged': input 'seq_lens'[{}] is {}, expected 0 to {}, the tokens that 'max_len' and a "
-          "'block_table' of shape {} with pages of {} leave room for",
-          request, value, it.most_tokens, table_shape, it.page));
-    throw_value_error(
-        fmt::format("op 'kv_gather_paged': input 'block_table'[{}, {}] is {}, which the request's length uses; 'cache' "
-                    "{} has blocks 0 to {}",
-                    request, column, value, cache_shape, it.num_blocks - 1));
+          "op '{}': input 'seq_lens'[{}] is {}, expected 0 to {}, the tokens that {} 'block_table' of shape {} with "
+          "pages of {} leave room for",
+          check.op, request, value, check.iteration.most_tokens, check.room, to_string(check.table_shape),
+          check.iteration.page));
+    throw_value_error(fmt::format(
+        "op '{}': input 'block_table'[{}, {}] is {}, which the request's length uses; '{}' {} has blocks 0 "
+        "to {}",
+        check.op, request, column, value, check.cache, to_string(check.cache_shape), check.iteration.num_blocks - 1));
   });
+}
+
+void add_table_check(LaunchPlan& plan, const PagedGatherCall& gather_call, const Target& target) {
+  if (!gather_call.check_bounds) return;
+  const ops::PagedGatherIteration& gather = gather_call.iteration;
+  TableCheck check{.op = "kv_gather_paged",
+                   .cache = "cache",
+                   .room = "'max_len' and a",
+                   .iteration = {},
+                   .table_tensor = 2,
+                   .lengths_tensor = 3,
+                   .table = gather_call.table,
+                   .lengths = gather_call.lengths,
+                   .table_shape = gather_call.table_shape,
+                   .cache_shape = gather_call.cache_shape};
+  ops::TableCheckIteration& it = check.iteration;
+  it.requests = gather_call.requests;
+  it.most_tokens = gather.readable_tokens;
+  it.page = gather.cache.page;
+  it.num_blocks = gather.cache.num_blocks;
+  std::copy_n(gather.table_strides, 2, it.table_strides);
+  it.length_stride = gather.length_stride;
+  add_table_check(plan, check, target);
 }
 
 void add_slot_check(LaunchPlan& plan, const AppendCall& append, const Target& target) {

@@ -117,15 +117,13 @@ void draw_entries(const TensorView& view, std::span<const SelectionRange> stated
   if (is_expanded(view)) return draw_expanded(rows, ranges, random);
   for (std::size_t column = 0; column < ranges.size(); ++column) {
     const SelectionRange& range = ranges[column];
-    std::vector<std::int64_t> different;
-    if (range.distinct) different = different_ones(range, rows.count(), random);
-    for (std::int64_t row = 0; row < rows.count(); ++row) {
-      const auto place = static_cast<std::size_t>(row);
-      rows.store(row, column,
-                 !range.distinct            ? one_of(range, random)
-                 : place < different.size() ? different[place]
-                                            : kNone);
-    }
+    std::vector<std::int64_t> values;
+    if (range.distinct) values = different_ones(range, rows.count(), random);
+    for (std::int64_t row = 0; row < rows.count() && !range.distinct; ++row) values.push_back(one_of(range, random));
+    if (range.ascending) std::ranges::sort(values);
+    values.resize(static_cast<std::size_t>(rows.count()), kNone);
+    for (std::int64_t row = 0; row < rows.count(); ++row)
+      rows.store(row, column, values[static_cast<std::size_t>(row)]);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/op_case.hpp"
+#include "tests/support/plain_attention.hpp"
 #include "tests/support/planned_call.hpp"
 #include "tests/support/tensor_values.hpp"
 
@@ -133,50 +134,18 @@ TEST_F(Attention, LengthsAndGroupsThatBrokeOthers) {
         }
 }
 
-/// Through bf16.
-double narrow(double value) {
-  std::uint16_t bits = 0;
-  write_number(DType::bf16, &bits, static_cast<double>(static_cast<float>(value)));
-  return read_number(DType::bf16, &bits);
-}
-
-// FlashAttention's bound: at most twice the error of a computation that rounds scores, weights and results to 16 bits,
-// and two units in the last place.
+// FlashAttention's bound (tests/support/plain_attention.hpp).
 TEST_F(Attention, ErrorsAreThoseOf16Bits) {
   constexpr std::int64_t kLength = 200, kDim = 64;
   const OpSpec& spec = Registry::process().get("attention");
   for (const Device device : devices_) {
     const Example example{heads(DType::bf16, kLength, kLength, 1, 1, kDim), {}};
     const DrawnCall drawn(spec, example, 7);
-    const std::vector<double> q = numbers_of(drawn.tensors[0]), k = numbers_of(drawn.tensors[1]),
-                              v = numbers_of(drawn.tensors[2]);
-    const std::vector<double> got =
-        numbers_of(to_device(dispatch_gpu_op("attention", drawn.on(device)), Device::cpu()));
-    double plain_error = 0, error = 0, largest = 0;
-    for (std::int64_t i = 0; i < kLength; ++i) {
-      std::vector<double> exact(kLength), plain(kLength);
-      double total = 0, plain_total = 0;
-      for (std::int64_t j = 0; j < kLength; ++j) {
-        double product = 0;
-        for (std::int64_t d = 0; d < kDim; ++d)
-          product += q[static_cast<std::size_t>(i * kDim + d)] * k[static_cast<std::size_t>(j * kDim + d)];
-        total += exact[static_cast<std::size_t>(j)] = std::exp(product / 8);
-        plain_total += plain[static_cast<std::size_t>(j)] = std::exp(narrow(narrow(product) / 8));
-      }
-      for (std::int64_t d = 0; d < kDim; ++d) {
-        double want = 0, rounded = 0;
-        for (std::size_t j = 0; j < exact.size(); ++j) {
-          const double value = v[j * kDim + static_cast<std::size_t>(d)];
-          want += exact[j] / total * value;
-          rounded += narrow(plain[j] / plain_total) * value;
-        }
-        plain_error = std::max(plain_error, std::abs(narrow(rounded) - want));
-        error = std::max(error, std::abs(got[static_cast<std::size_t>(i * kDim + d)] - want));
-        largest = std::max(largest, std::abs(want));
-      }
-    }
-    EXPECT_GT(plain_error, 0);
-    EXPECT_LE(error, 2 * plain_error + 2 * 0x1p-8 * largest);
+    const PlainAttention plain(numbers_of(drawn.tensors[0]), numbers_of(drawn.tensors[1]), numbers_of(drawn.tensors[2]),
+                               kDim);
+    EXPECT_GT(plain.error, 0);
+    EXPECT_LE(plain.error_of(numbers_of(to_device(dispatch_gpu_op("attention", drawn.on(device)), Device::cpu()))),
+              plain.allowed());
   }
 }
 

@@ -83,8 +83,11 @@ TEST(SelectedEntriesTest, EveryInputThatNamesSomethingStatesItsRange) {
 
 void expect_legal_and_spread(const Tensor& tensor, std::span<const SelectionRange> ranges) {
   for (std::size_t column = 0; column < ranges.size(); ++column) {
-    const auto [low, high, distinct] = ranges[column];
+    const auto [low, high, distinct, ascending] = ranges[column];
     std::vector<std::int64_t> values = column_of(tensor, column, ranges.size());
+    if (ascending) {
+      EXPECT_TRUE(std::ranges::is_sorted(values));
+    }
     const std::int64_t available = std::max<std::int64_t>(high - low + 1, 0);
     const auto skipped = std::erase(values, -1);
     const auto num_entries = static_cast<std::int64_t>(values.size() + skipped);

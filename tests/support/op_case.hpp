@@ -7,6 +7,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "registry/inspection/comparison.hpp"
@@ -74,18 +75,9 @@ class OpCase {
  public:
   /// Fills inputs from `seed`. UsageError for an example that the op refuses.
   OpCase(const OpSpec& spec, const Example& example, Device device, std::uint64_t seed)
-      : spec_(&spec), attributes_(example.attributes) {
-    const DrawnCall drawn(spec, example, seed, /*spoiled=*/true);
-    inputs_ = drawn.on(device);
-    const std::vector<Tensor> wanted =
-        dense_tensors(spec.infer(drawn.views, drawn.attributes), Stream::default_of(Device::cpu()));
-    std::vector<Tensor> referred = drawn.tensors;  // the reference changes what the op changes
-    for (std::size_t i = 0; i < referred.size(); ++i)
-      if (is_changed(i)) referred[i] = to_device(drawn.tensors[i], Device::cpu());
-    spec.reference({views_of(referred), views_of(wanted), drawn.attributes});
-    expected_ = wanted.empty() ? changed(referred) : wanted;
-  }
-
+      : OpCase(DrawnCall(spec, example, seed, /*spoiled=*/true), example.attributes, device) {}
+  /// A call whose inputs were filled in.
+  OpCase(const DrawnCall& drawn, Device device) : OpCase(drawn, drawn.attributes, device) {}
   const std::string& op() const noexcept { return spec_->name; }
   const Attributes& attributes() const noexcept { return attributes_; }
   const std::vector<Tensor>& inputs() const noexcept { return inputs_; }
@@ -119,6 +111,17 @@ class OpCase {
   }
 
  protected:
+  OpCase(const DrawnCall& drawn, Attributes attributes, Device device)
+      : spec_(&drawn.spec), attributes_(std::move(attributes)), inputs_(drawn.on(device)) {
+    const std::vector<Tensor> wanted =
+        dense_tensors(spec_->infer(drawn.views, drawn.attributes), Stream::default_of(Device::cpu()));
+    std::vector<Tensor> referred = drawn.tensors;  // the reference changes what the op changes
+    for (std::size_t i = 0; i < referred.size(); ++i)
+      if (is_changed(i)) referred[i] = to_device(drawn.tensors[i], Device::cpu());
+    spec_->reference({views_of(referred), views_of(wanted), drawn.attributes});
+    expected_ = wanted.empty() ? changed(referred) : wanted;
+  }
+
   bool is_changed(std::size_t input) const {
     return input_spec(*spec_, input).mutated && (inputs_.empty() || !is_absent(inputs_[input]));
   }

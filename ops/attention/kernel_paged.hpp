@@ -1,0 +1,171 @@
+#pragma once
+
+#include <kiln/tl.hpp>
+
+#include "ops/attention/iteration_paged.hpp"
+#include "ops/attention/kernel_form.hpp"
+#include "ops/attention/kernel_scores.hpp"
+#include "ops/attention/kernel_softmax.hpp"
+
+namespace kiln::ops {
+
+/// The page that an entry of a block table names. One that is none is read as the nearest that there is, so that
+/// nothing outside of the cache is.
+template <typename Page>
+KILN_DEVICE auto page_that_is_there(const Page& page, long long num_blocks) {
+  return tl::minimum(tl::maximum(tl::cast<tl::int64_t>(page), 0), num_blocks - 1);
+}
+
+/// Where BLOCK_N tokens from `first` on lie in a cache, as offsets of rows along AXIS. A page that is whole blocks of
+/// tokens is looked up once, else each token's is.
+template <int PAGE, int BLOCK_N, int AXIS, typename TableT>
+KILN_DEVICE auto token_places(const TableT* entries, long long entry_stride, const PagedCache& cache, long long place,
+                              tl::int64_t first, tl::int64_t end) {
+  const auto block = tl::expand_dims<AXIS>(tl::arange<BLOCK_N>());
+  if constexpr (PAGE % BLOCK_N == 0) {
+    tl::int64_t page = tl::load(entries + first / PAGE * entry_stride);
+    if (page < 0) page = 0;
+    if (page >= cache.num_blocks) page = cache.num_blocks - 1;
+    return page * cache.block_stride + first % PAGE * place + block * place;
+  } else {
+    const auto tokens = first + block;
+    const auto entry = tokens / tl::int64_t{PAGE};
+    const auto page = page_that_is_there(tl::load(entries + entry * entry_stride, tokens < end), cache.num_blocks);
+    return page * cache.block_stride + (tokens - entry * tl::int64_t{PAGE}) * place;
+  }
+}
+
+/// softmax(scores) @ v for BLOCK_M rows of a request over a part of its keys, in pages of PAGE tokens. Out is T, or
+/// float where parts are merged later (kernel_merge.hpp): a part that has no keys then leaves its rows as they are. S
+/// is the type of the sinks, which are the first part's.
+template <typename Out, typename T, typename S, typename TableT, typename LengthT, AttentionForm FORM, int PAGE,
+          bool ONE_QUERY, int BLOCK_M, int BLOCK_N, int NUM_STAGES>
+KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const T* k, const T* v, const TableT* table,
+                                        const LengthT* lengths, const float* slopes, const S* sinks, long long k_place,
+                                        long long v_place, PagedAttentionIteration it) {
+  constexpr int kDim = FORM.head_dim, kValueDim = FORM.value_dim;
+  constexpr bool kHasPlaces = FORM.has_slopes || (!ONE_QUERY && (FORM.has_low || FORM.has_high));
+  const int program = static_cast<int>(tl::program_id(0)), split = program % it.splits;
+  const tl::int64_t first = tl::int64_t{program / it.splits} * BLOCK_M;
+  const tl::int64_t key_head = it.first_head + tl::program_id(1), request = it.first_request + tl::program_id(2);
+  const tl::int64_t num_rows = it.queries * it.group, first_head = key_head * it.group;
+  // Tokens are counted in 32 bits, since a GPU has few registers for what is needed all along.
+  const tl::int64_t stated = tl::load(lengths + request * it.length_stride);
+  const int length = static_cast<int>(stated < 0 ? tl::int64_t{0} : stated > it.most_tokens ? it.most_tokens : stated);
+  const TableT* const entries = table + request * it.table_request;
+  q += request * it.q.batch + first_head * it.q.head;
+  k += key_head * it.k.head_stride;
+  v += key_head * it.v.head_stride;
+  out += split * it.out_split + request * it.out.batch + first_head * it.out.head;
+  const auto row = first + tl::arange<BLOCK_M>();
+  const auto rows = tl::expand_dims<1>(row);
+  const auto dims = tl::expand_dims<0>(tl::arange<FORM.padded_head_dim()>());
+  const auto value_dims = tl::expand_dims<0>(tl::arange<FORM.padded_value_dim()>());
+  const auto offsets_of = [&](const auto& numbers, long long query_stride, long long head_stride) {
+    if constexpr (ONE_QUERY) {
+      return numbers * head_stride;
+    } else {
+      const auto query = numbers / tl::int64_t{it.group};
+      return query * query_stride + (numbers - query * tl::int64_t{it.group}) * head_stride;
+    }
+  };
+
+  // Keys that one of the rows sees, and of these the ones that all of them see. Tokens are counted from `begin`, which
+  // is the first of a block.
+  const int own = length - static_cast<int>(it.queries), left = static_cast<int>(it.left);
+  const int right = static_cast<int>(it.right);
+  const int past_rows = static_cast<int>(first + BLOCK_M < num_rows ? first + BLOCK_M : num_rows);
+  const int first_own = own + static_cast<int>(first) / it.group, last_own = own + (past_rows - 1) / it.group;
+  int begin = 0, end = length, all_from = 0, all_to = length;
+  if constexpr (FORM.has_low) {
+    if (first_own > left) begin = first_own - left;
+    all_from = last_own - left;
+  }
+  if constexpr (FORM.has_high) {
+    if (last_own + right + 1 < end) end = last_own + right + 1;
+    if (first_own + right + 1 < end) all_to = first_own + right + 1;
+  }
+  if (all_to > end) all_to = end;
+  begin = begin / BLOCK_N * BLOCK_N;
+  const int all_steps = end > begin ? (end - begin + BLOCK_N - 1) / BLOCK_N : 0;
+  const auto steps_before = [&](int part) { return static_cast<int>(tl::int64_t{all_steps} * part / it.splits); };
+  const int step_before = steps_before(split), num_steps = steps_before(split + 1) - step_before;
+  begin += step_before * BLOCK_N;
+  const auto lse_places = split * it.lse_split + request * it.lse_batch + first_head * it.lse_head +
+                          offsets_of(row, it.lse_row, it.lse_head);
+  if (num_steps == 0 && split > 0) {
+    tl::store(lse + lse_places, -INFINITY, row < num_rows);
+    return;
+  }
+  const int whole_from = all_from > begin ? (all_from - begin + BLOCK_N - 1) / BLOCK_N : 0;
+  const int whole_to = all_to > begin ? (all_to - begin) / BLOCK_N : 0;
+
+  const auto queries = tl::dot_operand([&] {
+    return tl::deferred_load(q + (offsets_of(rows, it.q.row, it.q.head) + along_head<FORM>(dims, it.q.element)),
+                             within_head<kDim>(rows < num_rows, dims));
+  });
+  auto acc = tl::dot_accumulator<T, BLOCK_M, FORM.padded_value_dim()>();
+  const float factor = FORM.scales_first ? kLog2E : it.scale * kLog2E;
+  const auto no_rows = tl::max<1>(acc);  // zeros in the layout of a product's rows
+  auto largest = no_rows + kLowestScore;
+  auto total = no_rows;
+  // What differs from row to row: its slope, its sink, and its own place, counted from `begin`.
+  const auto of_heads = [&](const auto* numbers, tl::int64_t stride, tl::int64_t count) {
+    const auto head = first_head + (row - row / tl::int64_t{it.group} * tl::int64_t{it.group});
+    return tl::cast<float>(tl::load(numbers + head * stride, row < count, -INFINITY));
+  };
+  if constexpr (FORM.has_sinks) {
+    const auto sink = of_heads(sinks, it.sink_head, split == 0 ? num_rows : 0);
+    const auto score = FORM.scales_first ? sink : sink * kLog2E;
+    largest = no_rows + tl::where(score > kLowestScore, score, kLowestScore);
+    // NaN where the sink is none, or infinite.
+    total = no_rows + tl::where(sink == -INFINITY, 0.f, sink - sink + 1.f);
+  }
+  auto slope = no_rows;
+  if constexpr (FORM.has_slopes) slope = no_rows + of_heads(slopes + request * it.slope_batch, it.slope_head, num_rows);
+  auto own_place = no_rows;
+  if constexpr (kHasPlaces) own_place = no_rows + tl::cast<float>(row / tl::int64_t{it.group} + (own - begin));
+  auto columns = tl::cast<float>(tl::dot_accumulator<T, BLOCK_M, kHasPlaces ? BLOCK_N : 16>());
+  if constexpr (kHasPlaces) columns = columns + tl::expand_dims<0>(tl::arange<BLOCK_N>());
+
+  int step = 0;
+  tl::pipeline<NUM_STAGES>(
+      num_steps,
+      [&](tl::int64_t at) {
+        const tl::int64_t from = begin + at * BLOCK_N;
+        const auto k_places = token_places<PAGE, BLOCK_N, 0>(entries, it.table_entry, it.k, k_place, from, end);
+        const auto v_places = token_places<PAGE, BLOCK_N, 1>(entries, it.table_entry, it.v, v_place, from, end);
+        const auto tokens = from + tl::expand_dims<1>(tl::arange<BLOCK_N>());
+        return tl::Tuple{tl::deferred_load(k + (k_places + tl::trans(along_head<FORM>(dims, it.k.element_stride))),
+                                           tl::trans(within_head<kDim>(tokens < end, dims))),
+                         tl::deferred_load(v + (v_places + along_head<FORM>(value_dims, it.v.element_stride)),
+                                           within_head<kValueDim>(tokens < end, value_dims))};
+      },
+      [&](const auto& k_tile, const auto& v_tile) {
+        auto x = scaled_scores<FORM>(tl::cast<float>(tl::dot(queries, k_tile)), it.scale, it.softcap);
+        const auto keys = begin + step * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
+        if constexpr (FORM.has_slopes)
+          x = x - tl::abs(columns + static_cast<float>(step * BLOCK_N) - tl::expand_dims<1>(own_place)) *
+                      tl::expand_dims<1>(slope);
+        if (step >= whole_to || (FORM.has_low && step < whole_from)) {
+          x = tl::where(keys < end, x, -INFINITY);
+          if constexpr (ONE_QUERY && FORM.has_low) {
+            x = tl::where(keys >= own - left, x, -INFINITY);
+          } else if constexpr (kHasPlaces && !ONE_QUERY) {
+            const auto behind = columns + static_cast<float>(step * BLOCK_N) - tl::expand_dims<1>(own_place);
+            if constexpr (FORM.has_high) x = tl::where(behind <= static_cast<float>(right), x, -INFINITY);
+            if constexpr (FORM.has_low) x = tl::where(behind >= static_cast<float>(-left), x, -INFINITY);
+          }
+        }
+        add_keys<T, FORM.scales_first>(x, factor, v_tile, largest, total, acc);
+        ++step;
+      });
+
+  tl::store(out + (offsets_of(rows, it.out.row, it.out.head) + along_head<FORM>(value_dims, it.out.element)),
+            tl::cast<Out>(acc * tl::expand_dims<1>(weight_of_sums(total))),
+            within_head<kValueDim>(rows < num_rows, value_dims));
+  if constexpr (FORM.returns_lse)
+    tl::store(lse + lse_places, log_of_sums<FORM.scales_first>(largest, total), row < num_rows);
+}
+
+}  // namespace kiln::ops

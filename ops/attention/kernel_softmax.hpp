@@ -1,0 +1,51 @@
+#pragma once
+
+#include <kiln/tl.hpp>
+
+namespace kiln::ops {
+
+// Softmax over keys that are seen step by step, with the values added as their weights become known. The running
+// maximum and total are those of Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), put to
+// this use by Dao et al., "FlashAttention" (2022). Scores that were scaled before (`kScalesFirst`) take a factor of
+// log2(e); where one multiplication is all that scores need, it is scale * log2(e), and `largest` is in units of
+// log(2).
+
+inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
+/// Where a row's largest score begins: a number, so that the difference to a hidden key's score, -inf, is no NaN.
+inline constexpr float kLowestScore = -3.40282347e+38f;
+
+/// Adds a step's keys to their rows' largest scores, totals and sums of values.
+template <typename T, bool kScalesFirst, typename X, typename Values, typename Rows, typename Sums>
+KILN_DEVICE void add_keys(const X& x, float factor, const Values& values, Rows& largest, Rows& total, Sums& sums) {
+  const auto row_largest = tl::max<1>(x);
+  const auto add = [&](const auto& now_largest, const auto& p, const auto& fade) {
+    total = total * fade + tl::sum<1>(p);
+    sums = tl::dot(tl::cast<T>(p), values, sums * tl::expand_dims<1>(fade));
+    largest = now_largest;
+  };
+  if constexpr (kScalesFirst) {
+    const auto now_largest = tl::maximum(largest, row_largest);
+    add(now_largest, tl::exp2((x - tl::expand_dims<1>(now_largest)) * factor),
+        tl::exp2((largest - now_largest) * factor));
+  } else {
+    const auto now_largest = tl::maximum(largest, row_largest * factor);
+    add(now_largest, tl::exp2(x * factor - tl::expand_dims<1>(now_largest)), tl::exp2(largest - now_largest));
+  }
+}
+
+/// What rows' sums of values are multiplied by. A row that saw nothing has 0 for its total, and for its sums.
+template <typename Rows>
+KILN_DEVICE auto weight_of_sums(const Rows& total) {
+  return tl::where(total == 0.f, 0.f, 1.f / total);
+}
+
+/// The natural logarithm of each row's sum of exp(score).
+template <bool kScalesFirst, typename Rows>
+KILN_DEVICE auto log_of_sums(const Rows& largest, const Rows& total) {
+  if constexpr (kScalesFirst)
+    return largest + tl::log(total);
+  else
+    return (largest + tl::log2(total)) * kLn2;
+}
+
+}  // namespace kiln::ops

@@ -1,0 +1,175 @@
+#include "ops/attention/paged_call.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "core/errors.hpp"
+#include "ops/attention/shared_contract.hpp"
+#include "ops/attention/strides.hpp"
+
+namespace kiln::attention {
+namespace {
+
+/// Tokens and rows are counted in 32 bits; so many keys before or behind a query are as good as all.
+constexpr std::int64_t kMostCounted = std::int64_t{1} << 29;
+
+void set_causal(const Attributes& attributes, PagedProblem& problem) {
+  const std::string& causal = attributes.get_string("causal");
+  if (causal != "none" && causal != "bottom_right")
+    throw_value_error(fmt::format(
+        "op '{}': attribute 'causal' is \"{}\", expected \"bottom_right\" (a query sees keys up to its own place) or "
+        "\"none\"; the last query stands at the request's last token",
+        kPagedOp, causal));
+  problem.is_causal = causal == "bottom_right";
+}
+
+/// q, k_cache and v_cache beside each other.
+void set_paged_extents(const CallInputs& inputs, PagedProblem& problem) {
+  const TensorView &q = inputs[kPagedQuery], &k = inputs[kKeyCache], &v = inputs[kValueCache];
+  const std::string_view shape = kv_cache::shape_text(problem.layout);
+  kv_cache::check_rank(kPagedOp, "q", q, 4, "[B, Sq, H, D]");
+  kv_cache::check_rank(kPagedOp, "k_cache", k, 4, shape);
+  kv_cache::check_rank(kPagedOp, "v_cache", v, 4, shape);
+  check_same_dtype(kPagedOp, "k_cache", k, q);
+  check_same_dtype(kPagedOp, "v_cache", v, q);
+  problem.batch = q.shape[0];
+  problem.queries = q.shape[1];
+  problem.heads = q.shape[2];
+  problem.head_dim = q.shape[3];
+  problem.keys = kv_cache::cache_shape(k.shape, problem.layout);
+  problem.values = kv_cache::cache_shape(v.shape, problem.layout);
+  check_extent(kPagedOp, "k_cache", "numbers a head", problem.keys.width, "q", problem.head_dim);
+  check_extent(kPagedOp, "v_cache", "blocks", problem.values.num_blocks, "k_cache", problem.keys.num_blocks);
+  check_extent(kPagedOp, "v_cache", "tokens a block", problem.values.page, "k_cache", problem.keys.page);
+  check_extent(kPagedOp, "v_cache", "heads", problem.values.heads, "k_cache", problem.keys.heads);
+  check_head_dim(kPagedOp, "q", problem.head_dim);
+  check_head_dim(kPagedOp, "v_cache", problem.values.width);
+  check_groups(kPagedOp, "k_cache", problem.heads, problem.keys.heads);
+}
+
+void set_table(const CallInputs& inputs, PagedProblem& problem) {
+  const TensorView &table = inputs[kBlockTable], &lengths = inputs[kLengths];
+  kv_cache::check_rank(kPagedOp, "block_table", table, 2, "[B, max_pages]");
+  kv_cache::check_rank(kPagedOp, "seq_lens", lengths, 1, "[B], a length for each request");
+  check_extent(kPagedOp, "block_table", "requests", table.shape[0], "q", problem.batch);
+  check_extent(kPagedOp, "seq_lens", "requests", lengths.shape[0], "q", problem.batch);
+  problem.most_tokens = problem.keys.num_blocks == 0 ? 0 : table.shape[1] * problem.keys.page;
+  if (std::max(problem.most_tokens, problem.rows()) > kMostCounted)
+    throw_value_error(
+        fmt::format("op '{}': input 'block_table' of shape {} has room for {} tokens a request and 'q' has {} rows a "
+                    "head of 'k_cache', expected no more than {}",
+                    kPagedOp, to_string(table.shape), problem.most_tokens, problem.rows(), kMostCounted));
+}
+
+ops::AttentionStrides query_strides(const TensorView& view) {
+  return {step(view, 0), step(view, 2), step(view, 1), element_step(view)};
+}
+
+void set_form(PagedCall& call) {
+  const PagedProblem& problem = call.problem;
+  const ops::PagedAttentionIteration& it = call.iteration;
+  ops::AttentionForm& form = call.form;
+  form = {};
+  form.head_dim = static_cast<int>(problem.head_dim);
+  form.value_dim = static_cast<int>(problem.values.width);
+  form.is_dense = it.q.element == 1 && it.k.element_stride == 1 && it.v.element_stride == 1 && it.out.element == 1;
+  // The one query stands at the last key, behind which there are none.
+  form.has_high = problem.queries > 1 && (problem.is_causal || problem.right >= 0);
+  form.has_low = problem.left >= 0 && problem.left < problem.most_tokens + problem.queries;
+  form.checks_keys = true;
+  form.caps = problem.softcap > 0;
+  form.has_slopes = problem.slopes != nullptr;
+  form.has_sinks = problem.sinks != nullptr;
+  form.returns_lse = problem.returns_lse;
+  form.scales_first = form.caps || form.has_slopes || !(problem.scale > 0);
+}
+
+}  // namespace
+
+PagedProblem paged_problem(const CallInputs& inputs, const Attributes& attributes) {
+  PagedProblem problem;
+  problem.layout = kv_cache::page_layout(kPagedOp, attributes);
+  set_paged_extents(inputs, problem);
+  set_table(inputs, problem);
+  set_causal(attributes, problem);
+  std::tie(problem.left, problem.right) = window_of(kPagedOp, attributes);
+  problem.scale = scale_of(kPagedOp, attributes, problem.head_dim);
+  problem.softcap = softcap_of(kPagedOp, attributes);
+  problem.num_splits = attributes.get_int("num_splits");
+  if (problem.num_splits < 0)
+    throw_value_error(fmt::format(
+        "op '{}': attribute 'num_splits' is {}, expected parts that a request's keys are taken in, or 0 to choose them",
+        kPagedOp, problem.num_splits));
+  problem.returns_lse = attributes.get_bool("return_lse");
+  problem.checks_bounds = attributes.get_bool("check_bounds");
+  problem.slopes = inputs.find(kPagedSlopes);
+  problem.sinks = inputs.find(kPagedSinks);
+  if (problem.slopes != nullptr) check_slopes(kPagedOp, *problem.slopes, problem.batch, problem.heads);
+  if (problem.sinks != nullptr) check_sinks(kPagedOp, *problem.sinks, problem.heads, inputs[kPagedQuery]);
+  return problem;
+}
+
+std::vector<TensorMeta> infer_paged(const CallInputs& inputs, const Attributes& attributes) {
+  const PagedProblem problem = paged_problem(inputs, attributes);
+  Dims out = inputs[kPagedQuery].shape;
+  out[3] = problem.values.width;
+  std::vector<TensorMeta> outputs = {{inputs[kPagedQuery].dtype, out}};
+  if (problem.returns_lse) outputs.push_back({DType::f32, {problem.batch, problem.heads, problem.queries}});
+  return outputs;
+}
+
+PagedCall paged_call(const OpCall& call) {
+  PagedCall result;
+  result.problem = paged_problem(call.inputs, call.attributes);
+  const PagedProblem& problem = result.problem;
+  const TensorView &table = call.inputs[kBlockTable], &lengths = call.inputs[kLengths];
+  result.dtype = call.inputs[kPagedQuery].dtype;
+  result.table = table.dtype;
+  result.lengths = lengths.dtype;
+  result.cache_shape = call.inputs[kKeyCache].shape;
+  result.table_shape = table.shape;
+  result.processors = call.processors;
+  result.out = call.outputs[0];
+  result.out.data = nullptr;
+
+  ops::PagedAttentionIteration& it = result.iteration;
+  it = {};
+  it.queries = problem.queries;
+  it.group = static_cast<int>(problem.group());
+  it.splits = 1;
+  it.most_tokens = problem.most_tokens;
+  it.left = std::min(problem.left, kMostCounted);
+  it.right = problem.is_causal ? 0 : std::min(problem.right, kMostCounted);
+  it.scale = static_cast<float>(problem.scale);
+  it.softcap = static_cast<float>(problem.softcap);
+  it.q = query_strides(call.inputs[kPagedQuery]);
+  it.out = query_strides(call.outputs[0]);
+  it.k = kv_cache::paged_cache(call.inputs[kKeyCache], problem.layout);
+  it.v = kv_cache::paged_cache(call.inputs[kValueCache], problem.layout);
+  if (problem.returns_lse) {
+    result.lse = call.outputs[1];
+    result.lse.data = nullptr;
+    it.lse_batch = step(result.lse, 0);
+    it.lse_head = step(result.lse, 1);
+    it.lse_row = step(result.lse, 2);
+  }
+  it.table_request = step(table, 0);
+  it.table_entry = step(table, 1);
+  it.length_stride = step(lengths, 0);
+  if (problem.slopes != nullptr) {
+    it.slope_batch = problem.slopes->ndim() == 2 ? step(*problem.slopes, 0) : 0;
+    it.slope_head = step(*problem.slopes, problem.slopes->ndim() - 1);
+  }
+  if (problem.sinks != nullptr) {
+    result.sink = problem.sinks->dtype;
+    it.sink_head = step(*problem.sinks, 0);
+  }
+  set_form(result);
+  return result;
+}
+
+}  // namespace kiln::attention

@@ -1,0 +1,184 @@
+#include "ops/attention/paged_launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/attention/form_argument.hpp"
+#include "ops/attention/merge_launch.hpp"
+#include "ops/attention/paged_call.hpp"
+#include "ops/attention/paged_tiling.hpp"
+#include "ops/common/call_parser.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
+#include "ops/kv_cache/paged_check.hpp"
+
+namespace kiln::attention {
+namespace {
+
+constexpr const char* kPagedKernel = "kiln::ops::attention_paged_kernel";
+
+/// Scratch memory of a plan: what each part of the keys gives, rows and logarithms of their sums.
+constexpr int kPartRows = 0, kPartLses = 1;
+
+/// The parts as the kernel writes them, [splits, B, H, Sq, Dv], in the order of out's dimensions: [splits, B, Sq, H,
+/// Dv].
+TensorView part_rows(const PagedProblem& problem, std::int64_t splits) {
+  TensorView view =
+      dense_view(nullptr, DType::f32, {splits, problem.batch, problem.heads, problem.queries, problem.values.width});
+  std::swap(view.shape[2], view.shape[3]);
+  std::swap(view.strides[2], view.strides[3]);
+  return view;
+}
+
+TensorView part_lses(const PagedProblem& problem, std::int64_t splits) {
+  TensorView view = dense_view(nullptr, DType::f32, {splits, problem.batch, problem.heads, problem.queries});
+  std::swap(view.shape[2], view.shape[3]);
+  std::swap(view.strides[2], view.strides[3]);
+  return view;
+}
+
+/// As the call's kernel, to leave its parts in scratch memory.
+PagedCall in_parts(PagedCall call, std::int64_t splits) {
+  const TensorView rows = part_rows(call.problem, splits), lses = part_lses(call.problem, splits);
+  ops::PagedAttentionIteration& it = call.iteration;
+  it.splits = static_cast<int>(splits);
+  it.out = {rows.strides[1], rows.strides[3], rows.strides[2], 1};
+  it.out_split = rows.strides[0];
+  it.lse_split = lses.strides[0];
+  it.lse_batch = lses.strides[1];
+  it.lse_row = lses.strides[2];
+  it.lse_head = lses.strides[3];
+  call.form.returns_lse = true;
+  return call;
+}
+
+void add_merge(const PagedCall& call, std::int64_t splits, const Target& target, LaunchPlan& plan) {
+  TensorView lse = call.lse;
+  if (call.problem.returns_lse) {  // [B, Sq, H], as the rows
+    std::swap(lse.shape[1], lse.shape[2]);
+    std::swap(lse.strides[1], lse.strides[2]);
+  }
+  const MergeCall merge = merge_of(call.out, call.problem.returns_lse ? &lse : nullptr, part_rows(call.problem, splits),
+                                   part_lses(call.problem, splits));
+  KernelLaunch& launch =
+      plan.launches.emplace_back(merge_launch(kPagedOp, merge, default_merge_tiling(merge, target), target));
+  common::KernelParameters(launch)
+      .written(0, call.dtype)
+      .written(call.problem.returns_lse ? 1 : -1, DType::f32)
+      .read_workspace(kPartRows, DType::f32)
+      .read_workspace(kPartLses, DType::f32)
+      .value(merge.iteration);
+}
+
+void add_attention(const PagedCall& call, const Config& config, const Target& target, std::int64_t first_head,
+                   std::int64_t first_request, LaunchPlan& plan) {
+  const PagedProblem& problem = call.problem;
+  const std::int64_t splits = call.iteration.splits, block_m = config.at("BLOCK_M");
+  const bool in_one = splits == 1;
+  const std::int64_t most = is_cuda(target) ? kMostGridExtent : std::max(problem.batch, problem.heads);
+  KernelLaunch& launch = plan.launches.emplace_back();
+  launch.template_arguments = {in_one ? call.dtype : DType::f32,
+                               call.dtype,
+                               call.sink,
+                               call.table,
+                               call.lengths,
+                               argument_of(call.form),
+                               std::int64_t{call.iteration.k.page},
+                               problem.queries == 1,
+                               block_m,
+                               config.at("BLOCK_N")};
+  launch.template_arguments.emplace_back(is_cuda(target) ? config.at("NUM_STAGES") : std::int64_t{1});
+  const std::int64_t programs = splits * ceil_div(problem.rows(), block_m);
+  check_grid(kPagedOp, programs, target);
+  launch.geometry.grid = {programs, std::min(problem.keys.heads - first_head, most),
+                          std::min(problem.batch - first_request, most)};
+  if (is_cuda(target)) {
+    launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
+    launch.vector_width = static_cast<std::int32_t>(16 / itemsize_bytes(call.dtype));
+  }
+  ops::PagedAttentionIteration iteration = call.iteration;
+  iteration.first_head = first_head;
+  iteration.first_request = first_request;
+  common::KernelParameters parameters(launch);
+  if (in_one)
+    parameters.written(0, call.dtype).written(problem.returns_lse ? 1 : -1, DType::f32);
+  else
+    parameters.written_workspace(kPartRows, DType::f32).written_workspace(kPartLses, DType::f32);
+  parameters.read(call.tensor(kPagedQuery), call.dtype)
+      .read(call.tensor(kKeyCache), call.dtype)
+      .read(call.tensor(kValueCache), call.dtype)
+      .read(call.tensor(kBlockTable), call.table)
+      .read(call.tensor(kLengths), call.lengths)
+      .read(call.tensor(kPagedSlopes, problem.slopes != nullptr), DType::f32)
+      .read(call.tensor(kPagedSinks, problem.sinks != nullptr), call.sink)
+      .value(iteration.k.place_stride)
+      .value(iteration.v.place_stride)
+      .value(iteration);
+}
+
+void add_bounds_check(const PagedCall& call, const Target& target, LaunchPlan& plan) {
+  const ops::PagedAttentionIteration& it = call.iteration;
+  kv_cache::TableCheck check{.op = kPagedOp,
+                             .cache = "k_cache",
+                             .room = "a",
+                             .iteration = {},
+                             .table_tensor = call.tensor(kBlockTable),
+                             .lengths_tensor = call.tensor(kLengths),
+                             .table = call.table,
+                             .lengths = call.lengths,
+                             .table_shape = call.table_shape,
+                             .cache_shape = call.cache_shape};
+  check.iteration.requests = call.problem.batch;
+  check.iteration.most_tokens = call.problem.most_tokens;
+  check.iteration.page = it.k.page;
+  check.iteration.num_blocks = it.k.num_blocks;
+  check.iteration.table_strides[0] = it.table_request;
+  check.iteration.table_strides[1] = it.table_entry;
+  check.iteration.length_stride = it.length_stride;
+  kv_cache::add_table_check(plan, check, target);
+}
+
+LaunchPlan paged_plan(const PagedCall& call, const Config& config, const Target& target) {
+  const PagedProblem& problem = call.problem;
+  const std::int64_t most = is_cuda(target) ? kMostGridExtent : std::max(problem.batch, problem.heads);
+  LaunchPlan plan;
+  if (problem.heads == 0 || problem.queries == 0 || problem.batch == 0) return plan;
+  const std::int64_t splits = num_splits(call, config, target);
+  const PagedCall launched = splits == 1 ? call : in_parts(call, splits);
+  for (std::int64_t request = 0; request < problem.batch; request += most)
+    for (std::int64_t head = 0; head < problem.keys.heads; head += most)
+      add_attention(launched, config, target, head, request, plan);
+  if (splits > 1) {
+    const auto bytes_of = [](const TensorView& view) { return view.numel() * itemsize_bytes(view.dtype); };
+    plan.workspace_bytes = {bytes_of(part_rows(problem, splits)), bytes_of(part_lses(problem, splits))};
+    add_merge(call, splits, target, plan);
+  }
+  if (problem.checks_bounds) add_bounds_check(call, target, plan);
+  return plan;
+}
+
+Variant paged_variant(const common::CallParser<PagedCall>& parse, const HeadKind& kind) {
+  return common::variant_of<PagedCall>(
+      parse, {.name = kind.name(),
+              .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
+              .source = embedded_source("ops/attention/kernel_paged.hpp"),
+              .kernel = kPagedKernel,
+              .serves = [kind](const PagedCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
+              .space = [kind](const Target& target) { return paged_space(kind, target); },
+              .default_config = [kind](const PagedCall& call,
+                                       const Target& target) { return default_paged_tiling(kind, call, target); },
+              .plan = paged_plan});
+}
+
+}  // namespace
+
+std::vector<Variant> paged_variants() {
+  const common::CallParser<PagedCall> parse(paged_call);
+  std::vector<Variant> variants;
+  for (const HeadKind& kind : kHeadKinds) variants.push_back(paged_variant(parse, kind));
+  return variants;
+}
+
+}  // namespace kiln::attention

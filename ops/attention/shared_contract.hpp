@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "ops/op_spec.hpp"
+
+namespace kiln::attention {
+
+// What the ops of this family take alike. Each check throws UsageError (value, or type for dtypes), naming `op`.
+
+inline constexpr std::int64_t kMostHeadDim = 256;
+
+AttributeSpec scale_spec();
+AttributeSpec window_spec();
+AttributeSpec softcap_spec();
+AttributeSpec return_lse_spec();
+/// Optional ones; `shape` says what other ops than attention take.
+InputSpec slopes_spec(std::string_view batch);
+InputSpec sinks_spec();
+
+/// Attribute 'scale', by default 1 / sqrt(head_dim).
+double scale_of(std::string_view op, const Attributes& attributes, std::int64_t head_dim);
+/// Attribute 'softcap'; 0: none.
+double softcap_of(std::string_view op, const Attributes& attributes);
+/// Attribute 'window': keys to the left and to the right; -1: all.
+std::pair<std::int64_t, std::int64_t> window_of(std::string_view op, const Attributes& attributes);
+
+void check_head_dim(std::string_view op, std::string_view name, std::int64_t dim);
+/// An extent of input `name` that is to be as that of input `other`.
+void check_extent(std::string_view op, std::string_view name, std::string_view what, std::int64_t extent,
+                  std::string_view other, std::int64_t expected);
+void check_same_dtype(std::string_view op, std::string_view name, const TensorView& view, const TensorView& q);
+/// Query heads are a multiple of those of `keys`, an input.
+void check_groups(std::string_view op, std::string_view keys, std::int64_t heads, std::int64_t key_heads);
+/// [heads] or [batch, heads].
+void check_slopes(std::string_view op, const TensorView& slopes, std::int64_t batch, std::int64_t heads);
+/// [heads] of f32 or q's dtype.
+void check_sinks(std::string_view op, const TensorView& sinks, std::int64_t heads, const TensorView& q);
+
+}  // namespace kiln::attention

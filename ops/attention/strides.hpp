@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/tensor.hpp"
+
+namespace kiln::attention {
+
+/// A stride in elements, 0 along a dimension of one element.
+inline std::int64_t step(const TensorView& view, int axis) {
+  return view.shape[axis] > 1 ? view.strides[axis] : 0;
+}
+
+/// That of the last dimension, 1 along a dimension of one element.
+inline std::int64_t element_step(const TensorView& view) {
+  const int last = view.ndim() - 1;
+  return view.shape[last] > 1 ? view.strides[last] : 1;
+}
+
+}  // namespace kiln::attention

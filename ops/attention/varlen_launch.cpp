@@ -1,0 +1,84 @@
+#include "ops/attention/varlen_launch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ops/attention/form_argument.hpp"
+#include "ops/attention/tiling.hpp"
+#include "ops/attention/varlen_call.hpp"
+#include "ops/common/call_parser.hpp"
+#include "ops/common/grid.hpp"
+#include "ops/common/kernel_parameters.hpp"
+
+namespace kiln::attention {
+namespace {
+
+constexpr const char* kVarlenKernel = "kiln::ops::attention_varlen_kernel";
+
+LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Target& target) {
+  const VarlenProblem& problem = call.problem;
+  const std::int64_t block_m = config.at("BLOCK_M"),
+                     blocks = std::max<std::int64_t>(ceil_div(problem.max_queries, block_m), 1);
+  const std::int64_t parts = problem.sequences + 1;  // the last one fills rows that are no sequence's
+  const std::int64_t most = is_cuda(target) ? kMostGridExtent : std::max(parts, problem.heads);
+  check_grid(kVarlenOp, blocks, target);
+  LaunchPlan plan;
+  if (problem.heads == 0 || problem.queries == 0) return plan;
+  const auto add_launch = [&](std::int64_t first_head, std::int64_t first_part) {
+    KernelLaunch& launch = plan.launches.emplace_back();
+    launch.template_arguments = {call.dtype, call.sink,           call.starts, argument_of(call.form),
+                                 block_m,    config.at("BLOCK_N")};
+    launch.template_arguments.emplace_back(is_cuda(target) ? config.at("NUM_STAGES") : std::int64_t{1});
+    launch.geometry.grid = {blocks, std::min(problem.heads - first_head, most), std::min(parts - first_part, most)};
+    if (is_cuda(target)) {
+      launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
+      launch.vector_width = static_cast<std::int32_t>(16 / itemsize_bytes(call.dtype));
+    }
+    ops::VarlenIteration iteration = call.iteration;
+    iteration.each.first_head = first_head;
+    iteration.each.first_request = first_part;
+    common::KernelParameters(launch)
+        .written(0, call.dtype)
+        .written(problem.returns_lse ? 1 : -1, DType::f32)
+        .read(call.tensor(kPackedQuery), call.dtype)
+        .read(call.tensor(kPackedKey), call.dtype)
+        .read(call.tensor(kPackedValue), call.dtype)
+        .read(call.tensor(kQueryStarts), call.starts)
+        .read(call.tensor(kKeyStarts), call.starts)
+        .read(call.tensor(kVarlenSlopes, problem.slopes != nullptr), DType::f32)
+        .read(call.tensor(kVarlenSinks, problem.sinks != nullptr), call.sink)
+        .value(iteration.each.k.row)
+        .value(iteration.each.v.row)
+        .value(iteration);
+  };
+  for (std::int64_t part = 0; part < parts; part += most)
+    for (std::int64_t head = 0; head < problem.heads; head += most) add_launch(head, part);
+  return plan;
+}
+
+Variant varlen_variant(const common::CallParser<VarlenCall>& parse, const HeadKind& kind) {
+  return common::variant_of<VarlenCall>(
+      parse, {.name = kind.name(),
+              .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
+              .source = embedded_source("ops/attention/kernel_varlen.hpp"),
+              .kernel = kVarlenKernel,
+              .serves = [kind](const VarlenCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
+              .space = [kind](const Target& target) { return attention_space(kind, target); },
+              .default_config =
+                  [kind](const VarlenCall& call, const Target& target) {
+                    return default_tiling(kind, call.form, call.problem.max_queries, call.problem.max_keys, target);
+                  },
+              .plan = varlen_plan});
+}
+
+}  // namespace
+
+std::vector<Variant> varlen_variants() {
+  const common::CallParser<VarlenCall> parse(varlen_call);
+  std::vector<Variant> variants;
+  for (const HeadKind& kind : kHeadKinds) variants.push_back(varlen_variant(parse, kind));
+  return variants;
+}
+
+}  // namespace kiln::attention
