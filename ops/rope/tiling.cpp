@@ -1,0 +1,63 @@
+#include "ops/rope/tiling.hpp"
+
+#include <algorithm>
+
+#include "ops/common/call_parser.hpp"
+#include "ops/common/config_expression.hpp"
+#include "ops/common/grid.hpp"
+
+namespace kiln::rope {
+namespace {
+
+constexpr std::int64_t kWarpThreads = 32;
+/// Numbers of a CPU's program: tens of microseconds, beside which finding out how fast pairs turn is nothing.
+constexpr std::int64_t kProgramElements = 65536;
+/// Programs for each multiprocessor below which heads are dealt to more of them, and multiprocessors where they are not
+/// known.
+constexpr std::int64_t kBusyPrograms = 4, kAssumedProcessors = 132;
+
+}  // namespace
+
+std::int64_t thread_elements(const RopeCall& call) {
+  return 16 / itemsize_bytes(call.dtype);
+}
+
+std::int64_t tile_tokens(const RopeCall& call, const Config& config, const Target& target) {
+  if (!is_cuda(target)) return 1;
+  const std::int64_t elements = kWarpThreads * config.at("num_warps") * thread_elements(call);
+  return std::max<std::int64_t>(elements / call.row_width(), 1);
+}
+
+ConfigSpace rope_space(const Target& target) {
+  if (!is_cuda(target)) return {{{"HEADS", {64, 16, 4}}, {"TOKENS", {32, 1, 8, 128}}}, {}};
+  const common::ConfigExpression heads("HEADS"), in_flight("IN_FLIGHT");
+  return {
+      {{"HEADS", {8, 1, 2, 4, 16, 32}}, {"TOKENS", {1, 2, 4}}, {"IN_FLIGHT", {2, 1, 4}}, {"num_warps", {4, 1, 2, 8}}},
+      {heads >= in_flight}};
+}
+
+Config default_tiling(const RopeCall& call, const Target& target) {
+  const ops::RopeIteration& it = call.iteration;
+  Config config = common::first_config(rope_space(target));
+  if (!is_cuda(target)) {
+    const std::int64_t token_elements = std::min<std::int64_t>(config.at("HEADS"), it.heads) * it.head_dim;
+    const auto fits = [&](std::int64_t tokens) { return tokens * token_elements <= kProgramElements; };
+    config.set("TOKENS", fits(128) ? 128 : fits(32) ? 32 : fits(8) ? 8 : 1);
+    return config;
+  }
+  const auto halve = [&](const char* tunable) { config.set(tunable, config.at(tunable) / 2); };
+  // A row's pairs are with one thread each as long as the program has threads for a whole one.
+  while (config.at("num_warps") < 8 && kWarpThreads * config.at("num_warps") * thread_elements(call) < call.row_width())
+    config.set("num_warps", config.at("num_warps") * 2);
+  // Tokens that are few take the fewest threads.
+  while (config.at("num_warps") > 1 && tile_tokens(call, config, target) / 2 >= it.tokens) halve("num_warps");
+  const auto programs = [&] {
+    return call.outer * ceil_div(it.tokens, tile_tokens(call, config, target)) * ceil_div(it.heads, config.at("HEADS"));
+  };
+  const std::int64_t wanted = kBusyPrograms * (call.processors > 0 ? call.processors : kAssumedProcessors);
+  while (config.at("HEADS") > 1 && (config.at("HEADS") / 2 >= it.heads || programs() < wanted)) halve("HEADS");
+  config.set("IN_FLIGHT", std::min(config.at("IN_FLIGHT"), config.at("HEADS")));
+  return config;
+}
+
+}  // namespace kiln::rope

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/op_spec.hpp"
+#include "ops/rope/call.hpp"
+
+namespace kiln::rope {
+
+/// `HEADS` and `TOKENS` of a program: at most so many heads, of so many tokens, or on a GPU tiles of tokens. There
+/// also `IN_FLIGHT` heads that are read before the first is written, and num_warps.
+ConfigSpace rope_space(const Target& target);
+Config default_tiling(const RopeCall& call, const Target& target);
+
+/// Numbers that a thread of a GPU moves at a time: 16 bytes.
+std::int64_t thread_elements(const RopeCall& call);
+/// Tokens of a tile: on a GPU as many as its threads have 16 bytes each for, so that they read and write a tile in one
+/// access and a pair is with one of them; on a CPU one.
+std::int64_t tile_tokens(const RopeCall& call, const Config& config, const Target& target);
+
+}  // namespace kiln::rope

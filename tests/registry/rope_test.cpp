@@ -1,0 +1,311 @@
+// What the sweep does not know of rope: numbers that a person worked out, angles against double at positions where
+// float has lost them, in-place calls, positions that are none, and what is refused.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "registry/dispatch/dispatch.hpp"
+#include "registry/plan/registry.hpp"
+#include "tests/support/devices.hpp"
+#include "tests/support/error_message.hpp"
+#include "tests/support/op_case.hpp"
+#include "tests/support/tensor_values.hpp"
+
+namespace kiln::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Rope : public DevicesTest {
+ protected:
+  static Tensor positions_of(const std::vector<std::int64_t>& values, Device device) {
+    return tensor_of(DType::i64, values, device);
+  }
+};
+
+TEST_F(Rope, QuarterTurnsMovePairs) {
+  const struct {
+    Attributes attributes;
+    std::int64_t pairs;
+    std::vector<float> expected;
+  } cases[] = {
+      {{}, 3, {-4, -5, -6, 1, 2, 3}},
+      {{{"interleaved", true}}, 3, {-2, 1, -4, 3, -6, 5}},
+      {{{"inverse", true}}, 3, {4, 5, 6, -1, -2, -3}},
+      {{{"interleaved", true}, {"inverse", true}}, 3, {2, -1, 4, -3, 6, -5}},
+      {{{"rotary_dim", std::int64_t{4}}}, 2, {-3, -4, 1, 2, 5, 6}},
+      {{{"rotary_dim", std::int64_t{4}}, {"interleaved", true}}, 2, {-2, 1, -4, 3, 5, 6}},
+      {{{"rotary_dim", std::int64_t{2}}}, 1, {-2, 1, 3, 4, 5, 6}},
+  };
+  for (const Device device : devices_)
+    for (const auto& [attributes, pairs, expected] : cases) {
+      const std::vector<float> zeros(static_cast<std::size_t>(pairs), 0), ones(static_cast<std::size_t>(pairs), 1);
+      const std::vector<Tensor> inputs = {make_f32({1, 1, 6}, {1, 2, 3, 4, 5, 6}, device),
+                                          make_f32({1, pairs}, zeros, device), make_f32({1, pairs}, ones, device)};
+      EXPECT_EQ(read_f32(dispatch_gpu_op("rope", inputs, attributes)), expected) << pairs << " pairs";
+    }
+}
+
+TEST_F(Rope, PositionsNameRowsAndWithoutThemRowsServeTokensInOrder) {
+  for (const Device device : devices_) {
+    const Tensor x = make_f32({3, 1, 2}, {1, 0, 1, 0, 1, 0}, device);
+    const Tensor cos = make_f32({4, 1}, {1, 0.5F, 0.25F, 0.125F}, device), sin = make_f32({4, 1}, {0, 2, 3, 4}, device);
+    EXPECT_THAT(read_f32(dispatch_gpu_op("rope", {x, cos, sin})), ElementsAre(1, 0, 0.5F, 2, 0.25F, 3));
+    EXPECT_THAT(read_f32(dispatch_gpu_op("rope", {x, cos, sin, positions_of({3, 0, 2}, device)})),
+                ElementsAre(0.125F, 4, 1, 0, 0.25F, 3));
+  }
+}
+
+/// Of pair `pair` in one position, as transformers' _compute_default_rope_parameters, _compute_linear_scaling_rope_
+/// parameters and _compute_llama3_parameters have it.
+long double frequency_of(const Attributes& attributes, int pair, int pairs) {
+  const auto number = [&](const char* name, double fallback) -> long double {
+    return attributes.find(name) != nullptr ? attributes.get_double(name) : fallback;
+  };
+  const std::string scaling = attributes.find("scaling") != nullptr ? attributes.get_string("scaling") : "none";
+  const long double frequency = std::pow(number("base", 10000), -static_cast<long double>(pair) / pairs);
+  const long double factor = number("factor", 1);
+  if (scaling != "llama3") return frequency / factor;
+  const long double original = number("original_max_position", 8192), low = number("low_freq_factor", 1),
+                    high = number("high_freq_factor", 4);
+  const long double wavelength = 2 * std::numbers::pi_v<long double> / frequency;
+  if (wavelength < original / high) return frequency;
+  if (wavelength > original / low) return frequency / factor;
+  const long double smooth = (original / wavelength - low) / (high - low);
+  return (1 - smooth) * frequency / factor + smooth * frequency;
+}
+
+// An angle of position * frequency in float is off by half a radian at a position of 2^23. What is expected is computed
+// in long double, since in double an angle of 2^31 is off by 2^-22.
+TEST_F(Rope, AnglesAreRightFarOut) {
+  constexpr int kPairs = 64;
+  const Attributes llama3 = {{"scaling", std::string("llama3")}, {"base", 500000.0}, {"factor", 8.0}};
+  const Attributes cases[] = {{},
+                              {{"base", 500000.0}},
+                              {{"base", 1e7}},
+                              {{"scaling", std::string("linear")}, {"factor", 3.0}},
+                              llama3,
+                              {{"scaling", std::string("llama3")},
+                               {"factor", 32.0},
+                               {"low_freq_factor", 2.0},
+                               {"high_freq_factor", 8.0},
+                               {"original_max_position", std::int64_t{4096}}}};
+  std::vector<std::int64_t> positions = {
+      0, 1, 2, 7, 1000, 8191, 131071, 999'983, 1'000'000, 1'048'577, 16'777'217, (std::int64_t{1} << 31) - 1};
+  std::mt19937_64 random(11);
+  while (positions.size() < 600) positions.push_back(static_cast<std::int64_t>(random() % 2'000'000));
+  const auto count = static_cast<std::int64_t>(positions.size());
+  std::vector<float> ones_and_zeros;
+  for (std::int64_t token = 0; token < count; ++token)
+    for (int i = 0; i < 2 * kPairs; ++i) ones_and_zeros.push_back(i < kPairs ? 1 : 0);
+  for (const Device device : devices_)
+    for (const Attributes& attributes : cases) {
+      const std::vector<float> got = read_f32(dispatch_gpu_op(
+          "rope", {make_f32({count, 1, 2 * kPairs}, ones_and_zeros, device), {}, {}, positions_of(positions, device)},
+          attributes));
+      double worst = 0;
+      for (std::size_t token = 0; token < positions.size(); ++token)
+        for (int pair = 0; pair < kPairs; ++pair) {
+          const long double angle = static_cast<long double>(positions[token]) * frequency_of(attributes, pair, kPairs);
+          const auto* row = &got[token * 2 * kPairs + static_cast<std::size_t>(pair)];
+          const auto error = static_cast<double>(
+              std::max(std::abs(row[0] - std::cos(angle)), std::abs(row[kPairs] - std::sin(angle))));
+          EXPECT_LE(error, 0x1p-23) << "position " << positions[token] << ", pair " << pair;
+          worst = std::max(worst, error);
+        }
+      RecordProperty("worst_error_in_hundredths_of_2_to_the_minus_24", static_cast<int>(worst * 0x1p24 * 100));
+      EXPECT_GT(worst, 0);
+    }
+}
+
+TEST_F(Rope, WithoutPositionsTokensStandInOrderInEveryRequest) {
+  const Example given{{{DType::f32, {2, 3, 40, 2, 16}}}, {}};
+  for (const Device device : devices_) {
+    const DrawnCall drawn(Registry::process().get("rope"), given, 3);
+    std::vector<std::int64_t> in_order(40);
+    for (std::size_t t = 0; t < in_order.size(); ++t) in_order[t] = static_cast<std::int64_t>(t);
+    std::vector<Tensor> inputs = drawn.on(device);
+    const std::vector<float> without = read_f32(dispatch_gpu_op("rope", inputs));
+    inputs.resize(3);
+    inputs.push_back(positions_of(in_order, device));
+    EXPECT_EQ(read_f32(dispatch_gpu_op("rope", inputs)), without);
+  }
+}
+
+// Elements of a pair are far from one another, or neighbours that one access moves: either way all are read before one
+// of them is written. Strides are those of [B, T, H, D], and of [B, H, T, D] with heads and tokens exchanged.
+TEST_F(Rope, OutputsMayBeTheInput) {
+  constexpr std::int64_t kTokens = 37, kHeads = 5, kDim = 64;
+  const Dims shape{2, kTokens, kHeads, kDim};
+  const Dims strides[] = {contiguous_strides(shape), {kTokens * kHeads * kDim, kDim, kTokens * kDim, 1}};
+  for (const Device device : devices_)
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const bool interleaved : {false, true})
+        for (const std::int64_t rotary_dim : {64, 24})
+          for (const Dims& strided : strides) {
+            const Attributes attributes = {{"interleaved", interleaved}, {"rotary_dim", rotary_dim}};
+            const DrawnCall drawn(Registry::process().get("rope"), {{{dtype, shape}}, {}}, 5);
+            const Tensor memory = to_device(drawn.tensors[0], device), elsewhere = empty(shape, dtype, device);
+            const auto viewed = [&](const Tensor& tensor) {
+              TensorView view = tensor.view();
+              view.strides = strided;
+              return Tensor(view, tensor.owner());
+            };
+            const std::vector<Tensor> x = {viewed(memory)}, other = {viewed(elsewhere)};
+            dispatch_gpu_op("rope", x, attributes, {.outputs = other});
+            EXPECT_NE(values_of<std::uint8_t>(elsewhere), values_of<std::uint8_t>(memory));
+            dispatch_gpu_op("rope", x, attributes, {.outputs = x});
+            EXPECT_EQ(values_of<std::uint8_t>(elsewhere), values_of<std::uint8_t>(memory))
+                << name(dtype) << (interleaved ? " interleaved " : " halves ") << rotary_dim;
+          }
+}
+
+TEST_F(Rope, TurningBackGivesWhatWasThere) {
+  for (const Device device : devices_)
+    for (const bool interleaved : {false, true}) {
+      const DrawnCall drawn(Registry::process().get("rope"), {{{DType::f32, {50, 3, 32}}}, {}}, 9);
+      const std::vector<Tensor> x = drawn.on(device);
+      const Tensor there = dispatch_gpu_op("rope", x, {{"interleaved", interleaved}});
+      const std::vector<float> back =
+          read_f32(dispatch_gpu_op("rope", {there}, {{"interleaved", interleaved}, {"inverse", true}}));
+      const std::vector<float> before = read_f32(x[0]);
+      EXPECT_NE(read_f32(there), before);
+      for (std::size_t i = 0; i < back.size(); ++i) ASSERT_NEAR(back[i], before[i], 4e-6) << i;
+    }
+}
+
+TEST_F(Rope, PositionsThatAreNoneTurnToZero) {
+  for (const Device device : devices_) {
+    const Tensor x = make_f32({4, 1, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, device);
+    const Tensor cos = make_f32({2, 1}, {1, 1}, device), sin = make_f32({2, 1}, {0, 0}, device);
+    const Attributes attributes = {{"rotary_dim", std::int64_t{2}}};
+    EXPECT_THAT(
+        read_f32(dispatch_gpu_op("rope", {x, cos, sin, positions_of({-1, 1, 2, INT64_MIN}, device)}, attributes)),
+        ElementsAre(0, 0, 3, 4, 5, 6, 0, 0, 9, 0, 0, 12));
+    EXPECT_THAT(read_f32(dispatch_gpu_op(
+                    "rope", {x, {}, {}, positions_of({-1, 0, std::int64_t{1} << 31, INT64_MAX}, device)}, attributes)),
+                ElementsAre(0, 0, 3, 4, 5, 6, 0, 0, 9, 0, 0, 12));
+    const Tensor no_rows = make_f32({0, 1}, {}, device);
+    EXPECT_THAT(
+        read_f32(dispatch_gpu_op("rope", {x, no_rows, no_rows, positions_of({0, 1, -1, 5}, device)}, attributes)),
+        ElementsAre(0, 0, 3, 0, 0, 6, 0, 0, 9, 0, 0, 12));
+  }
+}
+
+TEST(RopeErrors, NameWhatIsWrong) {
+  const auto refused = [](std::vector<TensorMeta> inputs, const Attributes& attributes) {
+    return usage_error([&] {
+      const Example example{std::move(inputs), attributes};
+      const DrawnCall drawn(Registry::process().get("rope"), example, 1);
+      dispatch_gpu_op("rope", drawn.on(Device::cpu()), drawn.attributes);
+    });
+  };
+  const TensorMeta none{DType::f32, {0}, true};
+  const auto good = [] {
+    return std::vector<TensorMeta>{
+        {DType::f32, {2, 6, 3, 8}}, {DType::f32, {9, 4}}, {DType::f32, {9, 4}}, {DType::i64, {2, 6}}};
+  };
+  const auto with = [&](std::size_t input, const TensorMeta& meta) {
+    std::vector<TensorMeta> inputs = good();
+    inputs[input] = meta;
+    return inputs;
+  };
+  const auto tables = [&](const TensorMeta& table, const TensorMeta& positions) {
+    std::vector<TensorMeta> inputs = good();
+    inputs[1] = inputs[2] = table;
+    inputs[3] = positions;
+    return inputs;
+  };
+  const std::vector<TensorMeta> computed = {{DType::f32, {2, 6, 3, 8}}};
+  const auto attribute = [](const char* name, const AttributeValue& value) { return Attributes{{name, value}}; };
+  const auto llama3 = [](const char* name, const AttributeValue& value) {
+    Attributes attributes{{"scaling", std::string("llama3")}, {"factor", 8.0}};
+    attributes.set(name, value);
+    return attributes;
+  };
+  const struct {
+    std::vector<TensorMeta> inputs;
+    Attributes attributes;
+    const char* message;
+  } cases[] = {
+      {{{DType::f32, {6, 8}}}, {}, "input 'x' has shape (6, 8), expected three dimensions or more, [..., T, H, D]"},
+      {with(0, {DType::f32, {2, 6, 3, 7}}),
+       {},
+       "attribute 'rotary_dim' is 0, all 7 numbers of x's heads, expected an even number from 2 to 1024"},
+      {with(0, {DType::f32, {2, 6, 3, 0}}),
+       {},
+       "'rotary_dim' is 0, all 0 numbers of x's heads, expected an even number"},
+      {good(), attribute("rotary_dim", std::int64_t{5}), "attribute 'rotary_dim' is 5, expected an even number from 2"},
+      {good(), attribute("rotary_dim", std::int64_t{-2}),
+       "attribute 'rotary_dim' is -2, expected an even number from 2"},
+      {good(), attribute("rotary_dim", std::int64_t{10}),
+       "attribute 'rotary_dim' is 10, but the heads of input 'x' have 8 numbers"},
+      {with(2, none), {}, "input 'cos' is given without 'sin'; expected both"},
+      {with(1, none), {}, "input 'sin' is given without 'cos'; expected both"},
+      {tables({DType::f32, {9, 8}}, none),
+       {},
+       "input 'cos' has shape (9, 8), expected [T, 4]: a column for each pair of the 8 numbers that turn; of one that "
+       "has each number twice, give the first half"},
+      {tables({DType::f32, {9, 3}}, {DType::i64, {2, 6}}), {}, "input 'cos' has shape (9, 3), expected [positions, 4]"},
+      {tables({DType::f32, {4}}, none), {}, "input 'cos' has shape (4), expected [T, 4]"},
+      {tables({DType::f32, {5, 4}}, none), {}, "input 'cos' has 5 rows for the 6 tokens of 'x'"},
+      {tables({DType::f32, {3, 6, 4}}, none),
+       {},
+       "input 'cos' has shape (3, 6, 4), whose dimensions before the last two do not broadcast to (2)"},
+      {tables({DType::f32, {2, 6, 4}}, {DType::i64, {2, 6}}),
+       {},
+       "input 'cos' has shape (2, 6, 4), expected two dimensions beside 'positions'"},
+      {with(2, {DType::f32, {8, 4}}), {}, "input 'sin' has shape (8, 4), expected that of 'cos', (9, 4)"},
+      {tables({DType::f16, {9, 4}}, none), {}, "input 'cos' is f16, expected f32"},
+      {with(2, {DType::f16, {9, 4}}), {}, "input 'sin' is f16, expected f32, as 'cos' is"},
+      {with(3, {DType::i64, {3, 6}}),
+       {},
+       "input 'positions' has shape (3, 6), which does not broadcast to (2, 6), one for each token of 'x' (2, 6, 3, "
+       "8)"},
+      {with(3, {DType::i64, {1, 2, 6}}), {}, "input 'positions' has shape (1, 2, 6), which does not broadcast"},
+      {with(3, {DType::f32, {2, 6}}), {}, "'positions'"},
+      {good(), attribute("base", 5e5), "attribute 'base' is given beside inputs 'cos' and 'sin'"},
+      {good(), llama3("factor", 8.0), "attribute 'scaling' is given beside inputs 'cos' and 'sin'"},
+      {computed, attribute("base", 1.0), "attribute 'base' is 1, expected a finite number above 1"},
+      {computed, attribute("base", static_cast<double>(INFINITY)), "attribute 'base' is inf, expected a finite number"},
+      {computed, attribute("scaling", std::string("yarn")),
+       "attribute 'scaling' is \"yarn\", expected \"none\", \"linear\" or \"llama3\"; for other ways give 'cos' and "
+       "'sin'"},
+      {computed, attribute("factor", 8.0), "attribute 'factor' is 8 with scaling \"none\", which does not use it"},
+      {computed, llama3("factor", 0.5), "attribute 'factor' is 0.5, expected a finite number of at least 1"},
+      {computed, llama3("low_freq_factor", 0.0), "attribute 'low_freq_factor' is 0, expected a finite number above 0"},
+      {computed, llama3("high_freq_factor", 1.0),
+       "'low_freq_factor' and 'high_freq_factor' are 1 and 1, expected the second to be larger"},
+      {computed, llama3("original_max_position", std::int64_t{0}),
+       "attribute 'original_max_position' is 0, expected the positions"},
+  };
+  for (const auto& [inputs, attributes, message] : cases) EXPECT_THAT(refused(inputs, attributes), HasSubstr(message));
+}
+
+// An output that is x turned around is none of the overlaps that the op allows, and one that is cos neither.
+TEST(RopeErrors, OutputsAreTheInputOrElsewhere) {
+  const std::vector<float> ones(8, 1);
+  const std::vector<Tensor> inputs = {make_f32({2, 2, 2}, ones), make_f32({2, 2, 1}, {1, 1, 1, 1}),
+                                      make_f32({2, 2, 1}, {0, 0, 0, 0})};
+  TensorView turned = inputs[0].view(), table = inputs[1].view();
+  std::swap(turned.strides[0], turned.strides[1]);
+  table.shape = {2, 2, 2};
+  table.strides = {2, 1, 0};
+  for (const TensorView& view : {turned, table}) {
+    const std::vector<Tensor> outputs = {Tensor(view, inputs[0].owner())};
+    EXPECT_THAT(
+        value_error([&] { dispatch_gpu_op("rope", {inputs[0], inputs[1], inputs[2]}, {}, {.outputs = outputs}); }),
+        HasSubstr("op 'rope'"));
+  }
+}
+
+}  // namespace
+}  // namespace kiln::test
