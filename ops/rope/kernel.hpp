@@ -148,10 +148,10 @@ KILN_DEVICE void copy_rest(T* out, const T* x, const Rows& rows, const RopeItera
 }
 
 /// out = x with its pairs (a, b) turned: (a cos - b sin, b cos + a sin). Su et al., "RoFormer: Enhanced Transformer
-/// with Rotary Position Embedding" (2021). A program goes through its tokens by BLOCK_T, whose cosines and sines serve
-/// all of its heads, of which IN_FLIGHT are read before the first of them is written. A program alone reads what it
-/// writes, and reads it before, so that out may be x.
-template <typename T, typename C, typename I, RopeForm FORM, int BLOCK_T, int IN_FLIGHT>
+/// with Rotary Position Embedding" (2021). A program goes through its tokens by BLOCK_T, or has
+/// no more than these (ONE_TILE). Their cosines and sines serve all of its heads, of which IN_FLIGHT are read before
+/// the first of them is written. A program alone reads what it writes, and reads it before, so that out may be x.
+template <typename T, typename C, typename I, RopeForm FORM, int BLOCK_T, bool ONE_TILE, int IN_FLIGHT>
 KILN_KERNEL void rope_kernel(T* out, const T* x, const C* cos, const C* sin, const I* positions, RopeIteration it) {
   constexpr int kPadded = FORM.padded_pairs();
   using Pairs = RopePairs<FORM, BLOCK_T>;
@@ -173,19 +173,19 @@ KILN_KERNEL void rope_kernel(T* out, const T* x, const C* cos, const C* sin, con
     else
       first_position += coordinate * it.outer_strides[4][dim];
   }
-  const tl::int64_t end_token =
+  [[maybe_unused]] const tl::int64_t end_token =
       first_token + it.program_tokens < it.tokens ? first_token + it.program_tokens : it.tokens;
   const tl::int64_t end_head = first_head + it.program_heads < it.heads ? first_head + it.program_heads : it.heads;
 
-  const auto turns = [&] {
+  const auto find_turns = [&] {
     if constexpr (FORM.has_tables)
       return 0;
     else
       return tl::map_elementwise(
           [&](tl::int32_t pair) { return turn_of_pair<FORM.pair_bits(), FORM.blends>(pair, it.turns); },
           tl::cast<tl::int32_t>(tl::broadcast_to<BLOCK_T, kPadded>(tl::expand_dims<0>(tl::arange<kPadded>()))));
-  }();
-  KILN_NO_UNROLL for (tl::int64_t token = first_token; token < end_token; token += BLOCK_T) {
+  };
+  const auto turn = [&](tl::int64_t token, const auto& turns) {
     const auto rows = token + tl::expand_dims<1>(tl::arange<BLOCK_T>());
     const auto [c, sine] = rotations<FORM, BLOCK_T>(cos, sin, positions, first_position, token, turns, it);
     const auto s = FORM.inverse ? -sine : sine;
@@ -201,9 +201,23 @@ KILN_KERNEL void rope_kernel(T* out, const T* x, const C* cos, const C* sin, con
                      tokens_of(i), tl::cast<T>(tl::fma(a, c, -(b * s))), tl::cast<T>(tl::fma(b, c, a * s)));
       }
     }
+  };
+  // Before the rotations, which would wait in registers.
+  const auto copy = [&]([[maybe_unused]] tl::int64_t token) {
     if constexpr (FORM.copies_rest)
       KILN_NO_UNROLL for (tl::int64_t head = first_head; head < (copies ? end_head : first_head); ++head)
-          copy_rest<FORM>(out + head * it.head_strides[0], x + head * it.head_strides[1], rows, it);
+          copy_rest<FORM>(out + head * it.head_strides[0], x + head * it.head_strides[1],
+                          token + tl::expand_dims<1>(tl::arange<BLOCK_T>()), it);
+  };
+  if constexpr (ONE_TILE) {
+    copy(first_token);
+    turn(first_token, find_turns());
+  } else {
+    const auto turns = find_turns();
+    KILN_NO_UNROLL for (tl::int64_t token = first_token; token < end_token; token += BLOCK_T) {
+      copy(token);
+      turn(token, turns);
+    }
   }
 }
 

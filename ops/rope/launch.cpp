@@ -33,13 +33,14 @@ LaunchPlan plan_of(const RopeCall& call, const Config& config, const Target& tar
   ops::RopeIteration it = call.iteration;
   if (it.tokens == 0 || it.heads == 0 || call.outer == 0) return {};
   const std::int64_t tile = tile_tokens(call, config, target);
+  const bool is_one_tile = is_cuda(target);
   it.program_heads = config.at("HEADS");
   it.head_blocks = ceil_div(it.heads, it.program_heads);
-  it.program_tokens = config.at("TOKENS") * tile;
+  it.program_tokens = is_one_tile ? tile : config.at("TOKENS");
   it.token_blocks = ceil_div(it.tokens, it.program_tokens);
   KernelLaunch launch = common::grid_launch(kOp, call.outer * it.token_blocks * it.head_blocks, config, target);
-  launch.template_arguments = {call.dtype, call.table, call.position, argument_of(call.form), std::int64_t{tile}};
-  launch.template_arguments.emplace_back(is_cuda(target) ? config.at("IN_FLIGHT") : std::int64_t{1});
+  launch.template_arguments = {call.dtype, call.table, call.position, argument_of(call.form), tile, is_one_tile};
+  launch.template_arguments.emplace_back(is_one_tile ? config.at("IN_FLIGHT") : std::int64_t{1});
   launch.vector_width = call.form.is_dense ? static_cast<std::int32_t>(thread_elements(call)) : 1;
   const auto tensor = [](Input input, bool is_there) { return is_there ? 1 + input : -1; };
   common::KernelParameters(launch)

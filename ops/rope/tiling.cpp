@@ -31,9 +31,8 @@ std::int64_t tile_tokens(const RopeCall& call, const Config& config, const Targe
 ConfigSpace rope_space(const Target& target) {
   if (!is_cuda(target)) return {{{"HEADS", {64, 16, 4}}, {"TOKENS", {32, 1, 8, 128}}}, {}};
   const common::ConfigExpression heads("HEADS"), in_flight("IN_FLIGHT");
-  return {
-      {{"HEADS", {8, 1, 2, 4, 16, 32}}, {"TOKENS", {1, 2, 4}}, {"IN_FLIGHT", {2, 1, 4}}, {"num_warps", {4, 1, 2, 8}}},
-      {heads >= in_flight}};
+  return {{{"HEADS", {8, 1, 2, 4, 16, 32}}, {"IN_FLIGHT", {2, 1, 4}}, {"num_warps", {4, 1, 2, 8}}},
+          {heads >= in_flight}};
 }
 
 Config default_tiling(const RopeCall& call, const Target& target) {

@@ -7,8 +7,8 @@
 
 namespace kiln::rope {
 
-/// `HEADS` and `TOKENS` of a program: at most so many heads, of so many tokens, or on a GPU tiles of tokens. There
-/// also `IN_FLIGHT` heads that are read before the first is written, and num_warps.
+/// `HEADS` of a program, at most, and on a CPU its `TOKENS`. On a GPU it has a tile of these, by num_warps, and reads
+/// `IN_FLIGHT` heads before the first is written.
 ConfigSpace rope_space(const Target& target);
 Config default_tiling(const RopeCall& call, const Target& target);
 
