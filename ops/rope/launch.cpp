@@ -39,8 +39,8 @@ LaunchPlan plan_of(const RopeCall& call, const Config& config, const Target& tar
   it.program_tokens = is_one_tile ? tile : config.at("TOKENS");
   it.token_blocks = ceil_div(it.tokens, it.program_tokens);
   KernelLaunch launch = common::grid_launch(kOp, call.outer * it.token_blocks * it.head_blocks, config, target);
-  launch.template_arguments = {call.dtype, call.table, call.position, argument_of(call.form), tile, is_one_tile};
-  launch.template_arguments.emplace_back(is_one_tile ? config.at("IN_FLIGHT") : std::int64_t{1});
+  launch.template_arguments = {call.dtype, call.table,  call.position,         argument_of(call.form),
+                               tile,       is_one_tile, config.at("IN_FLIGHT")};
   launch.vector_width = call.form.is_dense ? static_cast<std::int32_t>(thread_elements(call)) : 1;
   const auto tensor = [](Input input, bool is_there) { return is_there ? 1 + input : -1; };
   common::KernelParameters(launch)

@@ -23,14 +23,16 @@ std::int64_t thread_elements(const RopeCall& call) {
 }
 
 std::int64_t tile_tokens(const RopeCall& call, const Config& config, const Target& target) {
-  if (!is_cuda(target)) return 1;
+  if (!is_cuda(target)) return config.at("BLOCK_T");
   const std::int64_t elements = kWarpThreads * config.at("num_warps") * thread_elements(call);
   return std::max<std::int64_t>(elements / call.row_width(), 1);
 }
 
 ConfigSpace rope_space(const Target& target) {
-  if (!is_cuda(target)) return {{{"HEADS", {64, 16, 4}}, {"TOKENS", {32, 1, 8, 128}}}, {}};
-  const common::ConfigExpression heads("HEADS"), in_flight("IN_FLIGHT");
+  const common::ConfigExpression heads("HEADS"), in_flight("IN_FLIGHT"), tokens("TOKENS"), block("BLOCK_T");
+  if (!is_cuda(target))
+    return {{{"HEADS", {64, 16, 4}}, {"TOKENS", {32, 1, 8, 128}}, {"BLOCK_T", {1, 4}}, {"IN_FLIGHT", {1, 2}}},
+            {tokens % block == 0, heads >= in_flight}};
   return {{{"HEADS", {8, 1, 2, 4, 16, 32}}, {"IN_FLIGHT", {2, 1, 4}}, {"num_warps", {4, 1, 2, 8}}},
           {heads >= in_flight}};
 }

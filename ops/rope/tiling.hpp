@@ -7,15 +7,15 @@
 
 namespace kiln::rope {
 
-/// `HEADS` of a program, at most, and on a CPU its `TOKENS`. On a GPU it has a tile of these, by num_warps, and reads
-/// `IN_FLIGHT` heads before the first is written.
+/// `HEADS` of a program, at most, of which `IN_FLIGHT` are read before the first is written. On a CPU it goes through
+/// `TOKENS` by `BLOCK_T`; on a GPU it has as many as num_warps make.
 ConfigSpace rope_space(const Target& target);
 Config default_tiling(const RopeCall& call, const Target& target);
 
 /// Numbers that a thread of a GPU moves at a time: 16 bytes.
 std::int64_t thread_elements(const RopeCall& call);
 /// Tokens of a tile: on a GPU as many as its threads have 16 bytes each for, so that they read and write a tile in one
-/// access and a pair is with one of them; on a CPU one.
+/// access and a pair is with one of them.
 std::int64_t tile_tokens(const RopeCall& call, const Config& config, const Target& target);
 
 }  // namespace kiln::rope
