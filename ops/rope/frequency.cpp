@@ -9,17 +9,17 @@
 #include <string_view>
 
 #include "core/errors.hpp"
-#include "ops/rope/problem.hpp"
 
 namespace kiln::rope {
 namespace {
 
 constexpr long double kTurn = 2 * std::numbers::pi_v<long double>;
 
-double number_from(const Attributes& attributes, std::string_view name, double least, bool may_be_least) {
+double number_from(std::string_view op, const Attributes& attributes, std::string_view name, double least,
+                   bool may_be_least) {
   const double value = attributes.get_double(name);
   if (!std::isfinite(value) || value < least || (value == least && !may_be_least))
-    throw_value_error(fmt::format("op '{}': attribute '{}' is {}, expected a finite number {} {}", kOp, name, value,
+    throw_value_error(fmt::format("op '{}': attribute '{}' is {}, expected a finite number {} {}", op, name, value,
                                   may_be_least ? "of at least" : "above", least));
   return value;
 }
@@ -57,37 +57,37 @@ ops::RopeTurns Frequencies::fractions() const {
   return result;
 }
 
-Frequencies frequencies(const Attributes& attributes, std::int64_t pairs) {
+Frequencies frequencies(std::string_view op, const Attributes& attributes, std::int64_t pairs) {
   Frequencies result;
   result.pairs = pairs;
-  result.base = number_from(attributes, "base", 1, false);
-  result.factor = number_from(attributes, "factor", 1, true);
+  result.base = number_from(op, attributes, "base", 1, false);
+  result.factor = number_from(op, attributes, "factor", 1, true);
   const std::string& scaling = attributes.get_string("scaling");
   if (scaling != "none" && scaling != "linear" && scaling != "llama3")
     throw_value_error(
         fmt::format("op '{}': attribute 'scaling' is \"{}\", expected \"none\", \"linear\" or \"llama3\"; for other "
                     "ways give 'cos' "
                     "and 'sin'",
-                    kOp, scaling));
+                    op, scaling));
   if (scaling == "none" && result.factor != 1)
     throw_value_error(
         fmt::format("op '{}': attribute 'factor' is {} with scaling \"none\", which does not use it; give scaling "
                     "\"linear\" or \"llama3\"",
-                    kOp, result.factor));
+                    op, result.factor));
   if (scaling != "llama3") return result;
   result.blends = true;
-  result.low = number_from(attributes, "low_freq_factor", 0, false);
-  result.high = number_from(attributes, "high_freq_factor", 0, false);
+  result.low = number_from(op, attributes, "low_freq_factor", 0, false);
+  result.high = number_from(op, attributes, "high_freq_factor", 0, false);
   if (result.high <= result.low)
     throw_value_error(fmt::format(
         "op '{}': attributes 'low_freq_factor' and 'high_freq_factor' are {} and {}, expected the second to be larger",
-        kOp, result.low, result.high));
+        op, result.low, result.high));
   const std::int64_t original = attributes.get_int("original_max_position");
   if (original < 1)
     throw_value_error(fmt::format(
         "op '{}': attribute 'original_max_position' is {}, expected the positions that the model was first trained "
         "with, 1 or more",
-        kOp, original));
+        op, original));
   result.original_positions = static_cast<double>(original);
   return result;
 }

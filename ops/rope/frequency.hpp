@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "core/attributes.hpp"
 #include "ops/rope/iteration.hpp"
@@ -29,6 +30,6 @@ struct Frequencies {
 
 /// Attributes base, scaling, factor, low_freq_factor, high_freq_factor and original_max_position. UsageError(value) for
 /// numbers out of range, and for a factor that `scaling` does not use.
-Frequencies frequencies(const Attributes& attributes, std::int64_t pairs);
+Frequencies frequencies(std::string_view op, const Attributes& attributes, std::int64_t pairs);
 
 }  // namespace kiln::rope

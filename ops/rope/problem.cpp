@@ -131,7 +131,7 @@ RopeProblem rope_problem(const CallInputs& inputs, const Attributes& attributes)
     check_no_frequencies(attributes);
     problem.num_positions = problem.cos->shape[problem.cos->ndim() - 2];
   } else {
-    problem.frequencies = frequencies(attributes, problem.pairs());
+    problem.frequencies = frequencies(kOp, attributes, problem.pairs());
     problem.num_positions = kMostPositions;
   }
   return problem;

@@ -966,6 +966,27 @@ def rms_norm(
     tuning: Any = None,
     overlap_previous: Any = None,
 ) -> Any: ...
+def rope(
+    x: Array,
+    cos: Array | None = None,
+    sin: Array | None = None,
+    positions: Array | None = None,
+    *,
+    rotary_dim: int = 0,
+    interleaved: bool = False,
+    inverse: bool = False,
+    base: float = 10000.0,
+    scaling: str = "none",
+    factor: float = 1.0,
+    low_freq_factor: float = 1.0,
+    high_freq_factor: float = 4.0,
+    original_max_position: int = 8192,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def round(
     x: Array,
     *,
