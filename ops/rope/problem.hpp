@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "ops/op_spec.hpp"
@@ -34,8 +35,17 @@ struct RopeProblem {
   std::int64_t second_of(std::int64_t pair) const { return interleaved ? 2 * pair + 1 : pair + pairs(); }
 };
 
+/// What is checked: an op, and of its inputs what turns and what says how far.
+struct RopeInputs {
+  std::string_view op, x_name;
+  const TensorView& x;
+  const TensorView *cos, *sin, *positions;  ///< null where the call has none
+};
+
 /// UsageError: value for shapes that do not fit each other, attributes out of range, and one of cos and sin; type for
 /// dtypes that do not.
+RopeProblem rope_problem(const RopeInputs& inputs, const Attributes& attributes);
+/// Of a call of rope.
 RopeProblem rope_problem(const CallInputs& inputs, const Attributes& attributes);
 
 /// The stride of `view`, whose dimensions but for the last `trailing` broadcast to x's dimensions of tokens, along
