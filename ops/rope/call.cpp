@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "ops/common/walk_dim.hpp"
-#include "ops/rope/problem.hpp"
 
 namespace kiln::rope {
 namespace {
@@ -49,8 +48,30 @@ bool is_dense(const TensorView& view) {
 
 }  // namespace
 
-std::int64_t RopeCall::row_width() const {
+std::int64_t row_width(const ops::RopeForm& form) {
   return form.padded_pairs() * (form.is_dense && form.interleaved ? 2 : 1);
+}
+
+ops::RopeForm form_of(const RopeProblem& problem) {
+  ops::RopeForm form{};
+  form.rotary_dim = static_cast<int>(problem.rotary_dim);
+  form.interleaved = problem.interleaved;
+  form.copies_rest = problem.rotary_dim < problem.head_dim;
+  form.inverse = problem.inverse;
+  form.has_tables = problem.cos != nullptr;
+  form.dense_tables = form.has_tables && is_dense(*problem.cos) && is_dense(*problem.sin);
+  form.has_positions = problem.positions != nullptr;
+  form.blends = !form.has_tables && problem.frequencies.blends;
+  return form;
+}
+
+void set_table_strides(const RopeProblem& problem, long long (&rows)[2], long long (&elements)[2]) {
+  const TensorView* const tables[] = {problem.cos, problem.sin};
+  for (int i = 0; i < 2; ++i) {
+    const TensorView& table = *tables[i];
+    rows[i] = step(table, table.ndim() - 2);
+    elements[i] = table.strides[table.ndim() - 1];
+  }
 }
 
 RopeCall rope_call(const OpCall& call) {
@@ -82,27 +103,14 @@ RopeCall rope_call(const OpCall& call) {
   it.positions = problem.num_positions;
 
   ops::RopeForm& form = result.form;
-  form = {};
-  form.rotary_dim = static_cast<int>(problem.rotary_dim);
-  form.interleaved = problem.interleaved;
+  form = form_of(problem);
   form.is_dense = is_dense(out) && is_dense(x);
-  form.copies_rest = problem.rotary_dim < problem.head_dim;
-  form.inverse = problem.inverse;
-  form.has_positions = problem.positions != nullptr;
   if (form.has_positions) result.position = problem.positions->dtype;
-  form.has_tables = problem.cos != nullptr;
   if (form.has_tables) {
     result.table = problem.cos->dtype;
-    const TensorView* const tables[] = {problem.cos, problem.sin};
-    for (int i = 0; i < 2; ++i) {
-      const TensorView& table = *tables[i];
-      it.table_row_strides[i] = step(table, table.ndim() - 2);
-      it.table_element_strides[i] = table.strides[table.ndim() - 1];
-    }
-    form.dense_tables = is_dense(*problem.cos) && is_dense(*problem.sin);
+    set_table_strides(problem, it.table_row_strides, it.table_element_strides);
   } else {
     it.turns = problem.frequencies.fractions();
-    form.blends = problem.frequencies.blends;
   }
   return result;
 }

@@ -12,6 +12,32 @@
 namespace kiln::rope {
 namespace {
 
+LaunchPlan plan_of(const RopeCall& call, const Config& config, const Target& target) {
+  ops::RopeIteration it = call.iteration;
+  if (it.tokens == 0 || it.heads == 0 || call.outer == 0) return {};
+  const std::int64_t tile = tile_tokens(call, config, target);
+  const bool is_one_tile = is_cuda(target);
+  it.program_heads = config.at("HEADS");
+  it.head_blocks = ceil_div(it.heads, it.program_heads);
+  it.program_tokens = is_one_tile ? tile : config.at("TOKENS");
+  it.token_blocks = ceil_div(it.tokens, it.program_tokens);
+  KernelLaunch launch = common::grid_launch(kOp, call.outer * it.token_blocks * it.head_blocks, config, target);
+  launch.template_arguments = {call.dtype, call.table,  call.position,         argument_of(call.form),
+                               tile,       is_one_tile, config.at("IN_FLIGHT")};
+  launch.vector_width = call.form.is_dense ? static_cast<std::int32_t>(thread_elements(call.dtype)) : 1;
+  const auto tensor = [](Input input, bool is_there) { return is_there ? 1 + input : -1; };
+  common::KernelParameters(launch)
+      .written(0, call.dtype)
+      .read(tensor(kX, true), call.dtype)
+      .read(tensor(kCos, call.form.has_tables), call.table)
+      .read(tensor(kSin, call.form.has_tables), call.table)
+      .read(tensor(kPositions, call.form.has_positions), call.position)
+      .value(it);
+  return {{std::move(launch)}, {}};
+}
+
+}  // namespace
+
 // Names every field: one that is added to the struct does not compile here, and one that is named otherwise, or out of
 // order, not with the kernel.
 StructValue argument_of(const ops::RopeForm& form) {
@@ -28,32 +54,6 @@ StructValue argument_of(const ops::RopeForm& form) {
            {"has_positions", has_positions},
            {"blends", blends}}};
 }
-
-LaunchPlan plan_of(const RopeCall& call, const Config& config, const Target& target) {
-  ops::RopeIteration it = call.iteration;
-  if (it.tokens == 0 || it.heads == 0 || call.outer == 0) return {};
-  const std::int64_t tile = tile_tokens(call, config, target);
-  const bool is_one_tile = is_cuda(target);
-  it.program_heads = config.at("HEADS");
-  it.head_blocks = ceil_div(it.heads, it.program_heads);
-  it.program_tokens = is_one_tile ? tile : config.at("TOKENS");
-  it.token_blocks = ceil_div(it.tokens, it.program_tokens);
-  KernelLaunch launch = common::grid_launch(kOp, call.outer * it.token_blocks * it.head_blocks, config, target);
-  launch.template_arguments = {call.dtype, call.table,  call.position,         argument_of(call.form),
-                               tile,       is_one_tile, config.at("IN_FLIGHT")};
-  launch.vector_width = call.form.is_dense ? static_cast<std::int32_t>(thread_elements(call)) : 1;
-  const auto tensor = [](Input input, bool is_there) { return is_there ? 1 + input : -1; };
-  common::KernelParameters(launch)
-      .written(0, call.dtype)
-      .read(tensor(kX, true), call.dtype)
-      .read(tensor(kCos, call.form.has_tables), call.table)
-      .read(tensor(kSin, call.form.has_tables), call.table)
-      .read(tensor(kPositions, call.form.has_positions), call.position)
-      .value(it);
-  return {{std::move(launch)}, {}};
-}
-
-}  // namespace
 
 std::vector<Variant> rope_variants() {
   const common::CallParser<RopeCall> parse(rope_call);

@@ -120,7 +120,7 @@ RopeProblem rope_problem(const RopeInputs& inputs, const Attributes& attributes)
   problem.head_dim = x.shape[x.ndim() - 1];
   problem.rotary_dim = rotary_dim_of(inputs, attributes);
   problem.interleaved = attributes.get_bool("interleaved");
-  problem.inverse = attributes.get_bool("inverse");
+  problem.inverse = attributes.find("inverse") != nullptr && attributes.get_bool("inverse");
   problem.cos = inputs.cos;
   problem.sin = inputs.sin;
   problem.positions = inputs.positions;

@@ -55,9 +55,7 @@ std::vector<Rotation> rotations_of(const RopeProblem& problem, const TensorView&
 
 }  // namespace
 
-void rope_reference(const OpCall& call) {
-  const RopeProblem problem = rope_problem(call.inputs, call.attributes);
-  const TensorView &out = call.outputs[0], &x = call.inputs[kX];
+void rotate(const RopeProblem& problem, const TensorView& x, const TensorView& out) {
   std::vector<long double> turns;
   if (problem.cos == nullptr)
     for (std::int64_t pair = 0; pair < problem.pairs(); ++pair) turns.push_back(problem.frequencies.turns(pair));
@@ -68,7 +66,7 @@ void rope_reference(const OpCall& call) {
         const Dims token(start.span().first(static_cast<std::size_t>(last - 1)));
         const std::vector<Rotation> rotations = rotations_of(problem, x, token, turns);
         const std::int64_t from = common::offset_at(x, start), to = common::offset_at(out, start);
-        for (std::int64_t head = 0; head < problem.heads; ++head) {
+        for (std::int64_t head = 0; head < x.shape[last - 1]; ++head) {
           const std::int64_t head_from = from + head * x.strides[last - 1], head_to = to + head * out.strides[last - 1];
           const auto value = [&](std::int64_t i) {
             return common::load_at<double>(x, head_from + i * x.strides[last]);
@@ -86,6 +84,10 @@ void rope_reference(const OpCall& call) {
           for (std::int64_t i = problem.rotary_dim; i < problem.head_dim; ++i) put(i, value(i));
         }
       });
+}
+
+void rope_reference(const OpCall& call) {
+  rotate(rope_problem(call.inputs, call.attributes), call.inputs[kX], call.outputs[0]);
 }
 
 Tolerance rope_tolerance(DType out) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
-#include <utility>
 
 #include "ops/common/traffic.hpp"
+#include "ops/rope/append_spec.hpp"
+#include "ops/rope/attributes.hpp"
 #include "ops/rope/examples.hpp"
 #include "ops/rope/launch.hpp"
 #include "ops/rope/problem.hpp"
@@ -13,24 +13,6 @@
 
 namespace kiln::rope {
 namespace {
-
-InputSpec optional_input(std::string name, std::string doc, std::vector<DType> dtypes) {
-  InputSpec input{std::move(name), std::move(doc), true};
-  input.dtypes = std::move(dtypes);
-  return input;
-}
-
-InputSpec positions_input() {
-  InputSpec input = optional_input("positions",
-                                   "i64 or i32, broadcasts to [..., T]: the row of cos and sin that serves a token, or "
-                                   "its place where these are not "
-                                   "given; without it token t is at t",
-                                   {DType::i64, DType::i32});
-  input.selects = [](const OpCall& call) -> std::vector<SelectionRange> {
-    return {{.low = 0, .high = rope_problem(call.inputs, call.attributes).num_positions - 1}};
-  };
-  return input;
-}
 
 /// Three operations a number, and of tables as many rows as there are tokens.
 Cost cost(const OpCall& call) {
@@ -54,31 +36,16 @@ OpSpec rope_spec() {
       "rotary position embedding: pairs (a, b) of each head's first rotary_dim numbers become (a cos - b sin, b cos + "
       "a "
       "sin), the others stay; a position that is none, negative or too large, has cos and sin of 0";
-  spec.inputs = {{"x", "[..., T, H, D]; any strides"},
-                 optional_input("cos",
-                                "[positions, rotary_dim / 2], f32 or x's dtype; without positions [..., T or more, "
-                                "rotary_dim / 2], whose row t serves token t",
-                                {DType::f32, DType::f16, DType::bf16}),
-                 optional_input("sin", "as cos; without both angles are computed: position * base^(-2 i / rotary_dim)",
-                                {DType::f32, DType::f16, DType::bf16}),
-                 positions_input()};
+  spec.inputs = {{"x", "[..., T, H, D]; any strides"}};
+  for (const InputSpec& input : table_inputs()) spec.inputs.push_back(input);
+  spec.inputs.push_back(
+      positions_input("i64 or i32, broadcasts to [..., T]: the row of cos and sin that serves a token, or its place "
+                      "where these are not "
+                      "given; without it token t is at t",
+                      [](const OpCall& call) { return rope_problem(call.inputs, call.attributes).num_positions; }));
   spec.outputs = {{"out", "as x; may be x itself"}};
-  constexpr bool kNoMatterForSpeed = false;
-  spec.attributes = {
-      {"rotary_dim", std::int64_t{0}, false, "numbers of a head that turn, even, the first ones; 0: all"},
-      {"interleaved", false, false,
-       "pairs are neighbours, 2 i and 2 i + 1 (GPT-J); else i and i + rotary_dim / 2 (NeoX, Llama of transformers)"},
-      {"inverse", false, false, "turns back"},
-      {"base", kDefaultBase, false, "of computed angles, above 1", kNoMatterForSpeed},
-      {"scaling", std::string("none"), false,
-       "of computed angles: \"linear\" divides them by factor, \"llama3\" the slow ones of them"},
-      {"factor", 1.0, false, "1 or more", kNoMatterForSpeed},
-      {"low_freq_factor", 1.0, false,
-       "llama3: what turns as often or less within original_max_position is divided by factor", kNoMatterForSpeed},
-      {"high_freq_factor", 4.0, false, "llama3: what turns as often or more stays; what is between is blended",
-       kNoMatterForSpeed},
-      {"original_max_position", std::int64_t{8192}, false, "llama3: positions that the model was first trained with",
-       kNoMatterForSpeed}};
+  spec.attributes = rotation_attributes();
+  spec.attributes.push_back({"inverse", false, false, "turns back"});
   spec.dtypes = {DType::f32, DType::f16, DType::bf16};
   spec.aliasing = Aliasing::first_input;
   spec.infer = infer;
@@ -96,7 +63,7 @@ OpSpec rope_spec() {
 }  // namespace
 
 std::vector<OpSpec> rope_specs() {
-  return {rope_spec()};
+  return {rope_spec(), rope_append_spec()};
 }
 
 }  // namespace kiln::rope

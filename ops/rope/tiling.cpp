@@ -10,22 +10,19 @@ namespace kiln::rope {
 namespace {
 
 constexpr std::int64_t kWarpThreads = 32;
-/// Numbers of a CPU's program: tens of microseconds, beside which finding out how fast pairs turn is nothing.
-constexpr std::int64_t kProgramElements = 65536;
-/// Programs for each multiprocessor below which heads are dealt to more of them, and multiprocessors where they are not
-/// known.
-constexpr std::int64_t kBusyPrograms = 4, kAssumedProcessors = 132;
 
 }  // namespace
 
-std::int64_t thread_elements(const RopeCall& call) {
-  return 16 / itemsize_bytes(call.dtype);
+std::int64_t thread_elements(DType dtype) {
+  return 16 / itemsize_bytes(dtype);
+}
+
+std::int64_t tile_rows(const ops::RopeForm& form, DType dtype, std::int64_t num_warps) {
+  return std::max<std::int64_t>(kWarpThreads * num_warps * thread_elements(dtype) / row_width(form), 1);
 }
 
 std::int64_t tile_tokens(const RopeCall& call, const Config& config, const Target& target) {
-  if (!is_cuda(target)) return config.at("BLOCK_T");
-  const std::int64_t elements = kWarpThreads * config.at("num_warps") * thread_elements(call);
-  return std::max<std::int64_t>(elements / call.row_width(), 1);
+  return is_cuda(target) ? tile_rows(call.form, call.dtype, config.at("num_warps")) : config.at("BLOCK_T");
 }
 
 ConfigSpace rope_space(const Target& target) {
@@ -48,7 +45,8 @@ Config default_tiling(const RopeCall& call, const Target& target) {
   }
   const auto halve = [&](const char* tunable) { config.set(tunable, config.at(tunable) / 2); };
   // A row's pairs are with one thread each as long as the program has threads for a whole one.
-  while (config.at("num_warps") < 8 && kWarpThreads * config.at("num_warps") * thread_elements(call) < call.row_width())
+  while (config.at("num_warps") < 8 &&
+         kWarpThreads * config.at("num_warps") * thread_elements(call.dtype) < row_width(call.form))
     config.set("num_warps", config.at("num_warps") * 2);
   // Tokens that are few take the fewest threads.
   while (config.at("num_warps") > 1 && tile_tokens(call, config, target) / 2 >= it.tokens) halve("num_warps");

@@ -47,6 +47,25 @@ TEST_P(RopeNvrtc, DefaultsDoNotSpillAndMove16Bytes) {
   }
 }
 
+TEST_P(RopeNvrtc, AppendDoesNotSpillAndMoves16Bytes) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  const OpSpec& spec = Registry::process().get("rope_append");
+  const TensorMeta q{DType::bf16, {64, 32, 128}}, rows{DType::bf16, {64, 8, 128}},
+      cache{DType::bf16, {100, 16, 8, 128}}, slots{DType::i64, {64}}, table{DType::f32, {4096, 64}},
+      none{DType::f32, {0}, true};
+  const Example examples[] = {{{q, rows, rows, cache, cache, slots, table, table, slots}, {}},
+                              {{q, rows, rows, cache, cache, slots, none, none, slots}, {{"interleaved", true}}}};
+  for (const Example& example : examples) {
+    const std::vector<LaunchedKernel> kernels = kernels_of_all_variants(spec, example, parse_cuda_target(GetParam()));
+    ASSERT_EQ(kernels.size(), 1U);
+    const PtxasReport report = expect_no_spills(kernels[0].request);
+    const std::size_t entry = report.ptx.find(".entry ");
+    const std::string body = report.ptx.substr(entry, report.ptx.find("\n}", entry) - entry);
+    EXPECT_NE(body.find("st.global.v4"), std::string::npos) << instance_name(kernels[0].request);
+    EXPECT_EQ(body.find("st.shared"), std::string::npos) << instance_name(kernels[0].request);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Gpus, RopeNvrtc, ::testing::Values("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"),
                          [](const auto& test) { return test.param; });
 
