@@ -39,6 +39,15 @@ KILN_KERNEL void rope_kernel(T* out, const T* x, const C* cos, const C* sin, con
       first_token + it.program_tokens < it.tokens ? first_token + it.program_tokens : it.tokens;
   const tl::int64_t end_head = first_head + it.program_heads < it.heads ? first_head + it.program_heads : it.heads;
 
+  const auto copy = [&]([[maybe_unused]] tl::int64_t token, [[maybe_unused]] tl::int64_t first,
+                        [[maybe_unused]] tl::int64_t end) {
+    if constexpr (FORM.copies_rest)
+      KILN_NO_UNROLL for (tl::int64_t head = first; head < (copies ? end : first); ++head)
+          copy_columns<FORM, 2 * FORM.padded_pairs()>(
+              out + head * it.head_strides[0], it.token_strides[0], it.element_strides[0],
+              x + head * it.head_strides[1], it.token_strides[1], it.element_strides[1],
+              token + tl::expand_dims<1>(tl::arange<BLOCK_T>()), it.tokens, FORM.rotary_dim, it.head_dim);
+  };
   const auto turn = [&](tl::int64_t token, const auto& turns) {
     const auto rows = token + tl::expand_dims<1>(tl::arange<BLOCK_T>());
     const auto [c, sine] = rotations<FORM, BLOCK_T>(cos, sin, positions, first_position, token, turns, it);
@@ -54,26 +63,17 @@ KILN_KERNEL void rope_kernel(T* out, const T* x, const C* cos, const C* sin, con
         Pairs::write(out + (head + i) * it.head_strides[0], rows, it.token_strides[0], it.element_strides[0],
                      tokens_of(i), tl::cast<T>(tl::fma(a, c, -(b * s))), tl::cast<T>(tl::fma(b, c, a * s)));
       }
+      // Here a CPU completes lines that it has just written part of: 1.6 ms for half of each head, 2.9 in passes.
+      if constexpr (!ONE_TILE) copy(token, head, head + IN_FLIGHT < end_head ? head + IN_FLIGHT : end_head);
     }
   };
-  // Before the rotations, which would wait in registers.
-  const auto copy = [&]([[maybe_unused]] tl::int64_t token) {
-    if constexpr (FORM.copies_rest)
-      KILN_NO_UNROLL for (tl::int64_t head = first_head; head < (copies ? end_head : first_head); ++head)
-          copy_columns<FORM, FORM.padded_pairs()>(
-              out + head * it.head_strides[0], it.token_strides[0], it.element_strides[0],
-              x + head * it.head_strides[1], it.token_strides[1], it.element_strides[1],
-              token + tl::expand_dims<1>(tl::arange<BLOCK_T>()), it.tokens, FORM.rotary_dim, it.head_dim);
-  };
   if constexpr (ONE_TILE) {
-    copy(first_token);
+    // Before the rotations, which would wait in registers.
+    copy(first_token, first_head, end_head);
     turn(first_token, turns_of_pairs<FORM, BLOCK_T>(it.turns));
   } else {
     const auto turns = turns_of_pairs<FORM, BLOCK_T>(it.turns);
-    KILN_NO_UNROLL for (tl::int64_t token = first_token; token < end_token; token += BLOCK_T) {
-      copy(token);
-      turn(token, turns);
-    }
+    KILN_NO_UNROLL for (tl::int64_t token = first_token; token < end_token; token += BLOCK_T) turn(token, turns);
   }
 }
 
