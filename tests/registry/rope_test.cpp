@@ -8,7 +8,9 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "registry/dispatch/dispatch.hpp"
@@ -197,6 +199,72 @@ TEST_F(Rope, PositionsThatAreNoneTurnToZero) {
     EXPECT_THAT(
         read_f32(dispatch_gpu_op("rope", {x, no_rows, no_rows, positions_of({0, 1, -1, 5}, device)}, attributes)),
         ElementsAre(0, 0, 3, 0, 0, 6, 0, 0, 9, 0, 0, 12));
+  }
+}
+
+/// As programs of GPUs have them: several tokens in a tile, and heads on their way at once.
+Config tiles_of_tokens() {
+  Config config;
+  for (const auto& [tunable, value] :
+       std::vector<std::pair<std::string, std::int64_t>>{{"HEADS", 4}, {"TOKENS", 8}, {"BLOCK_T", 4}, {"IN_FLIGHT", 2}})
+    config.set(tunable, value);
+  return config;
+}
+
+TEST_F(Rope, TilesOfSeveralTokensAreRight) {
+  if (devices_[0].is_cuda()) GTEST_SKIP() << "they are what a GPU has by default";
+  const OpSpec& spec = Registry::process().get("rope");
+  const Config config = tiles_of_tokens();
+  const std::uint64_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 30; ++i) {
+    const Example example = spec.random_example(random);
+    const OpCase made(spec, example, devices_[0], random());
+    const std::vector<Tensor> results =
+        dispatch_gpu_op_all("rope", made.inputs(), example.attributes, {.config = &config});
+    EXPECT_EQ(made.difference(results, Stream::default_of(devices_[0])), "") << to_string(example.inputs[0].shape);
+  }
+}
+
+// Of a tile each row is another of the tables', which lie each in its own way, and some of no table at all.
+TEST_F(Rope, RowsAreLookedUpWhereverTablesLie) {
+  constexpr std::int64_t kTokens = 11, kRows = 30, kPairs = 4;
+  const Config config = tiles_of_tokens();
+  std::vector<float> wide, dense, sines;
+  for (std::int64_t row = 0; row < kRows; ++row)
+    for (std::int64_t i = 0; i < 3 * kPairs; ++i) {
+      wide.push_back(static_cast<float>(100 * row + i));
+      if (i < kPairs) dense.push_back(wide.back());
+      if (i < kPairs) sines.push_back(static_cast<float>(7 * row - i));
+    }
+  for (const Device device : devices_) {
+    const Tensor memory = make_f32({kRows, 3 * kPairs}, wide, device);
+    TensorView view = memory.view();
+    view.shape = {kRows, kPairs};
+    const Tensor cos = make_f32({kRows, kPairs}, dense, device), sin = make_f32({kRows, kPairs}, sines, device);
+    const Tensor positions = positions_of({29, 0, -1, 3, 3, 30, 17, 1, 2, std::int64_t{1} << 40, 5}, device);
+    const Tensor x = make_f32({kTokens, 1, 2 * kPairs},
+                              std::vector<float>(static_cast<std::size_t>(kTokens * 2 * kPairs), 1), device);
+    const std::vector<float> expected = read_f32(dispatch_gpu_op("rope", {x, cos, sin, positions}));
+    EXPECT_EQ(expected[0], 2900 - 203);
+    EXPECT_EQ(expected[16], 0);
+    const DispatchOptions options{.config = device.is_cuda() ? nullptr : &config};
+    EXPECT_EQ(read_f32(dispatch_gpu_op("rope", {x, Tensor(view, memory.owner()), sin, positions}, {}, options)),
+              expected);
+    EXPECT_EQ(read_f32(dispatch_gpu_op("rope", {x, {}, {}, positions}, {}, options)),
+              read_f32(dispatch_gpu_op("rope", {x, {}, {}, positions})));
+  }
+}
+
+TEST_F(Rope, ComputedAnglesOfTilesHaveNoneToo) {
+  const Config config = tiles_of_tokens();
+  for (const Device device : devices_) {
+    const Tensor x = make_f32({5, 1, 2}, std::vector<float>(10, 1), device);
+    const std::vector<float> got =
+        read_f32(dispatch_gpu_op("rope", {x, {}, {}, positions_of({0, -1, 0, std::int64_t{1} << 31, 0}, device)}, {},
+                                 {.config = device.is_cuda() ? nullptr : &config}));
+    EXPECT_THAT(got, ElementsAre(1, 1, 0, 0, 1, 1, 0, 0, 1, 1));
   }
 }
 
