@@ -66,6 +66,12 @@ OpSpec rope_append_spec() {
   spec.attributes = rotation_attributes();
   spec.attributes.push_back(kv_cache::layout_attribute());
   spec.dtypes = {DType::f32, DType::f16, DType::bf16};
+  // As kv_append's and rope's.
+  for (const int tokens : {kQuery, kKey, kValue, kSlots, kAppendPositions})
+    spec.shape_rule.parts.push_back(
+        {.input = tokens, .axis = 0, .bucket = ShapeKeyRule::Bucket::power_of_two, .exact_up_to = 16});
+  for (const int any : {kKeyCache, kValueCache, kAppendCos, kAppendSin})
+    spec.shape_rule.parts.push_back({.input = any, .axis = 0, .bucket = ShapeKeyRule::Bucket::any});
   spec.infer = infer_append;
   spec.variants = append_variants();
   spec.cost = append_cost;

@@ -47,6 +47,13 @@ OpSpec rope_spec() {
   spec.attributes = rotation_attributes();
   spec.attributes.push_back({"inverse", false, false, "turns back"});
   spec.dtypes = {DType::f32, DType::f16, DType::bf16};
+  // Tokens change from step to step: exact for decode batches, then by powers of two. How long tables are does not
+  // count.
+  constexpr auto kPowerOfTwo = ShapeKeyRule::Bucket::power_of_two, kAny = ShapeKeyRule::Bucket::any;
+  spec.shape_rule.parts = {{.input = kX, .axis = -3, .bucket = kPowerOfTwo, .exact_up_to = 16},
+                           {.input = kCos, .axis = -2, .bucket = kAny},
+                           {.input = kSin, .axis = -2, .bucket = kAny},
+                           {.input = kPositions, .axis = -1, .bucket = kPowerOfTwo, .exact_up_to = 16}};
   spec.aliasing = Aliasing::first_input;
   spec.infer = infer;
   spec.variants = rope_variants();
