@@ -13,6 +13,7 @@
 #include "ops/normalization/spec.hpp"
 #include "ops/random/spec.hpp"
 #include "ops/reduction/spec.hpp"
+#include "ops/rope/spec.hpp"
 #include "ops/scan/spec.hpp"
 
 namespace kiln {
@@ -22,7 +23,7 @@ std::vector<OpSpec> builtin_ops() {
   for (auto specs :
        {attention::attention_specs, elementwise::elementwise_specs, indexing::indexing_specs, kv_cache::kv_cache_specs,
         layout::layout_specs, linear::linear_specs, matmul::matmul_specs, normalization::normalization_specs,
-        random::random_specs, reduction::reduction_specs, scan::scan_specs}) {
+        random::random_specs, reduction::reduction_specs, rope::rope_specs, scan::scan_specs}) {
     std::vector<OpSpec> family = specs();
     for (OpSpec& spec : family)
       for (Variant& variant : spec.variants) variant.waits_for_previous = true;  // kernels in this folder do

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "core/errors.hpp"
-#include "ops/kv_cache/paged_call.hpp"
 
 namespace kiln::kv_cache {
 namespace {
@@ -32,13 +31,14 @@ void check_slots(std::string_view op, const TensorView& slots, std::int64_t toke
                                   op, slots.shape[0], tokens));
 }
 
-void check_cache(std::string_view name, const TensorView& cache, const TensorView& key, PageLayout layout) {
-  check_rank("kv_append", name, cache, 4, shape_text(layout));
+void check_cache(std::string_view op, std::string_view name, const TensorView& cache, const TensorView& key,
+                 PageLayout layout) {
+  check_rank(op, name, cache, 4, shape_text(layout));
   const CacheShape shape = cache_shape(cache.shape, layout);
   if (shape.heads != key.shape[1] || shape.width != key.shape[2])
     throw_value_error(fmt::format(
-        "op 'kv_append': input '{}' has shape {}, which as {} holds {} heads of {} elements; 'key' {} has {} of {}",
-        name, to_string(cache.shape), shape_text(layout), shape.heads, shape.width, to_string(key.shape), key.shape[1],
+        "op '{}': input '{}' has shape {}, which as {} holds {} heads of {} elements; 'key' {} has {} of {}", op, name,
+        to_string(cache.shape), shape_text(layout), shape.heads, shape.width, to_string(key.shape), key.shape[1],
         key.shape[2]));
 }
 
@@ -65,16 +65,18 @@ void join_heads(ops::PagedAppendIteration& it) {
 
 }  // namespace
 
-std::vector<TensorMeta> infer_append(Views inputs, const Attributes& attributes) {
-  constexpr std::string_view kOp = "kv_append";
-  const PageLayout layout = page_layout(kOp, attributes);
+void check_append(std::string_view op, Views inputs, PageLayout layout) {
   const TensorView& key = inputs[0];
-  check_rank(kOp, "key", key, 3, "[T, H, D]");
-  check_same(kOp, "value", inputs[1], "key", key, true);
-  check_same(kOp, "key_cache", inputs[2], "key", key, false);
-  check_same(kOp, "value_cache", inputs[3], "key_cache", inputs[2], true);
-  check_cache("key_cache", inputs[2], key, layout);
-  check_slots(kOp, inputs[4], key.shape[0]);
+  check_rank(op, "key", key, 3, "[T, H, D]");
+  check_same(op, "value", inputs[1], "key", key, true);
+  check_same(op, "key_cache", inputs[2], "key", key, false);
+  check_same(op, "value_cache", inputs[3], "key_cache", inputs[2], true);
+  check_cache(op, "key_cache", inputs[2], key, layout);
+  check_slots(op, inputs[4], key.shape[0]);
+}
+
+std::vector<TensorMeta> infer_append(Views inputs, const Attributes& attributes) {
+  check_append("kv_append", inputs, page_layout("kv_append", attributes));
   return {};
 }
 

@@ -2,13 +2,19 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "ops/common/call_parser.hpp"
 #include "ops/kv_cache/iteration_paged.hpp"
+#include "ops/kv_cache/paged_call.hpp"
 #include "ops/op_spec.hpp"
 
 namespace kiln::kv_cache {
+
+/// Inputs key, value, key_cache, value_cache and slot_mapping of `op`, in this order. UsageError: value for shapes that
+/// do not fit each other, type for dtypes that differ.
+void check_append(std::string_view op, std::span<const TensorView> inputs, PageLayout layout);
 
 /// kv_append: inputs key, value, key_cache, value_cache, slot_mapping.
 std::vector<TensorMeta> infer_append(std::span<const TensorView> inputs, const Attributes& attributes);

@@ -6,7 +6,6 @@
 #include <initializer_list>
 
 #include "ops/common/element.hpp"
-#include "ops/kv_cache/paged_call.hpp"
 
 namespace kiln::kv_cache {
 namespace {
@@ -32,8 +31,9 @@ std::size_t size_of(const TensorView& view) {
   return static_cast<std::size_t>(itemsize_bytes(view.dtype));
 }
 
-/// One of key and value; `rows` is [T, H, D].
-void append(const TensorView& rows, const TensorView& cache, const TensorView& slots, PageLayout layout) {
+}  // namespace
+
+void append_rows(const TensorView& rows, const TensorView& cache, const TensorView& slots, PageLayout layout) {
   const CacheShape shape = cache_shape(cache.shape, layout);
   for (std::int64_t token = 0; token < rows.shape[0]; ++token) {
     const std::int64_t slot = index_at(slots, {token});
@@ -44,8 +44,6 @@ void append(const TensorView& rows, const TensorView& cache, const TensorView& s
                     at(rows, {token, head, element}), size_of(rows));
   }
 }
-
-}  // namespace
 
 void paged_gather_reference(const OpCall& call) {
   const TensorView &out = call.outputs[0], &cache = call.inputs[0], &table = call.inputs[1], &lengths = call.inputs[2];
@@ -72,7 +70,7 @@ void paged_gather_reference(const OpCall& call) {
 void append_reference(const OpCall& call) {
   const PageLayout layout = page_layout("kv_append", call.attributes);
   for (const std::size_t kind : {std::size_t{0}, std::size_t{1}})
-    append(call.inputs[kind], call.inputs[2 + kind], call.inputs[4], layout);
+    append_rows(call.inputs[kind], call.inputs[2 + kind], call.inputs[4], layout);
 }
 
 void append_layers_reference(const OpCall& call) {
@@ -88,7 +86,7 @@ void append_layers_reference(const OpCall& call) {
       const auto address = static_cast<std::uintptr_t>(index_at(table, {layer}));
       TensorView cache = dense_view(reinterpret_cast<void*>(address), key.dtype, shape);
       if (const std::int64_t stride = call.attributes.get_int("block_stride"); stride != 0) cache.strides[0] = stride;
-      append(rows, cache, call.inputs[4], layout);
+      append_rows(rows, cache, call.inputs[4], layout);
     }
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/kv_cache/paged_call.hpp"
 #include "ops/op_spec.hpp"
 
 namespace kiln::kv_cache {
@@ -10,5 +11,8 @@ void append_reference(const OpCall& call);
 /// Writes to the addresses in the tables.
 void append_layers_reference(const OpCall& call);
 void swap_reference(const OpCall& call);
+
+/// cache[slots[t]] = rows[t], [T, H, D] of one dtype, where the slot is one of the cache's.
+void append_rows(const TensorView& rows, const TensorView& cache, const TensorView& slots, PageLayout layout);
 
 }  // namespace kiln::kv_cache
