@@ -156,9 +156,11 @@ std::string signature(const OpSpec& spec) {
 
 std::string attribute_option(const Attributes::Entry& attribute) {
   const auto* list = std::get_if<std::vector<std::int64_t>>(&attribute.second);
-  const std::string value = list == nullptr ? to_string(attribute.second)
-                            : list->empty() ? "()"
-                                            : fmt::format("{}", fmt::join(*list, ","));
+  const auto* text = std::get_if<std::string>(&attribute.second);  // without the quotes that messages have
+  const std::string value = text != nullptr   ? *text
+                            : list == nullptr ? to_string(attribute.second)
+                            : list->empty()   ? "()"
+                                              : fmt::format("{}", fmt::join(*list, ","));
   return fmt::format("{}={}", attribute.first, value);
 }
 
