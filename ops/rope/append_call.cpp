@@ -30,9 +30,9 @@ AppendCall append_call(const OpCall& call) {
   ops::RopeForm& form = result.form;
   form = form_of(rotation);
   form.is_dense = it.query.element == 1;
-  for (int kind = 0; kind < 2; ++kind) {
-    it.fresh[kind] = row_strides(call.inputs[static_cast<std::size_t>(kKey + kind)]);
-    it.caches[kind] = kv_cache::paged_cache(call.inputs[static_cast<std::size_t>(kKeyCache + kind)], problem.layout);
+  for (std::size_t kind = 0; kind < 2; ++kind) {
+    it.fresh[kind] = row_strides(call.inputs[kKey + kind]);
+    it.caches[kind] = kv_cache::paged_cache(call.inputs[kKeyCache + kind], problem.layout);
     form.is_dense &= it.fresh[kind].element == 1 && it.caches[kind].element_stride == 1;
   }
   it.slot_stride = kv_cache::step(slots, 0);
