@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "core/errors.hpp"
-#include "ops/attention/shared_contract.hpp"
 #include "ops/attention/strides.hpp"
 
 namespace kiln::attention {
@@ -97,19 +96,18 @@ PagedProblem paged_problem(const CallInputs& inputs, const Attributes& attribute
   set_table(inputs, problem);
   set_causal(attributes, problem);
   std::tie(problem.left, problem.right) = window_of(kPagedOp, attributes);
-  problem.scale = scale_of(kPagedOp, attributes, problem.head_dim);
-  problem.softcap = softcap_of(kPagedOp, attributes);
+  static_cast<ScoreOptions&>(problem) = score_options(kPagedOp, inputs, attributes,
+                                                      {.batch = problem.batch,
+                                                       .heads = problem.heads,
+                                                       .head_dim = problem.head_dim,
+                                                       .slopes = kPagedSlopes,
+                                                       .sinks = kPagedSinks});
   problem.num_splits = attributes.get_int("num_splits");
   if (problem.num_splits < 0)
     throw_value_error(fmt::format(
         "op '{}': attribute 'num_splits' is {}, expected parts that a request's keys are taken in, or 0 to choose them",
         kPagedOp, problem.num_splits));
-  problem.returns_lse = attributes.get_bool("return_lse");
   problem.checks_bounds = attributes.get_bool("check_bounds");
-  problem.slopes = inputs.find(kPagedSlopes);
-  problem.sinks = inputs.find(kPagedSinks);
-  if (problem.slopes != nullptr) check_slopes(kPagedOp, *problem.slopes, problem.batch, problem.heads);
-  if (problem.sinks != nullptr) check_sinks(kPagedOp, *problem.sinks, problem.heads, inputs[kPagedQuery]);
   return problem;
 }
 

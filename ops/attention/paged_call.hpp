@@ -5,6 +5,7 @@
 
 #include "ops/attention/iteration_paged.hpp"
 #include "ops/attention/kernel_form.hpp"
+#include "ops/attention/shared_contract.hpp"
 #include "ops/kv_cache/paged_call.hpp"
 #include "ops/op_spec.hpp"
 
@@ -24,18 +25,15 @@ enum PagedInput : std::uint8_t {
 };
 
 /// A call of attention_paged, checked and named.
-struct PagedProblem {
+struct PagedProblem : ScoreOptions {
   kv_cache::PageLayout layout = kv_cache::PageLayout::nhd;
   std::int64_t batch = 0, queries = 0, heads = 0, head_dim = 0;
   kv_cache::CacheShape keys = {}, values = {};
   std::int64_t most_tokens = 0;  ///< of a request: what its row of the table has room for
-  double scale = 0, softcap = 0;
   bool is_causal = false;
   std::int64_t left = -1, right = -1;  ///< of the window; -1: all keys
   std::int64_t num_splits = 0;         ///< 0: chosen
-  bool returns_lse = false, checks_bounds = false;
-  const TensorView* slopes = nullptr;  ///< null where the call has none, as sinks
-  const TensorView* sinks = nullptr;
+  bool checks_bounds = false;
 
   std::int64_t group() const { return keys.heads == 0 ? 1 : heads / keys.heads; }
   /// Rows of a tile that share a head of the caches.

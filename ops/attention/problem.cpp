@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "core/errors.hpp"
-#include "ops/attention/shared_contract.hpp"
 
 namespace kiln::attention {
 namespace {
@@ -120,15 +119,14 @@ AttentionProblem attention_problem(const CallInputs& inputs, const Attributes& a
   problem.heads_first = is_heads_first(attributes);
   set_extents(inputs, problem);
   set_visible(attributes, problem);
-  problem.scale = scale_of(kOp, attributes, problem.head_dim);
-  problem.softcap = softcap_of(kOp, attributes);
-  problem.returns_lse = attributes.get_bool("return_lse");
+  static_cast<ScoreOptions&>(problem) = score_options(kOp, inputs, attributes,
+                                                      {.batch = problem.batch,
+                                                       .heads = problem.heads,
+                                                       .head_dim = problem.head_dim,
+                                                       .slopes = kSlopes,
+                                                       .sinks = kSinks});
   problem.mask = inputs.find(kMask);
-  problem.slopes = inputs.find(kSlopes);
-  problem.sinks = inputs.find(kSinks);
   if (problem.mask != nullptr) check_mask(*problem.mask, inputs[kQuery], problem);
-  if (problem.slopes != nullptr) check_slopes(kOp, *problem.slopes, problem.batch, problem.heads);
-  if (problem.sinks != nullptr) check_sinks(kOp, *problem.sinks, problem.heads, inputs[kQuery]);
   return problem;
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "ops/attention/shared_contract.hpp"
 #include "ops/op_spec.hpp"
 
 namespace kiln::attention {
@@ -14,18 +15,13 @@ inline constexpr const char* kOp = "attention";
 enum Input : std::uint8_t { kQuery, kKey, kValue, kMask, kSlopes, kSinks };
 
 /// A call of attention, checked and named.
-struct AttentionProblem {
+struct AttentionProblem : ScoreOptions {
   bool heads_first = false;  ///< [B, H, S, D]; else [B, S, H, D]
   std::int64_t batch = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, head_dim = 0, value_dim = 0;
-  double scale = 0;
-  double softcap = 0;  ///< 0: none
   /// Query i stands at key i + diagonal, and sees keys from i + low to i + high.
   std::int64_t diagonal = 0;
   std::optional<std::int64_t> low, high;
-  bool returns_lse = false;
-  const TensorView* mask = nullptr;    ///< null where the call has none, as the others
-  const TensorView* slopes = nullptr;  ///< of ALiBi
-  const TensorView* sinks = nullptr;
+  const TensorView* mask = nullptr;  ///< null where the call has none
 
   int row_axis() const { return heads_first ? 2 : 1; }
   int head_axis() const { return heads_first ? 1 : 2; }

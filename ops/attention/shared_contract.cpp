@@ -26,6 +26,42 @@ InputSpec optional_input(std::string name, std::string doc, std::vector<DType> d
   return input;
 }
 
+double scale_of(std::string_view op, const Attributes& attributes, std::int64_t head_dim) {
+  const AttributeValue& value = *attributes.find("scale");
+  if (std::holds_alternative<std::monostate>(value)) return 1 / std::sqrt(static_cast<double>(head_dim));
+  if (!std::holds_alternative<double>(value) && !std::holds_alternative<std::int64_t>(value))
+    throw_type_error(fmt::format("op '{}': attribute 'scale' is {}, expected a number or None (1 / sqrt(head dim))", op,
+                                 to_string(value)));
+  return finite_number(op, attributes, "scale");
+}
+
+double softcap_of(std::string_view op, const Attributes& attributes) {
+  const double softcap = finite_number(op, attributes, "softcap");
+  if (softcap < 0)
+    throw_value_error(
+        fmt::format("op '{}': attribute 'softcap' is {}, expected what scores stay below, or 0 for none", op, softcap));
+  return softcap;
+}
+
+void check_slopes(std::string_view op, const TensorView& slopes, std::int64_t batch, std::int64_t heads) {
+  const Dims each = {heads}, own = {batch, heads};
+  if (slopes.shape != each && slopes.shape != own)
+    throw_value_error(
+        fmt::format("op '{}': input 'alibi_slopes' has shape {}, expected {} or {}, a slope for each head "
+                    "of 'q'",
+                    op, to_string(slopes.shape), to_string(each), to_string(own)));
+}
+
+void check_sinks(std::string_view op, const TensorView& sinks, std::int64_t heads, const TensorView& q) {
+  const Dims expected = {heads};
+  if (sinks.shape != expected)
+    throw_value_error(fmt::format("op '{}': input 'sinks' has shape {}, expected {}, a score for each head of 'q'", op,
+                                  to_string(sinks.shape), to_string(expected)));
+  if (sinks.dtype != DType::f32 && sinks.dtype != q.dtype)
+    throw_type_error(fmt::format("op '{}': input 'sinks' is {}, expected f32 or {}, as 'q' is", op, name(sinks.dtype),
+                                 name(q.dtype)));
+}
+
 }  // namespace
 
 AttributeSpec scale_spec() {
@@ -55,23 +91,6 @@ InputSpec slopes_spec(std::string_view batch) {
 InputSpec sinks_spec() {
   return optional_input("sinks", "[H], of q's dtype or f32: a score more in each row, of no value",
                         {DType::f32, DType::f16, DType::bf16});
-}
-
-double scale_of(std::string_view op, const Attributes& attributes, std::int64_t head_dim) {
-  const AttributeValue& value = *attributes.find("scale");
-  if (std::holds_alternative<std::monostate>(value)) return 1 / std::sqrt(static_cast<double>(head_dim));
-  if (!std::holds_alternative<double>(value) && !std::holds_alternative<std::int64_t>(value))
-    throw_type_error(fmt::format("op '{}': attribute 'scale' is {}, expected a number or None (1 / sqrt(head dim))", op,
-                                 to_string(value)));
-  return finite_number(op, attributes, "scale");
-}
-
-double softcap_of(std::string_view op, const Attributes& attributes) {
-  const double softcap = finite_number(op, attributes, "softcap");
-  if (softcap < 0)
-    throw_value_error(
-        fmt::format("op '{}': attribute 'softcap' is {}, expected what scores stay below, or 0 for none", op, softcap));
-  return softcap;
 }
 
 std::pair<std::int64_t, std::int64_t> window_of(std::string_view op, const Attributes& attributes) {
@@ -112,23 +131,16 @@ void check_groups(std::string_view op, std::string_view keys, std::int64_t heads
         op, heads, keys, key_heads));
 }
 
-void check_slopes(std::string_view op, const TensorView& slopes, std::int64_t batch, std::int64_t heads) {
-  const Dims each = {heads}, own = {batch, heads};
-  if (slopes.shape != each && slopes.shape != own)
-    throw_value_error(
-        fmt::format("op '{}': input 'alibi_slopes' has shape {}, expected {} or {}, a slope for each head "
-                    "of 'q'",
-                    op, to_string(slopes.shape), to_string(each), to_string(own)));
-}
-
-void check_sinks(std::string_view op, const TensorView& sinks, std::int64_t heads, const TensorView& q) {
-  const Dims expected = {heads};
-  if (sinks.shape != expected)
-    throw_value_error(fmt::format("op '{}': input 'sinks' has shape {}, expected {}, a score for each head of 'q'", op,
-                                  to_string(sinks.shape), to_string(expected)));
-  if (sinks.dtype != DType::f32 && sinks.dtype != q.dtype)
-    throw_type_error(fmt::format("op '{}': input 'sinks' is {}, expected f32 or {}, as 'q' is", op, name(sinks.dtype),
-                                 name(q.dtype)));
+ScoreOptions score_options(std::string_view op, const CallInputs& inputs, const Attributes& attributes,
+                           const ScoreShape& shape) {
+  const ScoreOptions options{.scale = scale_of(op, attributes, shape.head_dim),
+                             .softcap = softcap_of(op, attributes),
+                             .returns_lse = attributes.get_bool("return_lse"),
+                             .slopes = inputs.find(shape.slopes),
+                             .sinks = inputs.find(shape.sinks)};
+  if (options.slopes != nullptr) check_slopes(op, *options.slopes, shape.batch, shape.heads);
+  if (options.sinks != nullptr) check_sinks(op, *options.sinks, shape.heads, inputs[0]);
+  return options;
 }
 
 }  // namespace kiln::attention

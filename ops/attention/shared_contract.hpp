@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -20,12 +21,24 @@ AttributeSpec return_lse_spec();
 InputSpec slopes_spec(std::string_view batch);
 InputSpec sinks_spec();
 
-/// Attribute 'scale', by default 1 / sqrt(head_dim).
-double scale_of(std::string_view op, const Attributes& attributes, std::int64_t head_dim);
-/// Attribute 'softcap'; 0: none.
-double softcap_of(std::string_view op, const Attributes& attributes);
 /// Attribute 'window': keys to the left and to the right; -1: all.
 std::pair<std::int64_t, std::int64_t> window_of(std::string_view op, const Attributes& attributes);
+
+/// What a call says of scores, in each op of the family.
+struct ScoreOptions {
+  double scale = 0;
+  double softcap = 0;  ///< 0: none
+  bool returns_lse = false;
+  const TensorView* slopes = nullptr;  ///< of ALiBi; null where the call has none, as sinks
+  const TensorView* sinks = nullptr;
+};
+/// Extents that they are held against, and which inputs slopes and sinks are. Input 0 is q.
+struct ScoreShape {
+  std::int64_t batch, heads, head_dim;
+  std::size_t slopes, sinks;
+};
+ScoreOptions score_options(std::string_view op, const CallInputs& inputs, const Attributes& attributes,
+                           const ScoreShape& shape);
 
 void check_head_dim(std::string_view op, std::string_view name, std::int64_t dim);
 /// An extent of input `name` that is to be as that of input `other`.
@@ -34,9 +47,5 @@ void check_extent(std::string_view op, std::string_view name, std::string_view w
 void check_same_dtype(std::string_view op, std::string_view name, const TensorView& view, const TensorView& q);
 /// Query heads are a multiple of those of `keys`, an input.
 void check_groups(std::string_view op, std::string_view keys, std::int64_t heads, std::int64_t key_heads);
-/// [heads] or [batch, heads].
-void check_slopes(std::string_view op, const TensorView& slopes, std::int64_t batch, std::int64_t heads);
-/// [heads] of f32 or q's dtype.
-void check_sinks(std::string_view op, const TensorView& sinks, std::int64_t heads, const TensorView& q);
 
 }  // namespace kiln::attention

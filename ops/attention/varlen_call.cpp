@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "core/errors.hpp"
-#include "ops/attention/shared_contract.hpp"
 #include "ops/attention/strides.hpp"
 #include "ops/common/element.hpp"
 
@@ -94,13 +93,12 @@ VarlenProblem varlen_problem(const CallInputs& inputs, const Attributes& attribu
   set_seen(attributes, problem);
   problem.max_queries = std::min(most_of(attributes, "max_seqlen_q"), problem.queries);
   problem.max_keys = std::min(most_of(attributes, "max_seqlen_k"), problem.keys);
-  problem.scale = scale_of(kVarlenOp, attributes, problem.head_dim);
-  problem.softcap = softcap_of(kVarlenOp, attributes);
-  problem.returns_lse = attributes.get_bool("return_lse");
-  problem.slopes = inputs.find(kVarlenSlopes);
-  problem.sinks = inputs.find(kVarlenSinks);
-  if (problem.slopes != nullptr) check_slopes(kVarlenOp, *problem.slopes, problem.sequences, problem.heads);
-  if (problem.sinks != nullptr) check_sinks(kVarlenOp, *problem.sinks, problem.heads, inputs[kPackedQuery]);
+  static_cast<ScoreOptions&>(problem) = score_options(kVarlenOp, inputs, attributes,
+                                                      {.batch = problem.sequences,
+                                                       .heads = problem.heads,
+                                                       .head_dim = problem.head_dim,
+                                                       .slopes = kVarlenSlopes,
+                                                       .sinks = kVarlenSinks});
   return problem;
 }
 

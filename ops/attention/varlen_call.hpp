@@ -5,6 +5,7 @@
 
 #include "ops/attention/iteration_varlen.hpp"
 #include "ops/attention/kernel_form.hpp"
+#include "ops/attention/shared_contract.hpp"
 #include "ops/op_spec.hpp"
 
 namespace kiln::attention {
@@ -23,16 +24,12 @@ enum VarlenInput : std::uint8_t {
 };
 
 /// A call of attention_varlen, checked and named.
-struct VarlenProblem {
+struct VarlenProblem : ScoreOptions {
   std::int64_t sequences = 0, queries = 0, keys = 0;  ///< rows of q, and of k and v
   std::int64_t heads = 0, key_heads = 0, head_dim = 0, value_dim = 0;
   std::int64_t max_queries = 0, max_keys = 0;  ///< of a sequence
-  double scale = 0, softcap = 0;
   bool is_causal = false, is_top_left = false;
   std::int64_t left = -1, right = -1;  ///< of the window; -1: all keys
-  bool returns_lse = false;
-  const TensorView* slopes = nullptr;  ///< null where the call has none, as sinks
-  const TensorView* sinks = nullptr;
 
   std::int64_t group() const { return key_heads == 0 ? 1 : heads / key_heads; }
 };
