@@ -17,11 +17,17 @@ class FlashAttention3:
 
     def attention(self, q, k, v, is_causal):
         """A call over copies of q, k and v [heads, length, D] in the order that it takes, [length, heads, D]."""
-        q, k, v = (x.transpose(0, 1).contiguous() for x in (q, k, v))
-        starts = torch.tensor([0, q.shape[0]], device="cuda", dtype=torch.int32)
+        run = self.sequences(*(x.transpose(0, 1).contiguous()[None] for x in (q, k, v)), is_causal)
+        return lambda: run()[0].transpose(0, 1)
+
+    def sequences(self, q, k, v, is_causal):
+        """A call over q, k and v [batch, length, heads, D], whose results have q's shape."""
+        batch, length = q.shape[:2]
+        starts = torch.arange(batch + 1, device="cuda", dtype=torch.int32) * length
+        packed = [x.flatten(0, 1) for x in (q, k, v)]
         return lambda: self._call(
-            q, k, v, starts=starts, key_starts=starts, queries=q.shape[0], keys=q.shape[0], is_causal=is_causal
-        ).transpose(0, 1)
+            *packed, starts=starts, key_starts=starts, queries=length, keys=length, is_causal=is_causal
+        ).view(q.shape)
 
     def paged(self, q, keys, values, table, lengths):
         """A call for one query of each request, as examples/paged_attention.hpp takes them."""

@@ -14,7 +14,7 @@ import pathlib
 import sys
 import time
 
-import result_file
+import case_run
 
 SECTIONS = ("compile", "matmul", "types", "rows", "attention", "paged", "int4", "drawn")
 QUICK_BUDGET_S, QUICK_SAMPLES, QUICK_CASES = 2.0, 5, 2
@@ -23,39 +23,26 @@ COMPILING_PROCESSES = 7
 NUM_WORST = 5
 
 
-def sections_of(text):
-    chosen = text.split(",")
-    if unknown := [name for name in chosen if name not in SECTIONS]:
-        raise argparse.ArgumentTypeError(
-            f"there is no section {', '.join(unknown)}; the sections are {', '.join(SECTIONS)}"
-        )
-    return [name for name in SECTIONS if name in chosen]
-
-
-def positive(number_type):
-    def parse(text):
-        if (number := number_type(text)) <= 0:
-            raise argparse.ArgumentTypeError(f"{text} is not above 0")
-        return number
-
-    return parse
-
-
 def parser():
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("build", type=pathlib.Path, help="the build directory")
     made.add_argument(
-        "--only", type=sections_of, default=list(SECTIONS), help="comma-separated, of " + ", ".join(SECTIONS)
+        "--only",
+        type=lambda text: case_run.sections_of(text, SECTIONS),
+        default=list(SECTIONS),
+        help="comma-separated, of " + ", ".join(SECTIONS),
     )
-    made.add_argument("--budget", type=positive(float), default=30.0, help="seconds of tuning for each shape")
+    made.add_argument("--budget", type=case_run.positive(float), default=30.0, help="seconds of tuning for each shape")
     made.add_argument(
-        "--samples", type=positive(int), default=40, help="of each case; short ones get four times as many"
+        "--samples", type=case_run.positive(int), default=40, help="of each case; short ones get four times as many"
     )
     made.add_argument("--seed", type=int, default=20261124, help="of the shapes in the section drawn")
     made.add_argument(
-        "--draws", type=positive(int), default=24, help="shapes of products, and a third as many of attention"
+        "--draws", type=case_run.positive(int), default=24, help="shapes of products, and a third as many of attention"
     )
-    made.add_argument("--limit", type=positive(float), default=480.0, help="seconds after which no case is begun")
+    made.add_argument(
+        "--limit", type=case_run.positive(float), default=480.0, help="seconds after which no case is begun"
+    )
     made.add_argument(
         "--fa3", type=pathlib.Path, help="the library of FlashAttention-3: see benchmarks/fa3_attention.py"
     )
@@ -72,8 +59,7 @@ def run_cases(chosen, arguments, started):
     import triton_attention
     import triton_matmul
     from fa3_attention import FlashAttention3
-    from language_case import Effort, measured_row
-    from language_row import worst_of
+    from language_case import Effort
     from triton_compilation import Compilation
 
     torch.manual_seed(7)
@@ -109,39 +95,21 @@ def run_cases(chosen, arguments, started):
     print(f"Triton compiled after {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
     result = {}
     for section in (name for name in SECTIONS if name in chosen and name in cases):
-        rows = result[section] = []
         effort = Effort(min(budget_s, DRAWN_BUDGET_S) if section == "drawn" else budget_s, samples, flush)
-        for place, case in enumerate(cases[section]()):
-            if arguments.quick and place == QUICK_CASES:
-                break
-            if time.monotonic() - started > arguments.limit:
-                rows.append({"case": case.name, "dtype": case.what["dtype"], "not_run": "after the limit"})
-            else:
-                rows.append(measured_row(case, effort))
-            del case
-            torch.cuda.empty_cache()
-        print(f"{section}: done at {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        most = QUICK_CASES if arguments.quick else None
+        result[section] = case_run.section_rows(section, cases[section](), effort, most, started + arguments.limit)
     if "drawn" in result:
-        result["drawn_worst"] = worst_of(result["drawn"], NUM_WORST)
-        for row in result["drawn_worst"]:
-            print(f"drawn, among the worst: {row['case']}: {row['speed']:.3f}", file=sys.stderr, flush=True)
+        result["drawn_worst"] = case_run.worst_drawn(result["drawn"], NUM_WORST)
     return result
 
 
 def main():
     arguments = parser().parse_args()
     build = arguments.build.resolve()
-    if not (build / "python" / "kiln").exists():
-        parser().error(f"there is no Python package in {build}: run scripts/setup, or name another build")
-    sys.path.insert(0, str(build / "python"))
+    case_run.find_package(parser(), build)
     chosen, started = arguments.only, time.monotonic()
     if chosen != ["compile"]:
-        try:
-            import torch
-        except ImportError:
-            parser().error("this Python has no torch, which holds the tensors: only --only compile does without")
-        if not torch.cuda.is_available():
-            parser().error("torch finds no NVIDIA GPU: only --only compile does without")
+        case_run.find_gpu(parser(), ": only --only compile does without")
     result = {"seed": arguments.seed, "budget_s": arguments.budget}
     if "compile" in chosen:
         import language_compile
@@ -149,15 +117,7 @@ def main():
         result["compile"] = language_compile.measured(build, 1 if arguments.quick else COMPILING_PROCESSES)
     if chosen != ["compile"]:
         result |= run_cases([name for name in chosen if name != "compile"], arguments, started)
-    rows = [row for section in result.values() if isinstance(section, list) for row in section]
-    demands = [demand for row in rows for demand in row.get("demands", {}).values()]
-    print(
-        f"{sum(demand['met'] for demand in demands)} of {len(demands)} demands met, {time.monotonic() - started:.0f} s",
-        file=sys.stderr,
-    )
-    result_file.emit(result)
-    if any("failed" in row for row in rows):
-        sys.exit(1)
+    case_run.report(result, started)
 
 
 if __name__ == "__main__":

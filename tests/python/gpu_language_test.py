@@ -1,4 +1,4 @@
-"""benchmarks/gpu_language.py, what of it needs no GPU: arguments, drawn shapes, rows and their demands, compile times."""
+"""benchmarks/gpu_language.py and gpu_attention.py, what of it needs no GPU: arguments, drawn shapes, rows and their demands, compile times."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from script_process import PATIENCE_S, ROOT, environment
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import attention_draw
 import language_draw
 import language_row
 import result_file
@@ -20,22 +21,32 @@ import result_file
 BUILD = pathlib.Path(kiln.__file__).parents[2]
 
 
-def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "benchmarks" / "gpu_language.py"), *arguments]
+def run_command(*arguments: str, script: str = "gpu_language.py") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "benchmarks" / script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "what"),
+    ("script", "arguments", "what"),
     [
-        ([str(BUILD), "--only", "matmul,conv"], "there is no section conv; the sections are compile, matmul"),
-        ([str(BUILD), "--draws", "0"], "0 is not above 0"),
-        ([str(BUILD), "--budget", "-1"], "-1 is not above 0"),
-        (["nowhere"], "there is no Python package in"),
+        (
+            "gpu_language.py",
+            [str(BUILD), "--only", "matmul,conv"],
+            "there is no section conv; the sections are compile, matmul",
+        ),
+        ("gpu_language.py", [str(BUILD), "--draws", "0"], "0 is not above 0"),
+        ("gpu_language.py", [str(BUILD), "--budget", "-1"], "-1 is not above 0"),
+        ("gpu_language.py", ["nowhere"], "there is no Python package in"),
+        (
+            "gpu_attention.py",
+            [str(BUILD), "--only", "paged"],
+            "there is no section paged; the sections are prefill, decode, drawn",
+        ),
+        ("gpu_attention.py", ["nowhere"], "there is no Python package in"),
     ],
 )
-def test_arguments_that_mean_nothing_are_errors(arguments: list[str], what: str) -> None:
-    ran = run_command(*arguments)
+def test_arguments_that_mean_nothing_are_errors(script: str, arguments: list[str], what: str) -> None:
+    ran = run_command(*arguments, script=script)
     assert ran.returncode == 2
     assert what in ran.stderr
     assert ran.stdout == ""
@@ -51,6 +62,16 @@ def test_compile_times_need_no_gpu() -> None:
     assert all(row["median_us"] > 0 for row in rows.values())
     (demand,) = rows["compile attention"]["demands"].values()
     assert demand["met"] == (demand["share"] >= 1)
+
+
+def test_drawn_attention_follows_from_the_seed() -> None:
+    for shapes in (attention_draw.prefills, attention_draw.decodes):
+        assert shapes(7, 30) == shapes(7, 30) != shapes(8, 30)
+    for _, length, queries, heads, size, _ in attention_draw.prefills(7, 100):
+        assert 32 <= length <= 16384
+        assert queries % heads == 0
+        assert size in attention_draw.HEAD_SIZES
+    assert all(min(lengths) >= 1 for lengths, *_ in attention_draw.decodes(7, 30))
 
 
 def test_drawn_shapes_follow_from_the_seed() -> None:
