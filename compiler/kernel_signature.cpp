@@ -183,7 +183,7 @@ class KernelFinder {
       template_list_ = between(tokens_, i + 1, end);
       return end;
     }
-    if (text == "KILN_KERNEL") return read_kernel(i + 1, kernels);
+    if (text == "KILN_KERNEL" || text == "KILN_KERNEL_OF") return read_kernel(i + 1, kernels);
     if (text == "{") {
       template_list_.reset();
       return after_closing(tokens_, i, "{", "}");

@@ -316,23 +316,36 @@ bool declares_dynamic_shared(std::string_view ptx) {
   return ptx.find(".extern .shared") != std::string_view::npos;
 }
 
-/// How much dynamic shared memory the pipelines of kernel `entry` need, which take turns in one place: the most that
-/// one of them says (compiler/tl/cuda/pipeline_steps.hpp). A file's other kernels are in the PTX too; of functions,
-/// which stand by themselves there, any may be called.
-std::int32_t dynamic_shared_bytes(std::string_view ptx, std::string_view entry) {
-  constexpr std::string_view kStatement = "// kiln.dynamic_shared_bytes ", kEntry = ".entry ", kFunction = ".func ";
-  std::int32_t most = 0;
-  for (std::size_t at = ptx.find(kStatement); at != std::string_view::npos; at = ptx.find(kStatement, at + 1)) {
+/// What a comment `statement` in the PTX of kernel `entry` says, each time that it stands there. A file's other kernels
+/// are in the PTX too; of functions, which stand by themselves there, any may be called.
+std::vector<std::int32_t> stated_bytes(std::string_view ptx, std::string_view entry, std::string_view statement) {
+  constexpr std::string_view kEntry = ".entry ", kFunction = ".func ";
+  std::vector<std::int32_t> stated;
+  for (std::size_t at = ptx.find(statement); at != std::string_view::npos; at = ptx.find(statement, at + 1)) {
     const std::string_view before = ptx.substr(0, at);
     const std::size_t kernel = before.rfind(kEntry), function = before.rfind(kFunction);
     const bool is_in_kernel =
         kernel != std::string_view::npos && (function == std::string_view::npos || function < kernel);
     if (is_in_kernel && !before.substr(kernel + kEntry.size()).starts_with(std::string(entry) + '(')) continue;
-    std::int32_t bytes = 0;
-    std::from_chars(ptx.data() + at + kStatement.size(), ptx.data() + ptx.size(), bytes);
-    most = std::max(most, bytes);
+    std::from_chars(ptx.data() + at + statement.size(), ptx.data() + ptx.size(), stated.emplace_back());
   }
-  return most;
+  return stated;
+}
+
+/// How much dynamic shared memory kernel `entry` needs: its pipelines, which take turns in one place, as much as one of
+/// them says (compiler/tl/cuda/pipeline_steps.hpp), and behind these an operand that it could not declare
+/// (compiler/tl/cuda/dynamic_shared.hpp).
+std::int32_t dynamic_shared_bytes(const CompileRequest& request, std::string_view ptx, std::string_view entry) {
+  constexpr std::int32_t kAlignment = 1024;
+  std::int32_t pipelines = 0;
+  for (const std::int32_t bytes : stated_bytes(ptx, entry, "// kiln.dynamic_shared_bytes "))
+    pipelines = std::max(pipelines, bytes);
+  const std::vector<std::int32_t> operands = stated_bytes(ptx, entry, "// kiln.dynamic_operand_bytes ");
+  if (operands.empty()) return pipelines;
+  if (operands.size() > 1)
+    throw CompileError(request.op, request.configuration,
+                       "tl::dot_operand: more than one operand is larger than 48 KiB; a kernel has room for one, once");
+  return (pipelines + kAlignment - 1) / kAlignment * kAlignment + operands.front();
 }
 
 struct Compiled {
@@ -361,7 +374,7 @@ Compiled compile_program(const Nvrtc& nvrtc, const CompileRequest& request, Form
                                  compiled.log = program.log();
                                  const std::string_view text(reinterpret_cast<const char*>(ptx.data()), ptx.size());
                                  compiled.takes_dynamic_shared = declares_dynamic_shared(text);
-                                 compiled.dynamic_shared_bytes = dynamic_shared_bytes(text, compiled.entry);
+                                 compiled.dynamic_shared_bytes = dynamic_shared_bytes(request, text, compiled.entry);
                                  compiled.box_loads = box_loads(text, compiled.entry);
                                  compiled.code = is_ptx ? std::move(ptx) : program.cubin();
                                  return compiled;

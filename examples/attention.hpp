@@ -2,11 +2,12 @@
 
 /// softmax(scale * q @ k^T) @ v of one head for each second program id: q, k, v and out [heads, length, D], contiguous.
 /// A program has BLOCK_M queries and goes through the keys by BLOCK_N; CAUSAL: a query sees keys up to its own place.
-/// scale > 0.
+/// scale > 0. Of PROGRAMS on one multiprocessor some multiply while others compute probabilities.
 /// The running maximum and total are those of Milakov and Gimelshein, "Online normalizer calculation for softmax"
 /// (2018), put to this use by Dao et al., "FlashAttention" (2022).
-template <typename T, int D, int BLOCK_M, int BLOCK_N, int NUM_STAGES, bool CAUSAL>
-KILN_KERNEL void attention(const T* q, const T* k, const T* v, T* out, int64_t length, float scale) {
+template <typename T, int D, int BLOCK_M, int BLOCK_N, int NUM_STAGES, int PROGRAMS, bool CAUSAL>
+KILN_KERNEL_OF(PROGRAMS)
+void attention(const T* q, const T* k, const T* v, T* out, int64_t length, float scale) {
   // The last queries, which see most, first: what is begun last ends all, and should be short.
   const int64_t head = tl::program_id(1) * length * D;
   const int64_t first = (tl::num_programs(0) - 1 - tl::program_id(0)) * BLOCK_M;

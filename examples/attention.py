@@ -35,7 +35,7 @@ def infer(inputs: Any, **_: Any) -> list[Any]:
 
 def launch(call: Any, config: Any) -> kiln.Launch:
     heads, length, head_size = call["q"].shape
-    template = {name: config[name] for name in ("BLOCK_M", "BLOCK_N", "NUM_STAGES")}
+    template = {name: config[name] for name in ("BLOCK_M", "BLOCK_N", "NUM_STAGES", "PROGRAMS")}
     return kiln.Launch(
         (kiln.cdiv(length, config["BLOCK_M"]), heads),
         template={**template, "D": head_size, "CAUSAL": call["causal"]},
@@ -72,8 +72,14 @@ attention = kiln.register_op(
     dtypes=["bf16", "f16", "f32"],
     tolerance={"f32": (1e-4, 1e-5), "f16": (2e-3, 2e-3), "bf16": (1.6e-2, 1e-2)},  # probabilities are rounded too
     examples=[[("bf16", (2, 130, 64))] * 3, ([("f32", (1, 77, 32))] * 3, {"causal": True})],
-    tunables={"BLOCK_M": [128, 64], "BLOCK_N": [128, 64, 32], "NUM_STAGES": [2, 3], "num_warps": [8, 4]},
-    constraints=["BLOCK_M == 16 * num_warps"],
+    tunables={
+        "BLOCK_M": [128, 64],
+        "BLOCK_N": [128, 64, 32],
+        "NUM_STAGES": [2, 3],
+        "num_warps": [8, 4],
+        "PROGRAMS": [2, 1, 4],
+    },
+    constraints=["BLOCK_M == 16 * num_warps", "num_warps * PROGRAMS <= 16"],
 )
 
 

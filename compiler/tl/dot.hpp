@@ -99,8 +99,8 @@ KILN_DEVICE auto dot(A&& a, const B& b) {
 
 /// An operand of dots to come, which then find it in the GPU's shared memory instead of putting it there each time: the
 /// queries of attention, in front of the loop over keys. `make` returns a value, or, which needs no registers, a
-/// deferred_load. It is a lambda because each has a place of its own (of 48 KiB that a kernel has for them), which
-/// running it again overwrites:
+/// deferred_load. It is a lambda because each has a place of its own (of 48 KiB that a kernel has for them; one may be
+/// larger), which running it again overwrites:
 ///
 ///     const auto q_tile = tl::dot_operand([&] { return tl::deferred_load(q + offsets, mask); });
 template <typename Make>

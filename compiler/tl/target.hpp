@@ -4,12 +4,16 @@
 // KILN_NUM_WARPS (warps of a program) and KILN_VECTOR_WIDTH (consecutive elements that a thread holds, so that one
 // access moves up to 16 bytes), and KILN_OVERLAPS_PREVIOUS where launches may overlap (tl::wait_for_previous).
 
+// KILN_KERNEL_OF(programs) is KILN_KERNEL for a kernel of which a multiprocessor is to run so many programs at a time:
+// the compiler gives each no more registers than that leaves it. The number may be a template parameter, and tuned.
 #if defined(KILN_TARGET_CUDA)
 #define KILN_KERNEL __global__ __launch_bounds__(32 * KILN_NUM_WARPS)
+#define KILN_KERNEL_OF(programs) __global__ __launch_bounds__(32 * KILN_NUM_WARPS, programs)
 #define KILN_DEVICE __device__ __forceinline__
 #define KILN_UNROLL _Pragma("unroll")
 #elif defined(KILN_TARGET_CPU)
 #define KILN_KERNEL inline
+#define KILN_KERNEL_OF(programs) inline
 #define KILN_DEVICE inline __attribute__((always_inline))
 #define KILN_UNROLL
 #else

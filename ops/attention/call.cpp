@@ -24,12 +24,17 @@ bool is_dense(const ops::AttentionStrides& strides, std::int64_t dim) {
 
 }  // namespace
 
+BlockWork AttentionCall::work() const {
+  return {problem.queries, problem.keys, problem.batch * problem.heads, problem.low, problem.high, processors};
+}
+
 AttentionCall attention_call(const OpCall& call) {
   AttentionCall result;
   result.problem = attention_problem(call.inputs, call.attributes);
   const AttentionProblem& problem = result.problem;
   result.dtype = call.inputs[kQuery].dtype;
   result.outputs = static_cast<std::int64_t>(call.outputs.size());
+  result.processors = call.processors;
 
   ops::AttentionIteration& it = result.iteration;
   it = {};

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "ops/attention/block_times.hpp"
 #include "ops/attention/iteration.hpp"
 #include "ops/attention/kernel_form.hpp"
 #include "ops/attention/problem.hpp"
@@ -16,10 +17,11 @@ struct AttentionCall {
   DType mask = DType::bool_, sink = DType::f32;  ///< of inputs that may not be there
   ops::AttentionForm form;
   ops::AttentionIteration iteration;
-  std::int64_t outputs = 1;
+  std::int64_t outputs = 1, processors = 0;  ///< processors: multiprocessors, 0 if unknown
 
   /// The number of an input among the call's tensors, outputs first; -1 where it is not there.
   int tensor(Input input, bool is_there = true) const { return is_there ? static_cast<int>(outputs) + input : -1; }
+  BlockWork work() const;
 };
 
 AttentionCall attention_call(const OpCall& call);

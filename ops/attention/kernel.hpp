@@ -9,10 +9,11 @@
 namespace kiln::ops {
 
 /// A block of queries of one head for each program. M and S are the types of the mask and the sinks.
-template <typename T, typename M, typename S, AttentionForm FORM, int BLOCK_M, int BLOCK_N, int NUM_STAGES>
-KILN_KERNEL void attention_kernel(T* out, float* lse, const T* q, const T* k, const T* v, const M* mask,
-                                  const float* slopes, const S* sinks, long long k_row, long long v_row,
-                                  AttentionIteration it) {
+template <typename T, typename M, typename S, AttentionForm FORM, int BLOCK_M, int BLOCK_N, int NUM_STAGES,
+          int PROGRAMS>
+KILN_KERNEL_OF(PROGRAMS)
+void attention_kernel(T* out, float* lse, const T* q, const T* k, const T* v, const M* mask, const float* slopes,
+                      const S* sinks, long long k_row, long long v_row, AttentionIteration it) {
   // The last queries, which by causal masks see most, first: what is begun last ends all, and should be short.
   const tl::int64_t first = (tl::num_programs(0) - 1 - tl::program_id(0)) * BLOCK_M;
   attend_block<T, FORM, BLOCK_M, BLOCK_N, NUM_STAGES>(out, lse, q, k, v, mask, slopes, sinks, k_row, v_row, it, first,

@@ -29,10 +29,12 @@ KILN_DEVICE void fill_rows(T* out, float* lse, const AttentionIteration& it, tl:
 
 /// A block of queries of one head of one sequence for each program; those of the number behind the last sequence fill
 /// rows that are no sequence's. S is the type of the sinks.
-template <typename T, typename S, typename StartT, AttentionForm FORM, int BLOCK_M, int BLOCK_N, int NUM_STAGES>
-KILN_KERNEL void attention_varlen_kernel(T* out, float* lse, const T* q, const T* k, const T* v, const StartT* q_starts,
-                                         const StartT* k_starts, const float* slopes, const S* sinks, long long k_row,
-                                         long long v_row, VarlenIteration it) {
+template <typename T, typename S, typename StartT, AttentionForm FORM, int BLOCK_M, int BLOCK_N, int NUM_STAGES,
+          int PROGRAMS>
+KILN_KERNEL_OF(PROGRAMS)
+void attention_varlen_kernel(T* out, float* lse, const T* q, const T* k, const T* v, const StartT* q_starts,
+                             const StartT* k_starts, const float* slopes, const S* sinks, long long k_row,
+                             long long v_row, VarlenIteration it) {
   const tl::int64_t blocks = tl::num_programs(0), block = blocks - 1 - tl::program_id(0);
   const tl::int64_t head = it.each.first_head + tl::program_id(1);
   const tl::int64_t sequence = it.each.first_request + tl::program_id(2);

@@ -26,7 +26,8 @@ LaunchPlan plan_of(const AttentionCall& call, const Config& config, const Target
     KernelLaunch& launch = plan.launches.emplace_back();
     launch.template_arguments = {call.dtype, call.mask,           call.sink, argument_of(call.form),
                                  block_m,    config.at("BLOCK_N")};
-    launch.template_arguments.emplace_back(is_cuda(target) ? config.at("NUM_STAGES") : std::int64_t{1});
+    for (const char* name : {"NUM_STAGES", "PROGRAMS"})
+      launch.template_arguments.emplace_back(is_cuda(target) ? config.at(name) : std::int64_t{1});
     launch.geometry.grid = {ceil_div(problem.queries, block_m), std::min(problem.heads - first_head, most),
                             std::min(problem.batch - first_request, most)};
     if (is_cuda(target)) launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
@@ -53,17 +54,16 @@ LaunchPlan plan_of(const AttentionCall& call, const Config& config, const Target
 
 Variant make_variant(const common::CallParser<AttentionCall>& parse, const HeadKind& kind) {
   return common::variant_of<AttentionCall>(
-      parse, {.name = kind.name(),
-              .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
-              .source = embedded_source("ops/attention/kernel.hpp"),
-              .kernel = kKernel,
-              .serves = [kind](const AttentionCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
-              .space = [kind](const Target& target) { return attention_space(kind, target); },
-              .default_config =
-                  [kind](const AttentionCall& call, const Target& target) {
-                    return default_tiling(kind, call.form, call.problem.queries, call.problem.keys, target);
-                  },
-              .plan = plan_of});
+      parse,
+      {.name = kind.name(),
+       .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
+       .source = embedded_source("ops/attention/kernel.hpp"),
+       .kernel = kKernel,
+       .serves = [kind](const AttentionCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
+       .space = [kind](const Target& target) { return attention_space(kind, target); },
+       .default_config = [kind](const AttentionCall& call,
+                                const Target& target) { return default_tiling(kind, call.form, call.work(), target); },
+       .plan = plan_of});
 }
 
 }  // namespace

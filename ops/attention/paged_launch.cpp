@@ -140,12 +140,12 @@ void add_bounds_check(const PagedCall& call, const Target& target, LaunchPlan& p
   kv_cache::add_table_check(plan, check, target);
 }
 
-LaunchPlan paged_plan(const PagedCall& call, const Config& config, const Target& target) {
+LaunchPlan paged_plan(const HeadKind& kind, const PagedCall& call, const Config& config, const Target& target) {
   const PagedProblem& problem = call.problem;
   const std::int64_t most = is_cuda(target) ? kMostGridExtent : std::max(problem.batch, problem.heads);
   LaunchPlan plan;
   if (problem.heads == 0 || problem.queries == 0 || problem.batch == 0) return plan;
-  const std::int64_t splits = num_splits(call, config, target);
+  const std::int64_t splits = num_splits(kind, call, config, target);
   const PagedCall launched = splits == 1 ? call : in_parts(call, splits);
   for (std::int64_t request = 0; request < problem.batch; request += most)
     for (std::int64_t head = 0; head < problem.keys.heads; head += most)
@@ -169,7 +169,8 @@ Variant paged_variant(const common::CallParser<PagedCall>& parse, const HeadKind
               .space = [kind](const Target& target) { return paged_space(kind, target); },
               .default_config = [kind](const PagedCall& call,
                                        const Target& target) { return default_paged_tiling(kind, call, target); },
-              .plan = paged_plan});
+              .plan = [kind](const PagedCall& call, const Config& config,
+                             const Target& target) { return paged_plan(kind, call, config, target); }});
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include "core/config.hpp"
 #include "core/target.hpp"
+#include "ops/attention/head_kind.hpp"
 #include "ops/attention/paged_call.hpp"
-#include "ops/attention/tiling.hpp"
 
 namespace kiln::attention {
 
@@ -15,6 +15,6 @@ Config default_paged_tiling(const HeadKind& kind, const PagedCall& call, const T
 
 /// Parts that each request's keys are taken in: as the call says, or so many that all processors have work. It follows
 /// from shapes alone, since lengths are not known here.
-std::int64_t num_splits(const PagedCall& call, const Config& config, const Target& target);
+std::int64_t num_splits(const HeadKind& kind, const PagedCall& call, const Config& config, const Target& target);
 
 }  // namespace kiln::attention

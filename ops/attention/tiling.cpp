@@ -1,7 +1,5 @@
 #include "ops/attention/tiling.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string_view>
 
@@ -19,15 +17,17 @@ bool has_wgmma(const Target& target) {
   return target.arch == "sm_90a";
 }
 
-/// Queries, keys and stages of a program on a GPU. A dot_operand has 48 KiB for all, so that 64 queries are as many of
-/// 256 numbers as there may be; the rest is for 227 KiB of shared memory on sm_90a, and for 99 KiB elsewhere.
+/// Queries, keys and stages of a program on a GPU, for 227 KiB of shared memory on sm_90a and for 99 KiB elsewhere, and
+/// how many programs a multiprocessor is to run at a time.
 std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
   const auto tunables = [](std::vector<std::int64_t> m, std::vector<std::int64_t> n, std::vector<std::int64_t> stages,
-                           std::vector<std::int64_t> warps) -> std::vector<Tunable> {
+                           std::vector<std::int64_t> warps,
+                           std::vector<std::int64_t> programs = {1}) -> std::vector<Tunable> {
     return {{"BLOCK_M", std::move(m)},
             {"BLOCK_N", std::move(n)},
             {"NUM_STAGES", std::move(stages)},
-            {"num_warps", std::move(warps)}};
+            {"num_warps", std::move(warps)},
+            {"PROGRAMS", std::move(programs)}};
   };
   if (kind.is_float) {
     if (kind.most_dim == 256) return tunables({16}, {16}, {has_wgmma(target) ? 2 : 1}, {2});
@@ -37,9 +37,8 @@ std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
     return is_large ? tunables({64, 32}, {32, 16}, {2}, {4, 2}) : tunables({32}, {16}, {2}, {2});
   }
   if (has_wgmma(target)) {
-    if (kind.most_dim == 64) return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4});
-    if (kind.most_dim == 128) return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4});
-    return tunables({64}, {64, 32}, {2, 3}, {4});
+    if (kind.most_dim == 256) return tunables({128, 64}, {64, 32}, {2, 3}, {8, 4});
+    return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4}, {1, 2, 3, 4});
   }
   if (kind.most_dim == 64) return tunables({128, 64, 16}, {64, 32}, {2, 3}, {8, 4, 1});
   if (kind.most_dim == 128) return tunables({64, 16}, {64, 32}, {2}, {4, 1});
@@ -54,24 +53,20 @@ std::int64_t rows_of_warp(const HeadKind& kind) {
 
 }  // namespace
 
-std::string HeadKind::name() const {
-  return fmt::format("{}_{}", is_float ? "float" : "half", most_dim);
-}
-
-bool HeadKind::serves(const ops::AttentionForm& form, DType dtype) const {
-  const std::int64_t dim = std::max({form.padded_head_dim(), form.padded_value_dim(), 64});
-  return dim == most_dim && (dtype == DType::f32) == is_float;
-}
-
 ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_M", {64, 128, 32, 16}}, {"BLOCK_N", {128, 64, 32, 16}}}, {}};
   const common::ConfigExpression rows("BLOCK_M"), keys("BLOCK_N"), stages("NUM_STAGES"), warps("num_warps");
-  // Keys and values of 16 bits take 128 KiB at most.
-  return {gpu_tunables(kind, target), {rows == rows_of_warp(kind) * warps, keys * stages <= 32768 / kind.most_dim}};
+  const common::ConfigExpression programs("PROGRAMS");
+  // Keys and values of 16 bits take 128 KiB at most, and a thread has 128 registers or more.
+  return {gpu_tunables(kind, target),
+          {rows == rows_of_warp(kind) * warps, keys * stages <= 32768 / kind.most_dim, warps * programs <= 16}};
 }
 
-Config default_tiling(const HeadKind& kind, const ops::AttentionForm& form, std::int64_t queries, std::int64_t keys,
+Config default_tiling(const HeadKind& kind, const ops::AttentionForm& form, const BlockWork& work,
                       const Target& target) {
+  // Scores that more happens to need registers: with as many keys as the others have, they spill.
+  const bool is_busy = form.scales_first || form.has_mask;
+  if (has_wgmma(target) && !kind.is_float && !is_busy) return quickest_config(kind, work);
   const ConfigSpace space = attention_space(kind, target);
   Config config = common::first_config(space);
   if (!is_cuda(target)) {
@@ -79,17 +74,15 @@ Config default_tiling(const HeadKind& kind, const ops::AttentionForm& form, std:
     const auto block = [&](std::string_view name, std::int64_t extent) {
       config.set(name, std::max(kLeastCpuBlock, common::block_over(extent, {kLeastCpuBlock, config.at(name)})));
     };
-    block("BLOCK_M", queries);
-    block("BLOCK_N", keys);
+    block("BLOCK_M", work.queries);
+    block("BLOCK_N", work.keys);
     return config;
   }
   // Queries that are few take the fewest rows that hold them.
   std::int64_t rows = config.at("BLOCK_M");
   for (const std::int64_t fewer : space.tunables()[0].values)
-    if (fewer < rows && fewer >= queries) rows = fewer;
+    if (fewer < rows && fewer >= work.queries) rows = fewer;
   config.set("BLOCK_M", rows);
-  // Scores that more happens to need registers: with as many keys as the others have, they spill.
-  const bool is_busy = form.scales_first || form.has_mask;
   if (is_busy) config.set("BLOCK_N", std::ranges::min(space.tunables()[1].values));
   config.set("num_warps", rows / rows_of_warp(kind));
   return config;

@@ -113,12 +113,22 @@ std::int64_t sequence_start(const TensorView& starts, std::int64_t number, std::
   return std::clamp<std::int64_t>(common::load_at<std::int64_t>(starts, number * starts.strides[0]), 0, rows);
 }
 
+BlockWork VarlenCall::work() const {
+  BlockWork work{problem.max_queries, problem.max_keys, problem.sequences * problem.heads,
+                 std::nullopt,        std::nullopt,     processors};
+  const std::int64_t diagonal = problem.is_top_left ? 0 : problem.max_keys - problem.max_queries;
+  if (form.has_low) work.low = diagonal - iteration.left;
+  if (form.has_high) work.high = diagonal + iteration.right;
+  return work;
+}
+
 VarlenCall varlen_call(const OpCall& call) {
   VarlenCall result;
   result.problem = varlen_problem(call.inputs, call.attributes);
   const VarlenProblem& problem = result.problem;
   result.dtype = call.inputs[kPackedQuery].dtype;
   result.starts = call.inputs[kQueryStarts].dtype;
+  result.processors = call.processors;
 
   ops::VarlenIteration& it = result.iteration;
   it = {};

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/attention/block_times.hpp"
 #include "ops/attention/iteration_varlen.hpp"
 #include "ops/attention/kernel_form.hpp"
 #include "ops/attention/shared_contract.hpp"
@@ -47,11 +48,14 @@ struct VarlenCall {
   DType dtype = DType::f32, sink = DType::f32, starts = DType::i32;
   ops::AttentionForm form;
   ops::VarlenIteration iteration;
+  std::int64_t processors = 0;  ///< multiprocessors, 0 if unknown
 
   /// The number of an input among the call's tensors, outputs first; -1 where it is not there.
   int tensor(VarlenInput input, bool is_there = true) const {
     return is_there ? (problem.returns_lse ? 2 : 1) + input : -1;
   }
+  /// Of sequences that are all as long as the longest.
+  BlockWork work() const;
 };
 VarlenCall varlen_call(const OpCall& call);
 

@@ -29,7 +29,8 @@ LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Targe
     KernelLaunch& launch = plan.launches.emplace_back();
     launch.template_arguments = {call.dtype, call.sink,           call.starts, argument_of(call.form),
                                  block_m,    config.at("BLOCK_N")};
-    launch.template_arguments.emplace_back(is_cuda(target) ? config.at("NUM_STAGES") : std::int64_t{1});
+    for (const char* name : {"NUM_STAGES", "PROGRAMS"})
+      launch.template_arguments.emplace_back(is_cuda(target) ? config.at(name) : std::int64_t{1});
     launch.geometry.grid = {blocks, std::min(problem.heads - first_head, most), std::min(parts - first_part, most)};
     if (is_cuda(target)) {
       launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
@@ -59,17 +60,16 @@ LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Targe
 
 Variant varlen_variant(const common::CallParser<VarlenCall>& parse, const HeadKind& kind) {
   return common::variant_of<VarlenCall>(
-      parse, {.name = kind.name(),
-              .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
-              .source = embedded_source("ops/attention/kernel_varlen.hpp"),
-              .kernel = kVarlenKernel,
-              .serves = [kind](const VarlenCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
-              .space = [kind](const Target& target) { return attention_space(kind, target); },
-              .default_config =
-                  [kind](const VarlenCall& call, const Target& target) {
-                    return default_tiling(kind, call.form, call.problem.max_queries, call.problem.max_keys, target);
-                  },
-              .plan = varlen_plan});
+      parse,
+      {.name = kind.name(),
+       .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
+       .source = embedded_source("ops/attention/kernel_varlen.hpp"),
+       .kernel = kVarlenKernel,
+       .serves = [kind](const VarlenCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
+       .space = [kind](const Target& target) { return attention_space(kind, target); },
+       .default_config = [kind](const VarlenCall& call,
+                                const Target& target) { return default_tiling(kind, call.form, call.work(), target); },
+       .plan = varlen_plan});
 }
 
 }  // namespace

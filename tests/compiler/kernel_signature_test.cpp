@@ -69,7 +69,7 @@ template <
     int ROWS = (4 > 2) ? 4 : 2,
     class F = Pair<int, Pair<float, float>>
 >
-[[nodiscard]] KILN_KERNEL
+[[nodiscard]] KILN_KERNEL_OF(ROWS < 4 ? 2 : 1)
 void
     __launch_bounds__(128)
     tricky(T const * const x /* read, not written */, float *out,

@@ -2,6 +2,7 @@
 
 #include "compiler/tl/cuda/dot_fma.hpp"
 #include "compiler/tl/cuda/dot_wgmma.hpp"
+#include "compiler/tl/cuda/dynamic_shared.hpp"
 #include "compiler/tl/cuda/mma.hpp"
 #include "compiler/tl/cuda/mma_access.hpp"
 #include "compiler/tl/cuda/mma_layout.hpp"
@@ -230,8 +231,7 @@ template <typename Make>
 KILN_DEVICE auto operand_tile(Make& make) {
   using Made = decltype(make());
   constexpr int kBytes = SharedForm<Made>::type::kBytes;
-  static_assert(kBytes <= 48 * 1024, "dot_operand: the tile must fit in 48 KiB of shared memory");
-  __shared__ alignas(1024) unsigned char place[kBytes];
+  unsigned char* const place = operand_place<kBytes>();
   if constexpr (kHasWgmma) sm90::products_wait<0>();
   __syncthreads();  // in a loop, the last turn's dots may still read the place
   if constexpr (ValueTile<Made>) {

@@ -1,21 +1,11 @@
 #pragma once
 
 #include "compiler/tl/cuda/background_pipeline.hpp"
+#include "compiler/tl/cuda/dynamic_shared.hpp"
 #include "compiler/tl/cuda/stage_tiles.hpp"
 #include "compiler/tl/debug.hpp"
 
 namespace kiln::tl {
-
-KILN_DEVICE unsigned char* dynamic_shared_bytes() {
-  extern __shared__ __align__(1024) unsigned char kiln_dynamic_shared[];
-  return kiln_dynamic_shared;
-}
-
-KILN_DEVICE uint32_t given_dynamic_shared_bytes() {
-  uint32_t bytes;
-  asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
-  return bytes;
-}
 
 /// A pipeline of the steps of several tiles, steps_of_tile each: end(tile) behind each one's last. NoTiles: of none.
 template <int kNumStages, typename Loads, typename Body, typename End>

@@ -223,6 +223,13 @@ KILN_KERNEL void scale_kernel(const T* x, T* out) {
            "acc = tl::dot(a, b, acc); });\n";
   };
   constexpr std::int32_t kStageBytes = 2 * 32 * 32 * 4;
+  const std::string large =
+      "const auto b = tl::dot_operand([&] { return tl::deferred_load(x + (tl::expand_dims<1>("
+      "tl::arange<32>()) * 512 + tl::expand_dims<0>(tl::arange<512>()))); });\n";
+  const std::string use_large =
+      "tl::store(out + (rows() * 512 + tl::expand_dims<0>(tl::arange<512>())), tl::dot(tl::load(x + (rows() * 32 + "
+      "columns())), b));\n";
+  constexpr std::int32_t kLargeBytes = 32 * 512 * 4;
   const std::string other_kernel =
       "KILN_KERNEL void other(const float* x, float* out) {\n"
       "  auto acc = tl::dot_accumulator<float, 32, 32>();\n" +
@@ -243,6 +250,8 @@ KILN_KERNEL void scale_kernel(const T* x, T* out) {
        false},
       {"tl::pipeline", kTile + pipeline(2) + kTileEnd, true, 2 * kStageBytes},
       {"two pipelines", kTile + pipeline(3) + pipeline(2) + kTileEnd, true, 3 * kStageBytes},
+      {"an operand of more than 48 KiB", kTile + large + use_large + kTileEnd, true, kLargeBytes},
+      {"and a pipeline", kTile + large + use_large + pipeline(2) + kTileEnd, true, 2 * kStageBytes + kLargeBytes},
       {"two pipelines, the larger one last", kTile + pipeline(1) + pipeline(2) + kTileEnd, true, 2 * kStageBytes},
       {"a kernel of the file with a larger pipeline",
        kTile + pipeline(2) + kTileEnd + "namespace test {\n" + other_kernel, true, 2 * kStageBytes},
@@ -258,6 +267,33 @@ KILN_KERNEL void scale_kernel(const T* x, T* out) {
         EXPECT_EQ(artifact.takes_dynamic_shared, c.takes);
         EXPECT_EQ(artifact.dynamic_shared_bytes, c.bytes);
       }
+}
+
+TEST_F(NvrtcCompiler, RefusesTwoOperandsThatAreTooLargeToDeclare) {
+  CompileRequest request = scale_request("sm_90a");
+  request.source = {"test/scale_kernel.hpp",
+                    R"(
+#include <kiln/tl.hpp>
+namespace test {
+namespace tl = kiln::tl;
+template <typename T, int BLOCK_SIZE>
+KILN_KERNEL void scale_kernel(const T* x, T* out) {
+  const auto operand = [&](const T* from) {
+    return tl::dot_operand([&] {
+      return tl::deferred_load(from + (tl::expand_dims<1>(tl::arange<128>()) * 128 + tl::expand_dims<0>(tl::arange<128>())));
+    });
+  };
+  const auto tile = tl::expand_dims<1>(tl::arange<128>()) * 128 + tl::expand_dims<0>(tl::arange<128>());
+  tl::store(out + tile, tl::dot(operand(x), operand(x + 16384)));
+}
+})",
+                    {}};
+  try {
+    compiler_->compile(request);
+    FAIL() << "compiled";
+  } catch (const CompileError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("a kernel has room for one"));
+  }
 }
 
 TEST_F(NvrtcCompiler, KeepsSourceLinesWhenAsked) {

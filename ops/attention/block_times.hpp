@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/config.hpp"
+#include "ops/attention/head_kind.hpp"
+
+namespace kiln::attention {
+
+/// What of a call decides how long its blocks of queries take.
+struct BlockWork {
+  std::int64_t queries = 0, keys = 0;     ///< of a request
+  std::int64_t heads = 0;                 ///< of all requests
+  std::optional<std::int64_t> low, high;  ///< query i sees keys from i + low to i + high, where there are bounds
+  std::int64_t processors = 0;            ///< multiprocessors; 0: unknown
+};
+
+/// Of the configs that were measured on an H200 for 16-bit heads of this kind, the one with which a call ought to take
+/// the least time.
+Config quickest_config(const HeadKind& kind, const BlockWork& work);
+
+}  // namespace kiln::attention
