@@ -77,7 +77,7 @@ attention = kiln.register_op(
         "BLOCK_N": [128, 64, 32],
         "NUM_STAGES": [2, 3],
         "num_warps": [8, 4],
-        "PROGRAMS": [2, 1, 4],
+        "PROGRAMS": [1, 2, 4],
     },
     constraints=["BLOCK_M == 16 * num_warps", "num_warps * PROGRAMS <= 16"],
 )
