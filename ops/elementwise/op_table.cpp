@@ -94,6 +94,7 @@ std::vector<OpRow> arithmetic_ops() {
        .arity = 2,
        .rule = to_float,
        .doc = "x / y as floats; integers give f32",
+       .flops = 8,
        .forms = one("Div", float_reference<2>([](double x, double y) { return x / y; }))},
       {.name = "floor_div",
        .arity = 2,

@@ -79,6 +79,24 @@ KILN_DEVICE auto row_totals(const Values& values, Combine combine) {
                          tl::reduce<kAxis>(values, combine));
 }
 
+/// A row's mean as the sum of two numbers, out of its first element and of how far the mean is from that: x - high -
+/// low is right to the last place near the mean, where x - shift - mean would have the rounding errors of an outlier's
+/// distance. (Knuth's sum of two numbers, The Art of Computer Programming, volume 2, 4.2.2.)
+template <typename Sum>
+struct SplitMean {
+  Sum high, low;
+
+  template <typename Shift, typename Mean>
+  KILN_DEVICE SplitMean(const Shift& shift, const Mean& mean) : high(mean + shift) {
+    const auto added = high - shift;
+    low = (shift - (high - added)) + (mean - added);
+  }
+  template <typename X>
+  KILN_DEVICE auto distance_of(const X& x) const {
+    return x - high - low;
+  }
+};
+
 /// 1 / sqrt(square_sum / n + eps), of a number or a tile. A variance that overflows makes its row NaN rather than zeros
 /// that look like a result: inf - inf. A branch instead would keep a tile's equal registers from being computed once.
 template <typename Form, typename SquareSum, typename Compute>
@@ -106,6 +124,13 @@ struct MomentSums {
 template <typename T>
 constexpr bool takes_moments_together(int n) {
   return sizeof(T) <= 2 && n <= 4096;
+}
+
+/// Whether what a mean is off by, the mean of the distances from it, is taken from these: a sum of distances from an
+/// outlier is right to some units in the last place of that distance, of which results of 16 bits show nothing.
+template <typename T>
+constexpr bool corrects_mean() {
+  return sizeof(T) > 2;
 }
 
 /// Weights and writes one tile. `x` is what load_summed gave. The weight is multiplied in before the bias is read,
@@ -162,11 +187,20 @@ KILN_KERNEL void norm_one_pass_kernel(T* out, T* residual_out, const T* x_in, co
   } else {
     if constexpr (Form::kCentered) {
       const auto mean = row_totals<kAxis, Tiles>(sum_of(itself), tl::SumOp{}) * factor;
+      const SplitMean<decltype(mean + shift)> split(shift, mean);
       KILN_UNROLL for (int t = 0; t < kTiles; ++t) deviations[t] =
-          masked(tiles.mask(t * Tiles::kReduced), deviations[t] - mean);
+          masked(tiles.mask(t * Tiles::kReduced), split.distance_of(tl::cast<Compute>(x[t])));
     }
-    const auto scale = inverse_deviation<Form>(row_totals<kAxis, Tiles>(sum_of(squared), tl::SumOp{}), factor, epsilon);
-    write([&](const Values& values) { return values * scale; });
+    if constexpr (Form::kCentered && corrects_mean<T>()) {
+      const auto totals = row_totals<kAxis, Tiles>(tl::Tuple{sum_of(itself), sum_of(squared)}, MomentSums{});
+      const auto rest = totals.first * factor;
+      const auto scale = inverse_deviation<Form>(totals.second - totals.first * rest, factor, epsilon);
+      write([&](const Values& values) { return (values - rest) * scale; });
+    } else {
+      const auto squares = row_totals<kAxis, Tiles>(sum_of(squared), tl::SumOp{});
+      const auto scale = inverse_deviation<Form>(squares, factor, epsilon);
+      write([&](const Values& values) { return values * scale; });
+    }
   }
 }
 
@@ -235,21 +269,30 @@ KILN_KERNEL void norm_looped_kernel(T* out, T* residual_out, const T* x_in, cons
     mean = tl::broadcast_to_shape<Shape>(
         tl::expand_dims<kAxis>(tl::sum<kAxis>(sums.sum) * static_cast<Compute>(inverse_n)));
   }
+  SplitMean<Values> split(shift, mean);
   const auto deviation = [&]<bool kWhole>(const auto& x, tl::int64_t first) -> Values {
     if constexpr (Form::kCentered)
-      return masked(tiles.template mask<kWhole>(first), tl::cast<Compute>(x) - shift - mean);
+      return masked(tiles.template mask<kWhole>(first), split.distance_of(tl::cast<Compute>(x)));
     else
       return tl::cast<Compute>(x);
   };
   RunningSum<Values, kCompensated> squares;
+  [[maybe_unused]] Values rests = tl::full_of<Compute, Shape>(Compute{});  // so small that none of them is lost
   for_each_step<kTiles, kSegmented, Form>(tiles, tensors, [&]<bool kWhole>(tl::int64_t start, const auto& x) {
     KILN_UNROLL for (int t = 0; t < kTiles; ++t) {
       const Values d = deviation.template operator()<kWhole>(x[t], start + t * Tiles::kReduced);
       squares.add(d * d);
+      if constexpr (Form::kCentered && corrects_mean<T>()) rests = rests + d;
     }
   });
-  const Values inverse = tl::broadcast_to_shape<Shape>(tl::expand_dims<kAxis>(inverse_deviation<Form>(
-      tl::sum<kAxis>(squares.sum), static_cast<Compute>(inverse_n), static_cast<Compute>(eps))));
+  auto square_sum = tl::sum<kAxis>(squares.sum);
+  if constexpr (Form::kCentered && corrects_mean<T>()) {
+    const auto total = tl::sum<kAxis>(rests), off = total * static_cast<Compute>(inverse_n);
+    square_sum = square_sum - total * off;
+    split.low = split.low + tl::broadcast_to_shape<Shape>(tl::expand_dims<kAxis>(off));
+  }
+  const Values inverse = tl::broadcast_to_shape<Shape>(tl::expand_dims<kAxis>(
+      inverse_deviation<Form>(square_sum, static_cast<Compute>(inverse_n), static_cast<Compute>(eps))));
   for_each_step<kTiles, kSegmented, Form>(tiles, tensors, [&]<bool kWhole>(tl::int64_t start, const auto& x) {
     KILN_UNROLL for (int t = 0; t < kTiles; ++t) {
       const tl::int64_t first = start + t * Tiles::kReduced;
