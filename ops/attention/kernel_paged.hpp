@@ -4,36 +4,11 @@
 
 #include "ops/attention/iteration_paged.hpp"
 #include "ops/attention/kernel_form.hpp"
+#include "ops/attention/kernel_pages.hpp"
 #include "ops/attention/kernel_scores.hpp"
 #include "ops/attention/kernel_softmax.hpp"
 
 namespace kiln::ops {
-
-/// The page that an entry of a block table names. One that is none is read as the nearest that there is, so that
-/// nothing outside of the cache is.
-template <typename Page>
-KILN_DEVICE auto page_that_is_there(const Page& page, long long num_blocks) {
-  return tl::minimum(tl::maximum(tl::cast<tl::int64_t>(page), 0), num_blocks - 1);
-}
-
-/// Where BLOCK_N tokens from `first` on lie in a cache, as offsets of rows along AXIS. A page that is whole blocks of
-/// tokens is looked up once, else each token's is.
-template <int PAGE, int BLOCK_N, int AXIS, typename TableT>
-KILN_DEVICE auto token_places(const TableT* entries, long long entry_stride, const PagedCache& cache, long long place,
-                              tl::int64_t first, tl::int64_t end) {
-  const auto block = tl::expand_dims<AXIS>(tl::arange<BLOCK_N>());
-  if constexpr (PAGE % BLOCK_N == 0) {
-    tl::int64_t page = tl::load(entries + first / PAGE * entry_stride);
-    if (page < 0) page = 0;
-    if (page >= cache.num_blocks) page = cache.num_blocks - 1;
-    return page * cache.block_stride + first % PAGE * place + block * place;
-  } else {
-    const auto tokens = first + block;
-    const auto entry = tokens / tl::int64_t{PAGE};
-    const auto page = page_that_is_there(tl::load(entries + entry * entry_stride, tokens < end), cache.num_blocks);
-    return page * cache.block_stride + (tokens - entry * tl::int64_t{PAGE}) * place;
-  }
-}
 
 /// softmax(scores) @ v for BLOCK_M rows of a request over a part of its keys, in pages of PAGE tokens. Out is T, or
 /// float where parts are merged later (kernel_merge.hpp): a part that has no keys then leaves its rows as they are. S
@@ -49,9 +24,7 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
   const tl::int64_t first = tl::int64_t{program / it.splits} * BLOCK_M;
   const tl::int64_t key_head = it.first_head + tl::program_id(1), request = it.first_request + tl::program_id(2);
   const tl::int64_t num_rows = it.queries * it.group, first_head = key_head * it.group;
-  // Tokens are counted in 32 bits, since a GPU has few registers for what is needed all along.
-  const tl::int64_t stated = tl::load(lengths + request * it.length_stride);
-  const int length = static_cast<int>(stated < 0 ? tl::int64_t{0} : stated > it.most_tokens ? it.most_tokens : stated);
+  const int length = length_of(lengths + request * it.length_stride, it.most_tokens);
   const TableT* const entries = table + request * it.table_request;
   q += request * it.q.batch + first_head * it.q.head;
   k += key_head * it.k.head_stride;
@@ -62,44 +35,19 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
   const auto dims = tl::expand_dims<0>(tl::arange<FORM.padded_head_dim()>());
   const auto value_dims = tl::expand_dims<0>(tl::arange<FORM.padded_value_dim()>());
   const auto offsets_of = [&](const auto& numbers, long long query_stride, long long head_stride) {
-    if constexpr (ONE_QUERY) {
-      return numbers * head_stride;
-    } else {
-      const auto query = numbers / tl::int64_t{it.group};
-      return query * query_stride + (numbers - query * tl::int64_t{it.group}) * head_stride;
-    }
+    return row_offsets<ONE_QUERY>(numbers, it.group, query_stride, head_stride);
   };
 
-  // Keys that one of the rows sees, and of these the ones that all of them see. Tokens are counted from `begin`, which
-  // is the first of a block.
-  const int own = length - static_cast<int>(it.queries), left = static_cast<int>(it.left);
-  const int right = static_cast<int>(it.right);
-  const int past_rows = static_cast<int>(first + BLOCK_M < num_rows ? first + BLOCK_M : num_rows);
-  const int first_own = own + static_cast<int>(first) / it.group, last_own = own + (past_rows - 1) / it.group;
-  int begin = 0, end = length, all_from = 0, all_to = length;
-  if constexpr (FORM.has_low) {
-    if (first_own > left) begin = first_own - left;
-    all_from = last_own - left;
-  }
-  if constexpr (FORM.has_high) {
-    if (last_own + right + 1 < end) end = last_own + right + 1;
-    if (first_own + right + 1 < end) all_to = first_own + right + 1;
-  }
-  if (all_to > end) all_to = end;
-  begin = begin / BLOCK_N * BLOCK_N;
-  const int all_steps = end > begin ? (end - begin + BLOCK_N - 1) / BLOCK_N : 0;
-  const auto steps_before = [&](int part) { return static_cast<int>(tl::int64_t{all_steps} * part / it.splits); };
-  const int step_before = steps_before(split), num_steps = steps_before(split + 1) - step_before;
-  begin += step_before * BLOCK_N;
+  const int left = static_cast<int>(it.left), right = static_cast<int>(it.right);
+  const StepsOfPart steps = steps_of_part<FORM, BLOCK_M, BLOCK_N>(
+      {first, num_rows, static_cast<int>(it.queries), it.group, length, left, right}, split, it.splits);
+  const int begin = steps.begin, end = steps.end, own = steps.own;
   const auto lse_places = split * it.lse_split + request * it.lse_batch + first_head * it.lse_head +
                           offsets_of(row, it.lse_row, it.lse_head);
-  if (num_steps == 0 && split > 0) {
+  if (steps.num_steps == 0 && split > 0) {
     tl::store(lse + lse_places, -INFINITY, row < num_rows);
     return;
   }
-  const int whole_from = all_from > begin ? (all_from - begin + BLOCK_N - 1) / BLOCK_N : 0;
-  const int whole_to = all_to > begin ? (all_to - begin) / BLOCK_N : 0;
-
   const auto queries = tl::dot_operand([&] {
     return tl::deferred_load(q + (offsets_of(rows, it.q.row, it.q.head) + along_head<FORM>(dims, it.q.element)),
                              within_head<kDim>(rows < num_rows, dims));
@@ -130,7 +78,7 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
 
   int step = 0;
   tl::pipeline<NUM_STAGES>(
-      num_steps,
+      steps.num_steps,
       [&](tl::int64_t at) {
         const tl::int64_t from = begin + at * BLOCK_N;
         const auto k_places = token_places<PAGE, BLOCK_N, 0>(entries, it.table_entry, it.k, k_place, from, end);
@@ -147,7 +95,7 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
         if constexpr (FORM.has_slopes)
           x = x - tl::abs(columns + static_cast<float>(step * BLOCK_N) - tl::expand_dims<1>(own_place)) *
                       tl::expand_dims<1>(slope);
-        if (step >= whole_to || (FORM.has_low && step < whole_from)) {
+        if (step >= steps.whole_to || (FORM.has_low && step < steps.whole_from)) {
           x = tl::where(keys < end, x, -INFINITY);
           if constexpr (ONE_QUERY && FORM.has_low) {
             x = tl::where(keys >= own - left, x, -INFINITY);

@@ -1,30 +1,14 @@
 #include "ops/attention/paged_call.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <string>
 #include <string_view>
 #include <tuple>
 
-#include "core/errors.hpp"
+#include "ops/attention/paged_contract.hpp"
 #include "ops/attention/strides.hpp"
 
 namespace kiln::attention {
 namespace {
-
-/// Tokens and rows are counted in 32 bits; so many keys before or behind a query are as good as all.
-constexpr std::int64_t kMostCounted = std::int64_t{1} << 29;
-
-void set_causal(const Attributes& attributes, PagedProblem& problem) {
-  const std::string& causal = attributes.get_string("causal");
-  if (causal != "none" && causal != "bottom_right")
-    throw_value_error(fmt::format(
-        "op '{}': attribute 'causal' is \"{}\", expected \"bottom_right\" (a query sees keys up to its own place) or "
-        "\"none\"; the last query stands at the request's last token",
-        kPagedOp, causal));
-  problem.is_causal = causal == "bottom_right";
-}
 
 /// q, k_cache and v_cache beside each other.
 void set_paged_extents(const CallInputs& inputs, PagedProblem& problem) {
@@ -48,24 +32,6 @@ void set_paged_extents(const CallInputs& inputs, PagedProblem& problem) {
   check_head_dim(kPagedOp, "q", problem.head_dim);
   check_head_dim(kPagedOp, "v_cache", problem.values.width);
   check_groups(kPagedOp, "k_cache", problem.heads, problem.keys.heads);
-}
-
-void set_table(const CallInputs& inputs, PagedProblem& problem) {
-  const TensorView &table = inputs[kBlockTable], &lengths = inputs[kLengths];
-  kv_cache::check_rank(kPagedOp, "block_table", table, 2, "[B, max_pages]");
-  kv_cache::check_rank(kPagedOp, "seq_lens", lengths, 1, "[B], a length for each request");
-  check_extent(kPagedOp, "block_table", "requests", table.shape[0], "q", problem.batch);
-  check_extent(kPagedOp, "seq_lens", "requests", lengths.shape[0], "q", problem.batch);
-  problem.most_tokens = problem.keys.num_blocks == 0 ? 0 : table.shape[1] * problem.keys.page;
-  if (std::max(problem.most_tokens, problem.rows()) > kMostCounted)
-    throw_value_error(
-        fmt::format("op '{}': input 'block_table' of shape {} has room for {} tokens a request and 'q' has {} rows a "
-                    "head of 'k_cache', expected no more than {}",
-                    kPagedOp, to_string(table.shape), problem.most_tokens, problem.rows(), kMostCounted));
-}
-
-ops::AttentionStrides query_strides(const TensorView& view) {
-  return {step(view, 0), step(view, 2), step(view, 1), element_step(view)};
 }
 
 void set_form(PagedCall& call) {
@@ -93,8 +59,14 @@ PagedProblem paged_problem(const CallInputs& inputs, const Attributes& attribute
   PagedProblem problem;
   problem.layout = kv_cache::page_layout(kPagedOp, attributes);
   set_paged_extents(inputs, problem);
-  set_table(inputs, problem);
-  set_causal(attributes, problem);
+  problem.most_tokens = most_tokens_of(kPagedOp, inputs[kBlockTable], inputs[kLengths],
+                                       {.batch = problem.batch,
+                                        .num_blocks = problem.keys.num_blocks,
+                                        .page = problem.keys.page,
+                                        .rows = problem.rows(),
+                                        .query = "q",
+                                        .cache = "k_cache"});
+  problem.is_causal = is_causal_over_pages(kPagedOp, attributes);
   std::tie(problem.left, problem.right) = window_of(kPagedOp, attributes);
   static_cast<ScoreOptions&>(problem) = score_options(kPagedOp, inputs, attributes,
                                                       {.batch = problem.batch,
@@ -102,13 +74,13 @@ PagedProblem paged_problem(const CallInputs& inputs, const Attributes& attribute
                                                        .head_dim = problem.head_dim,
                                                        .slopes = kPagedSlopes,
                                                        .sinks = kPagedSinks});
-  problem.num_splits = attributes.get_int("num_splits");
-  if (problem.num_splits < 0)
-    throw_value_error(fmt::format(
-        "op '{}': attribute 'num_splits' is {}, expected parts that a request's keys are taken in, or 0 to choose them",
-        kPagedOp, problem.num_splits));
+  problem.num_splits = num_splits_of(kPagedOp, attributes);
   problem.checks_bounds = attributes.get_bool("check_bounds");
   return problem;
+}
+
+PagedTable PagedProblem::table(const CallInputs& inputs) const {
+  return {inputs[kBlockTable], inputs[kLengths], batch, keys.page, keys.num_blocks, most_tokens};
 }
 
 std::vector<TensorMeta> infer_paged(const CallInputs& inputs, const Attributes& attributes) {

@@ -5,6 +5,7 @@
 
 #include "ops/attention/iteration_paged.hpp"
 #include "ops/attention/kernel_form.hpp"
+#include "ops/attention/paged_table.hpp"
 #include "ops/attention/shared_contract.hpp"
 #include "ops/kv_cache/paged_call.hpp"
 #include "ops/op_spec.hpp"
@@ -35,6 +36,7 @@ struct PagedProblem : ScoreOptions {
   std::int64_t num_splits = 0;         ///< 0: chosen
   bool checks_bounds = false;
 
+  PagedTable table(const CallInputs& inputs) const;
   std::int64_t group() const { return keys.heads == 0 ? 1 : heads / keys.heads; }
   /// Rows of a tile that share a head of the caches.
   std::int64_t rows() const { return group() * queries; }

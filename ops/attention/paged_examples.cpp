@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include "ops/attention/paged_call.hpp"
-#include "ops/common/element.hpp"
 #include "ops/common/random_shape.hpp"
 
 namespace kiln::attention {
@@ -32,10 +30,6 @@ struct PagedShapes {
             std::move(attributes)};
   }
 };
-
-std::int64_t entry_at(const TensorView& view, std::int64_t offset) {
-  return common::load_at<std::int64_t>(view, offset);
-}
 
 }  // namespace
 
@@ -129,46 +123,11 @@ Example random_paged_example(std::mt19937_64& random) {
 
 void spoil_paged(const OpCall& call, std::mt19937_64& random) {
   const PagedProblem problem = paged_problem(call.inputs, call.attributes);
-  const TensorView &table = call.inputs[kBlockTable], &lengths = call.inputs[kLengths];
-  const auto put = [](const TensorView& view, std::int64_t offset, std::int64_t value) {
-    common::store_at<std::int64_t>(view, offset, value);
-  };
-  for (std::int64_t request = 0; request < problem.batch && !problem.checks_bounds; ++request) {
-    const std::int64_t at = request * lengths.strides[0];
-    if (random() % 6 == 0) put(lengths, at, problem.most_tokens + 3);
-    if (random() % 20 == 0) put(lengths, at, -2);
-  }
-  // Entries that share memory are used by one request and not by another.
-  const bool shared = (table.shape[0] > 1 && table.strides[0] == 0) || (table.shape[1] > 1 && table.strides[1] == 0);
-  for (std::int64_t request = 0; request < problem.batch; ++request) {
-    const std::int64_t length = entry_at(lengths, request * lengths.strides[0]);
-    for (std::int64_t entry = 0; entry < table.shape[1]; ++entry) {
-      const bool is_used = shared || entry * problem.keys.page < length;
-      const std::int64_t at = request * table.strides[0] + entry * table.strides[1];
-      if (is_used && !problem.checks_bounds && random() % 20 == 0)
-        put(table, at,
-            random() % 2 == 0 ? -1 - common::random_up_to(9, random)
-                              : problem.keys.num_blocks + common::random_up_to(100, random));
-      if (!is_used && random() % 2 == 0)
-        put(table, at, std::numeric_limits<std::int32_t>::max() - common::random_up_to(5, random));
-    }
-  }
+  spoil_table(problem.table(call.inputs), problem.checks_bounds, random);
 }
 
 SkippedWork skipped_by_paged(const OpCall& call) {
-  const PagedProblem problem = paged_problem(call.inputs, call.attributes);
-  const TensorView &table = call.inputs[kBlockTable], &lengths = call.inputs[kLengths];
-  SkippedWork work{problem.batch * problem.most_tokens, problem.batch * problem.most_tokens,
-                   "tokens that 'block_table' has room for"};
-  for (std::int64_t request = 0; request < problem.batch; ++request) {
-    const std::int64_t length = std::min(entry_at(lengths, request * lengths.strides[0]), problem.most_tokens);
-    for (std::int64_t entry = 0; entry * problem.keys.page < length; ++entry) {
-      const std::int64_t block = entry_at(table, request * table.strides[0] + entry * table.strides[1]);
-      if (block >= 0 && block < problem.keys.num_blocks)
-        work.skipped -= std::min(problem.keys.page, length - entry * problem.keys.page);
-    }
-  }
-  return work;
+  return skipped_tokens(paged_problem(call.inputs, call.attributes).table(call.inputs));
 }
 
 }  // namespace kiln::attention

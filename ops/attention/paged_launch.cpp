@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "ops/attention/form_argument.hpp"
-#include "ops/attention/merge_launch.hpp"
 #include "ops/attention/paged_call.hpp"
 #include "ops/attention/paged_tiling.hpp"
+#include "ops/attention/split_parts.hpp"
 #include "ops/common/call_parser.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/common/kernel_parameters.hpp"
@@ -19,57 +18,22 @@ namespace {
 
 constexpr const char* kPagedKernel = "kiln::ops::attention_paged_kernel";
 
-/// Scratch memory of a plan: what each part of the keys gives, rows and logarithms of their sums.
-constexpr int kPartRows = 0, kPartLses = 1;
-
-/// The parts as the kernel writes them, [splits, B, H, Sq, Dv], in the order of out's dimensions: [splits, B, Sq, H,
-/// Dv].
-TensorView part_rows(const PagedProblem& problem, std::int64_t splits) {
-  TensorView view =
-      dense_view(nullptr, DType::f32, {splits, problem.batch, problem.heads, problem.queries, problem.values.width});
-  std::swap(view.shape[2], view.shape[3]);
-  std::swap(view.strides[2], view.strides[3]);
-  return view;
-}
-
-TensorView part_lses(const PagedProblem& problem, std::int64_t splits) {
-  TensorView view = dense_view(nullptr, DType::f32, {splits, problem.batch, problem.heads, problem.queries});
-  std::swap(view.shape[2], view.shape[3]);
-  std::swap(view.strides[2], view.strides[3]);
-  return view;
+SplitParts parts_of(const PagedProblem& problem, std::int64_t splits) {
+  return parts_by_heads({splits, problem.batch, problem.queries, problem.heads, problem.values.width});
 }
 
 /// As the call's kernel, to leave its parts in scratch memory.
-PagedCall in_parts(PagedCall call, std::int64_t splits) {
-  const TensorView rows = part_rows(call.problem, splits), lses = part_lses(call.problem, splits);
+PagedCall in_parts(PagedCall call, const SplitParts& parts) {
   ops::PagedAttentionIteration& it = call.iteration;
-  it.splits = static_cast<int>(splits);
-  it.out = {rows.strides[1], rows.strides[3], rows.strides[2], 1};
-  it.out_split = rows.strides[0];
-  it.lse_split = lses.strides[0];
-  it.lse_batch = lses.strides[1];
-  it.lse_row = lses.strides[2];
-  it.lse_head = lses.strides[3];
+  it.splits = static_cast<int>(parts.rows.shape[0]);
+  it.out = {parts.rows.strides[1], parts.rows.strides[3], parts.rows.strides[2], 1};
+  it.out_split = parts.rows.strides[0];
+  it.lse_split = parts.lses.strides[0];
+  it.lse_batch = parts.lses.strides[1];
+  it.lse_row = parts.lses.strides[2];
+  it.lse_head = parts.lses.strides[3];
   call.form.returns_lse = true;
   return call;
-}
-
-void add_merge(const PagedCall& call, std::int64_t splits, const Target& target, LaunchPlan& plan) {
-  TensorView lse = call.lse;
-  if (call.problem.returns_lse) {  // [B, Sq, H], as the rows
-    std::swap(lse.shape[1], lse.shape[2]);
-    std::swap(lse.strides[1], lse.strides[2]);
-  }
-  const MergeCall merge = merge_of(call.out, call.problem.returns_lse ? &lse : nullptr, part_rows(call.problem, splits),
-                                   part_lses(call.problem, splits));
-  KernelLaunch& launch =
-      plan.launches.emplace_back(merge_launch(kPagedOp, merge, default_merge_tiling(merge, target), target));
-  common::KernelParameters(launch)
-      .written(0, call.dtype)
-      .written(call.problem.returns_lse ? 1 : -1, DType::f32)
-      .read_workspace(kPartRows, DType::f32)
-      .read_workspace(kPartLses, DType::f32)
-      .value(merge.iteration);
 }
 
 void add_attention(const PagedCall& call, const Config& config, const Target& target, std::int64_t first_head,
@@ -146,14 +110,14 @@ LaunchPlan paged_plan(const HeadKind& kind, const PagedCall& call, const Config&
   LaunchPlan plan;
   if (problem.heads == 0 || problem.queries == 0 || problem.batch == 0) return plan;
   const std::int64_t splits = num_splits(kind, call, config, target);
-  const PagedCall launched = splits == 1 ? call : in_parts(call, splits);
+  const SplitParts parts = parts_of(problem, splits);
+  const PagedCall launched = splits == 1 ? call : in_parts(call, parts);
   for (std::int64_t request = 0; request < problem.batch; request += most)
     for (std::int64_t head = 0; head < problem.keys.heads; head += most)
       add_attention(launched, config, target, head, request, plan);
   if (splits > 1) {
-    const auto bytes_of = [](const TensorView& view) { return view.numel() * itemsize_bytes(view.dtype); };
-    plan.workspace_bytes = {bytes_of(part_rows(problem, splits)), bytes_of(part_lses(problem, splits))};
-    add_merge(call, splits, target, plan);
+    plan.workspace_bytes = parts.workspace_bytes();
+    add_merge({kPagedOp, call.out, problem.returns_lse ? &call.lse : nullptr}, parts, target, plan);
   }
   if (problem.checks_bounds) add_bounds_check(call, target, plan);
   return plan;

@@ -1,12 +1,9 @@
 #include "ops/attention/paged_spec.hpp"
 
 #include <cstdint>
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "ops/attention/paged_call.hpp"
+#include "ops/attention/paged_contract.hpp"
 #include "ops/attention/paged_examples.hpp"
 #include "ops/attention/paged_launch.hpp"
 #include "ops/attention/paged_reference.hpp"
@@ -16,15 +13,6 @@
 
 namespace kiln::attention {
 namespace {
-
-InputSpec index_input(std::string name, std::string doc, std::function<std::int64_t(const PagedProblem&)> last) {
-  InputSpec input{std::move(name), std::move(doc)};
-  input.dtypes = {DType::i32, DType::i64};
-  input.selects = [last = std::move(last)](const OpCall& call) -> std::vector<SelectionRange> {
-    return {{.low = 0, .high = last(paged_problem(call.inputs, call.attributes))}};
-  };
-  return input;
-}
 
 /// Of requests that are as long as the table allows.
 Cost paged_cost(const OpCall& call) {
@@ -40,11 +28,6 @@ Cost paged_cost(const OpCall& call) {
   return {2 * tokens * static_cast<double>(problem.heads * problem.queries) * width, bytes};
 }
 
-/// A number of requests or pages that changes from step to step: exact for few, then by powers of two.
-ShapeKeyRule::Part varying_extent(int input, int axis) {
-  return {.input = input, .axis = axis, .bucket = ShapeKeyRule::Bucket::power_of_two, .exact_up_to = 16};
-}
-
 }  // namespace
 
 OpSpec paged_spec() {
@@ -57,27 +40,25 @@ OpSpec paged_spec() {
       {"q", "[B, Sq, H, D], D from 1 to 256: the last Sq tokens of each request, any strides"},
       {"k_cache", "[blocks, page, Hk, D], or [blocks, Hk, page, D] with layout HND; H is a multiple of Hk"},
       {"v_cache", "as k_cache, with Dv numbers a head"},
-      index_input("block_table",
-                  "[B, max_pages], i32 or i64; entries behind a length may be anything, one that is no block is read "
-                  "as the nearest that is",
-                  [](const PagedProblem& problem) { return problem.keys.num_blocks - 1; }),
-      index_input("seq_lens", "[B], i32 or i64: tokens of each request, those of q included",
-                  [](const PagedProblem& problem) { return problem.most_tokens; }),
+      paged_index_input(
+          "block_table",
+          "[B, max_pages], i32 or i64; entries behind a length may be anything, one that is no block is read "
+          "as the nearest that is",
+          [](const OpCall& call) { return paged_problem(call.inputs, call.attributes).keys.num_blocks - 1; }),
+      paged_index_input("seq_lens", "[B], i32 or i64: tokens of each request, those of q included",
+                        [](const OpCall& call) { return paged_problem(call.inputs, call.attributes).most_tokens; }),
       slopes_spec("B"),
       sinks_spec()};
   spec.outputs = {{"out", "[B, Sq, H, Dv]"},
                   {"lse", "[B, H, Sq], f32, with return_lse: the natural logarithm of the sum of exp(score)"}};
-  spec.attributes = {
-      {"causal", std::string("bottom_right"), false,
-       "\"bottom_right\": query i sees keys up to its own place, length - Sq + i; \"none\": all of them"},
-      scale_spec(),
-      window_spec(),
-      softcap_spec(),
-      kv_cache::layout_attribute(),
-      {"num_splits", std::int64_t{0}, false,
-       "parts that a request's keys are taken in, at the same time; 0: chosen from shapes and multiprocessors"},
-      return_lse_spec(),
-      kv_cache::check_bounds_attribute("seq_lens and the entries that they use")};
+  spec.attributes = {paged_causal_spec(),
+                     scale_spec(),
+                     window_spec(),
+                     softcap_spec(),
+                     kv_cache::layout_attribute(),
+                     num_splits_spec(),
+                     return_lse_spec(),
+                     kv_cache::check_bounds_attribute("seq_lens and the entries that they use")};
   spec.dtypes = {DType::f32, DType::f16, DType::bf16};
   for (const int cache : {kKeyCache, kValueCache})
     spec.shape_rule.parts.push_back({.input = cache, .axis = 0, .bucket = ShapeKeyRule::Bucket::any});

@@ -88,13 +88,18 @@ Scores softmax_of(const AttentionProblem& problem, const std::vector<double>& q,
 }  // namespace
 
 void attention_reference(const OpCall& call) {
-  const AttentionProblem problem = attention_problem(call.inputs, call.attributes);
-  const TensorView& out = call.outputs[0];
+  attend_in_double(attention_problem(call.inputs, call.attributes), call.inputs[kQuery], call.inputs[kKey],
+                   call.inputs[kValue], call.outputs);
+}
+
+void attend_in_double(const AttentionProblem& problem, const TensorView& query_view, const TensorView& key_view,
+                      const TensorView& value_view, std::span<const TensorView> outputs) {
+  const TensorView& out = outputs[0];
   for (std::int64_t request = 0; request < problem.batch; ++request)
     for (std::int64_t head = 0; head < problem.heads; ++head) {
-      const Rows q = rows_of(call.inputs[kQuery], problem, request, head);
-      const Rows k = rows_of(call.inputs[kKey], problem, request, head / problem.group());
-      const Rows v = rows_of(call.inputs[kValue], problem, request, head / problem.group());
+      const Rows q = rows_of(query_view, problem, request, head);
+      const Rows k = rows_of(key_view, problem, request, head / problem.group());
+      const Rows v = rows_of(value_view, problem, request, head / problem.group());
       for (std::int64_t query = 0; query < problem.queries; ++query) {
         const Scores row = softmax_of(problem, q[static_cast<std::size_t>(query)], k, request, head, query);
         std::vector<double> sums(static_cast<std::size_t>(problem.value_dim), row.nothing);
@@ -108,7 +113,7 @@ void attention_reference(const OpCall& call) {
           at += out.strides[3];
         }
         if (problem.returns_lse) {
-          const TensorView& lse = call.outputs[1];
+          const TensorView& lse = outputs[1];
           common::store_at<double>(lse, request * lse.strides[0] + head * lse.strides[1] + query * lse.strides[2],
                                    row.lse);
         }

@@ -6,6 +6,7 @@
 #include "ops/attention/examples.hpp"
 #include "ops/attention/launch.hpp"
 #include "ops/attention/merge_spec.hpp"
+#include "ops/attention/mla_spec.hpp"
 #include "ops/attention/paged_spec.hpp"
 #include "ops/attention/problem.hpp"
 #include "ops/attention/reference.hpp"
@@ -76,7 +77,7 @@ OpSpec attention_spec() {
 }  // namespace
 
 std::vector<OpSpec> attention_specs() {
-  return {attention_spec(), merge_spec(), paged_spec(), varlen_spec()};
+  return {attention_spec(), merge_spec(), mla_spec(), paged_spec(), varlen_spec()};
 }
 
 }  // namespace kiln::attention

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/tensor.hpp"
+#include "ops/attention/iteration.hpp"
 
 namespace kiln::attention {
 
@@ -15,6 +16,11 @@ inline std::int64_t step(const TensorView& view, int axis) {
 inline std::int64_t element_step(const TensorView& view) {
   const int last = view.ndim() - 1;
   return view.shape[last] > 1 ? view.strides[last] : 1;
+}
+
+/// Of queries or their results, [B, Sq, H, D].
+inline ops::AttentionStrides query_strides(const TensorView& view) {
+  return {step(view, 0), step(view, 2), step(view, 1), element_step(view)};
 }
 
 }  // namespace kiln::attention

@@ -11,7 +11,7 @@
 namespace kiln::rope {
 namespace {
 
-constexpr DType kDTypes[] = {DType::bf16, DType::f32, DType::f16};
+constexpr DType kAppendDTypes[] = {DType::bf16, DType::f32, DType::f16};
 
 struct AppendShape {
   std::int64_t tokens, query_heads, heads, dim, blocks, page;
@@ -65,7 +65,7 @@ std::vector<Example> append_examples() {
 Example random_append_example(std::mt19937_64& random) {
   constexpr std::int64_t kHeads[] = {1, 1, 2, 3, 8}, kDims[] = {2, 16, 32, 64, 80, 96, 128, 256},
                          kPages[] = {1, 3, 8, 16};
-  const DType dtype = common::one_of(kDTypes, random);
+  const DType dtype = common::one_of(kAppendDTypes, random);
   const std::int64_t heads = common::one_of(kHeads, random), dim = common::one_of(kDims, random);
   const std::int64_t tokens = common::random_up_to(random() % 8 == 0 ? 150 : 30, random);
   Example example = call_of(dtype,

@@ -71,6 +71,37 @@ TEST_P(AttentionNvrtc, PagesDoNotSpill) {
     }
 }
 
+TEST_P(AttentionNvrtc, LatentsDoNotSpill) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  const OpSpec& spec = Registry::process().get("mla_decode");
+  const std::int64_t room = GetParam() == "sm_90a" || GetParam() == "sm_100" ? 227 * 1024 : 99 * 1024;
+  const struct {
+    DType dtype;
+    std::int64_t batch, queries, heads, page;
+  } cases[] = {{DType::bf16, 4, 1, 16, 64},   {DType::bf16, 4, 1, 128, 64}, {DType::bf16, 4, 2, 128, 16},
+               {DType::bf16, 200, 2, 64, 64}, {DType::f16, 4, 2, 16, 1},    {DType::f32, 4, 1, 16, 64}};
+  for (const auto& [dtype, batch, queries, heads, page] : cases) {
+    const Example example{{{dtype, {batch, queries, heads, 512}},
+                           {dtype, {batch, queries, heads, 64}},
+                           {dtype, {500, page, 576}},
+                           {DType::i32, {batch, 2048 / page}},
+                           {DType::i32, {batch}}},
+                          {{"scale", 0.0722}, {"return_lse", true}}};
+    const std::vector<LaunchedKernel> kernels = kernels_of_all_variants(spec, example, parse_cuda_target(GetParam()));
+    ASSERT_GE(kernels.size(), 1U);
+    for (const LaunchedKernel& kernel : kernels) expect_no_spills(kernel.request);
+    const PtxasReport report = ptxas_report(kernels[0].request);
+    EXPECT_LE(report.static_shared_bytes + report.dynamic_shared_bytes, room) << heads << " heads, page " << page;
+    if (GetParam() != "sm_90a" || dtype == DType::f32) continue;
+    const bool has_rows = queries * heads >= 64;
+    EXPECT_EQ(report.ptx.find("wgmma.mma_async") != std::string::npos, has_rows) << heads;
+    EXPECT_EQ(report.ptx.find("mma.sync") == std::string::npos, has_rows) << heads;
+    EXPECT_FALSE(report.serializes_products) << heads;
+    // A page that is whole steps is fetched by the copy engine, latent vectors and rotary parts in boxes alike.
+    EXPECT_EQ(boxes_of(report).size(), page % 64 == 0 ? 1U : 0U) << heads;
+  }
+}
+
 TEST_P(AttentionNvrtc, PackedSequencesDoNotSpill) {
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   const OpSpec& spec = Registry::process().get("attention_varlen");

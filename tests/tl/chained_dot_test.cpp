@@ -81,6 +81,25 @@ KILN_KERNEL void chain(const T* q, const T* k, const T* v, float* out, float* ro
   tl::store(row_sum + tl::arange<M>(), total);
 }
 
+// The same with keys that are values too, one tile for both products, and the last step's keys as they are transposed.
+template <typename T, int M, int D, int N, int NUM_STAGES>
+KILN_KERNEL void chain_of_one(const T* q, const T* k, float* out, T* turned, int64_t keys) {
+  const auto queries = tl::dot_operand([&] { return tl::deferred_load(rows_of<M, D>(q, 0, D)); });
+  auto acc = tl::dot_accumulator<T, M, D>();
+  int64_t left = keys;
+  tl::pipeline<NUM_STAGES>(
+      (keys + N - 1) / N,
+      [&](int64_t step) {
+        return tl::deferred_load(rows_of<N, D>(k, step * N, D), tl::expand_dims<1>(tl::arange<N>()) + step * N < keys);
+      },
+      [&](const auto& tile) {
+        acc = tl::dot(tl::cast<T>(tl::dot(queries, tl::trans(tile))), tile, acc * 0.5f);
+        left -= N;
+        if (left <= 0) tl::store(rows_of<D, N>(turned, 0, N), tl::trans(tile));
+      });
+  tl::store(rows_of<M, D>(out, 0, D), acc);
+}
+
 // One accumulator is the start of two products, of which one is begun in every other step; a plain tile of zeros is
 // another's start.
 template <typename T, int M, int N, int K, int NUM_STAGES>
@@ -211,6 +230,49 @@ TEST_P(ChainedDot, SumsAreReducedAndBecomeOperands) {
   }
 }
 
+TEST_P(ChainedDot, OneTileIsKeysAndValues) {
+  struct Case {
+    std::int64_t m, d, n, stages;
+    int num_warps;
+  };
+  // Warpgroups share columns, or rows, or there is no wgmma.
+  for (const Case& c : {Case{64, 128, 64, 2, 8},
+                        {64, 256, 64, 2, 8},
+                        {64, 64, 64, 3, 4},
+                        {128, 64, 32, 3, 8},
+                        {16, 128, 64, 2, 4},
+                        {32, 64, 32, 1, 2}})
+    for (const DType dtype : {DType::bf16, DType::f32}) {
+      if (dtype == DType::f32 && c.m * c.d > 64 * 64) continue;
+      SCOPED_TRACE(::testing::Message() << name(dtype) << ", " << c.m << " queries of " << c.d << ", keys by " << c.n
+                                        << ", " << c.stages << " stages, " << c.num_warps << " warps");
+      const std::int64_t keys = 4 * c.n - 5;
+      const auto q = draw(c.m * c.d), k = draw(keys * c.d);
+      std::vector<double> acc(static_cast<std::size_t>(c.m * c.d)), turned(static_cast<std::size_t>(c.d * c.n));
+      for (std::int64_t key = 0; key < 4 * c.n; ++key) {
+        if (key % c.n == 0)
+          for (double& sum : acc) sum /= 2;
+        for (std::int64_t row = 0; key < keys && row < c.m; ++row) {
+          const double x = row_by_row(q, k, row, key, c.d);
+          for (std::int64_t i = 0; i < c.d; ++i)
+            acc[static_cast<std::size_t>(row * c.d + i)] += x * k[static_cast<std::size_t>(key * c.d + i)];
+        }
+        for (std::int64_t i = 0; key >= 3 * c.n && key < keys && i < c.d; ++i)
+          turned[static_cast<std::size_t>(i * c.n + key % c.n)] = k[static_cast<std::size_t>(key * c.d + i)];
+      }
+      std::vector<Tensor> tensors{tensor_of_numbers(dtype, q), tensor_of_numbers(dtype, k),
+                                  tensor_of_numbers(DType::f32, std::vector<double>(acc.size(), 77)),
+                                  tensor_of_numbers(dtype, std::vector<double>(turned.size(), 77))};
+      TextKernel made = kernel("chain_of_one", {dtype, c.m, c.d, c.n, c.stages}, c.num_warps);
+      made.shared_bytes = tl::pipeline_shared_bytes(
+          static_cast<int>(c.stages),
+          tl::shared_tile_bytes(static_cast<int>(c.n), static_cast<int>(c.d), static_cast<int>(itemsize_bytes(dtype))));
+      made.run(GetParam(), {1, 1, 1}, tensors, {keys});
+      ASSERT_EQ(numbers_of(tensors[2]), acc);
+      ASSERT_EQ(numbers_of(tensors[3]), turned);
+    }
+}
+
 TEST_P(ChainedDot, RowsOfSumsAreReducedWhereTheyLie) {
   struct Operands {
     DType dtype, sum;
@@ -326,6 +388,18 @@ TEST(ChainedDotOnGpus, RunOnInTheBackground) {
               tl::pipeline_shared_bytes(static_cast<int>(c.stages), bytes_of(c.n), bytes_of(c.n)) +
                   (queries > 48 * 1024 ? queries : 0));
   }
+}
+
+// Columns of 64 rows' sums are shared by two warpgroups, which exchange rows' numbers and nothing else.
+TEST(ChainedDotOnGpus, WarpgroupsShareRows) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  const PtxasReport report = expect_no_spills(
+      kernel("chain_of_one", {DType::bf16, std::int64_t{64}, std::int64_t{256}, std::int64_t{64}, std::int64_t{2}}, 8)
+          .request(parse_cuda_target("sm_90a")));
+  EXPECT_THAT(report.ptx, testing::HasSubstr("wgmma.mma_async"));
+  EXPECT_THAT(report.ptx, testing::Not(testing::HasSubstr("mma.sync")));
+  EXPECT_FALSE(report.serializes_products);
+  EXPECT_EQ(report.dynamic_shared_bytes, tl::pipeline_shared_bytes(2, tl::shared_tile_bytes(64, 256, 2)));
 }
 
 TEST(ChainedDotOnGpus, StayInOneWarpsRegisters) {

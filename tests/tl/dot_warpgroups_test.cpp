@@ -14,10 +14,11 @@
 namespace kiln::test {
 namespace {
 
-/// Of wgmma: several blocks of rows to a warpgroup, wide ones, K of half a panel's line and of several panels. Of
-/// 16-bit types; others' K has as many bytes.
+/// Of wgmma: several blocks of rows to a warpgroup, wide ones, K of half a panel's line and of several panels, a panel
+/// that two warpgroups share. Of 16-bit types; others' K has as many bytes.
 constexpr DotBlocks kWgmmaBlocks[] = {{128, 256, 64, 3, 8}, {256, 64, 16, 4, 8}, {64, 32, 128, 3, 4},
-                                      {128, 128, 64, 1, 4}, {64, 256, 32, 2, 8}, {128, 16, 64, 5, 8}};
+                                      {128, 128, 64, 1, 4}, {64, 256, 32, 2, 8}, {128, 16, 64, 5, 8},
+                                      {64, 64, 64, 3, 8}};
 std::vector<DotBlocks> wgmma_blocks(DType dtype) {
   std::vector<DotBlocks> all(std::begin(kWgmmaBlocks), std::end(kWgmmaBlocks));
   for (DotBlocks& blocks : all) blocks.k = std::max<std::int64_t>(blocks.k * 2 / itemsize_bytes(dtype), 16);

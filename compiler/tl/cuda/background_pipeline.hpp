@@ -179,6 +179,8 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   constexpr bool kLoadsBehindProducts = kNumStages != 3, kLoadsBeforeWait = kNumStages > 3;
   constexpr int kAhead = kNumStages > 3 ? kNumStages - 2 : kNumStages - 1;
   using Boxes = BoxLoads<Tiles, remove_cvref_t<decltype(Tiles::kAll)>>;
+  // Of two places threads fill the other one in front of the products, during which the copies then arrive.
+  constexpr bool kCopiesFirst = kNumStages == 2 && !Boxes::kForAll;
   using Ring = sm90::RingPosition<kNumStages>;
   __shared__ alignas(8) uint64_t barriers[2 * kNumStages];
   // Shuffled, since ptxas computes a thread's number and what follows from it anew in each step where it sees how.
@@ -244,10 +246,21 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
             left.advance();
           }
         };
-        bool has_products = false;
-        if (step < 0) {
-          load_boxes();
-        } else {
+        const auto load_rest = [&] {
+          if (!kLoadsBehindProducts && step >= 0) load_boxes();
+          if (__builtin_expect(boxes.bring_all, 1)) return;
+          if (next < num_steps && !boxes.fits(lane)) {
+            chunked |= 1u << filling.slot;
+            emptied(filling.slot).wait(filling.parity);
+            const auto tiles = loads(next);
+            bool boxes_bring_some = false;
+            if constexpr (Boxes::kForSome)
+              boxes_bring_some = boxes.copy_some(tiles, stage, filled(filling.slot), is_first);
+            Boxes::copy_chunks(stage, tiles, boxes_bring_some);
+          }
+          end_copy_group();
+        };
+        const auto begin_step = [&] {
           if (__builtin_expect(chunked != 0, 0)) {
             if ((chunked >> used.slot & 1) != 0) {
               // Behind steps that boxes brought there are no groups to count.
@@ -265,6 +278,9 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
             sm90::products_wait<0>();
             leave();
           }
+        };
+        bool has_products = false;
+        const auto run_body = [&] {
           auto begun = [&] {
             if constexpr (kLoadsBehindProducts) load_boxes();
           };
@@ -274,21 +290,17 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
           has_products = products.has_products;
           if (kLoadsBehindProducts && !products.loads_started) load_boxes();
           values_read |= products.has_values;
-        }
-        const auto load_rest = [&] {
-          if (!kLoadsBehindProducts && step >= 0) load_boxes();
-          if (__builtin_expect(boxes.bring_all, 1)) return;
-          if (next < num_steps && !boxes.fits(lane)) {
-            chunked |= 1u << filling.slot;
-            emptied(filling.slot).wait(filling.parity);
-            const auto tiles = loads(next);
-            bool boxes_bring_some = false;
-            if constexpr (Boxes::kForSome)
-              boxes_bring_some = boxes.copy_some(tiles, stage, filled(filling.slot), is_first);
-            Boxes::copy_chunks(stage, tiles, boxes_bring_some);
-          }
-          end_copy_group();
         };
+        if constexpr (kCopiesFirst) {
+          if (step >= 0) begin_step();
+          load_rest();
+          if (step >= 0) run_body();
+        } else if (step < 0) {
+          load_boxes();
+        } else {
+          begin_step();
+          run_body();
+        }
         if constexpr (kLoadsBeforeWait) load_rest();
         if constexpr (kNumStages > 2) {
           // The products begun last may go on through the next step, those of the step before may not. Not at the
@@ -302,7 +314,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
             leave();
           }
         }
-        if constexpr (!kLoadsBeforeWait) load_rest();
+        if constexpr (!kLoadsBeforeWait && !kCopiesFirst) load_rest();
         filling.advance();
       }
     };

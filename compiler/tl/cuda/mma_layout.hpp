@@ -103,8 +103,9 @@ struct MmaLayout {
   using Rows =
       MmaRows<ShapeT::kRows, Warps::kRowWarps, Warps::kRowWarps == 1 ? 1 : Warps::kColumnWarps, Places::kInterleaved>;
   static constexpr int row_part(int r) { return r / (8 * kColumnFragments) * 2 + r / 2 % 2; }
-  /// Warps side by side that have parts of the same rows.
-  static constexpr int kRowSharers = Warps::kColumnWarps;
+  /// Warps that have parts of the same rows, and how far apart they are: side by side.
+  static constexpr int kRowSharers = Warps::kColumnWarps, kSharerStride = 1;
+  KILN_DEVICE static int first_sharer() { return static_cast<int>(threadIdx.x) / 32 / kRowSharers * kRowSharers; }
 };
 
 template <typename S, int kElementBytes>

@@ -151,7 +151,7 @@ KILN_DEVICE auto reduce_axis_of_blocked(const Tiles& tiles, F combine) {
 }
 
 template <Number T, typename S>
-inline constexpr bool kReducesInPlace<1, Tile<T, S, WgmmaLayout<S>>> = WgmmaLayout<S>::kRowsInLanes;
+inline constexpr bool kReducesInPlace<1, Tile<T, S, WgmmaLayout<S>>> = true;
 template <Number T, typename S, int kElementBytes>
 inline constexpr bool kReducesInPlace<1, Tile<T, S, MmaLayout<S, kElementBytes>>> = true;
 
@@ -169,8 +169,7 @@ KILN_DEVICE auto reduce_rows_of_sums(const Tile<T, S, L>& x, F combine) {
     result.registers[part] = reduce_lanes<1, L::kUnitLanes>(combine(even, odd), combine);
   }
   if constexpr (L::kRowSharers > 1)
-    reduce_warps<8, L::kRowSharers, 1, L::kUnitLanes>(
-        result.registers, static_cast<int>(threadIdx.x) / 32 / L::kRowSharers * L::kRowSharers, combine);
+    reduce_warps<8, L::kRowSharers, L::kSharerStride, L::kUnitLanes>(result.registers, L::first_sharer(), combine);
   return result;
 }
 

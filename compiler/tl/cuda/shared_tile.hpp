@@ -59,6 +59,14 @@ inline constexpr bool kIsOfPipeline<SharedTile<T, S, kAlongColumns, kPadded, Ste
 template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
 inline constexpr bool is_pipeline_tile<SharedTile<T, S, kAlongColumns, kPadded, Step>> = true;
 
+/// A pipeline's tile with rows and columns exchanged, where it lies: the same lines under another name. One tile so is
+/// the second operand of two products, keys of one and values of the other.
+template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
+KILN_DEVICE SharedTile<T, Shape<S::kColumns, S::kRows>, !kAlongColumns, kPadded, Step> trans(
+    const SharedTile<T, S, kAlongColumns, kPadded, Step>& x) {
+  return {x.address, x.step};
+}
+
 KILN_DEVICE uint32_t shared_window_address(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }

@@ -20,9 +20,10 @@ struct WarpRows {
   static constexpr int kPerChunk = 16 / kSize, kChunksPerRow = kColumns / kPerChunk;
   static constexpr int kChunksPerLane = kRows * kChunksPerRow / 32;
   static constexpr int kBytes = kRows * kColumns * kSize;
-  /// Of float the built-in products spill, whose activations need registers beside the addresses of this.
-  static constexpr bool kPossible =
-      kSize == 2 ? kRows * kChunksPerRow % 32 == 0 : kSize == 4 && kChunksPerRow == 8 && !Floating<T>;
+  /// Of float the built-in products spill, whose activations need registers beside the addresses of this. Where
+  /// warpgroups share rows, few rows meet so many columns that shared memory is what a program is short of.
+  static constexpr bool kPossible = L::kRowsInLanes && (kSize == 2 ? kRows * kChunksPerRow % 32 == 0
+                                                                   : kSize == 4 && kChunksPerRow == 8 && !Floating<T>);
 
   KILN_DEVICE static uint32_t address() {
     __shared__ alignas(128) unsigned char rows[kNumWarps][kBytes];

@@ -24,9 +24,10 @@ struct WarpgroupGrid {
   }
   static constexpr int kRowGroups = row_groups(), kColumnGroups = larger(1, kCount / kRowGroups);
   static constexpr int kRows = ShapeT::kRows / kRowGroups, kColumns = ShapeT::kColumns / kColumnGroups;
-  /// Parts of columns are whole panels of an operand in shared memory (PanelPlaces).
+  /// Parts of columns are whole panels of an operand in shared memory (PanelPlaces), or halves of the one that there
+  /// is.
   static constexpr bool kFits = kHasWgmma && kCount > 0 && is_power_of_two(kNumWarps) && ShapeT::kRows % 64 == 0 &&
-                                ShapeT::kColumns % (kColumnGroups == 1 ? 16 : 64 * kColumnGroups) == 0;
+                                ShapeT::kColumns % (kColumnGroups == 1 ? 16 : 32 * kColumnGroups) == 0;
 
   KILN_DEVICE static int warpgroup() { return static_cast<int>(threadIdx.x) / 128; }
   /// First row and column of the calling warpgroup's part.
@@ -34,8 +35,9 @@ struct WarpgroupGrid {
   KILN_DEVICE static int column() { return kColumnGroups == 1 ? 0 : warpgroup() % kColumnGroups * kColumns; }
 };
 
-/// A number for each of kM rows of a product that warpgroups share by rows: a lane has a register for each row that it
-/// holds a part of, as do the three lanes beside it. It depends on no columns, so that rows of different products meet.
+/// A number for each of kM rows of a product that warpgroups share: a lane has a register for each row that it holds a
+/// part of, as do the three lanes beside it, and where warpgroups share rows by columns, the lanes in the others'
+/// place. It depends on no columns, so that rows of different products meet.
 template <int kM>
 struct WgmmaRows {
   using Grid = WarpgroupGrid<Shape<kM, 16>>;
@@ -46,7 +48,7 @@ struct WgmmaRows {
     const int thread = static_cast<int>(threadIdx.x);
     return Grid::row() + r / 2 * 64 + thread % 128 / 32 * 16 + r % 2 * 8 + thread % 32 / 4;
   }
-  KILN_DEVICE static bool owns(int) { return threadIdx.x % 4 == 0; }
+  KILN_DEVICE static bool owns(int) { return threadIdx.x % 4 == 0 && Grid::warpgroup() % Grid::kColumnGroups == 0; }
 };
 template <int kM>
 inline constexpr bool kIsMeetingLayout<WgmmaRows<kM>> = true;
@@ -85,7 +87,11 @@ struct WgmmaLayout {
   static constexpr bool kRowsInLanes = Grid::kColumnGroups == 1;
   static constexpr int row_part(int r) { return r / kBlockRegisters * 2 + r / 2 % 2; }
   using Rows = WgmmaRows<ShapeT::kRows>;
-  static constexpr int kRowSharers = 1;
+  /// Warps that have parts of the same rows, and how far apart they are.
+  static constexpr int kRowSharers = Grid::kColumnGroups, kSharerStride = 4;
+  KILN_DEVICE static int first_sharer() {
+    return Grid::warpgroup() / kRowSharers * kRowSharers * 4 + static_cast<int>(threadIdx.x) % 128 / 32;
+  }
 };
 template <typename S>
 inline constexpr bool kIsAccumulatorLayout<WgmmaLayout<S>> = true;
@@ -96,7 +102,6 @@ inline constexpr int kRunOf<WgmmaLayout<S>> = 2;
 
 /// Rows' numbers are at hand wherever the rows are.
 template <typename S>
-inline constexpr bool kBroadcastsInPlace<Expanded<1, WgmmaRows<S::kRows>>, S, WgmmaLayout<S>> =
-    WgmmaLayout<S>::kRowsInLanes;
+inline constexpr bool kBroadcastsInPlace<Expanded<1, WgmmaRows<S::kRows>>, S, WgmmaLayout<S>> = true;
 
 }  // namespace kiln::tl
