@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/attention/split_parts.hpp"
+#include "ops/attention/split_choice.hpp"
 #include "ops/common/block_choice.hpp"
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
@@ -93,6 +93,7 @@ std::int64_t mla_splits(const MlaCall& call, const Config& config, const Target&
   return num_splits({.programs = problem.batch * ceil_div(problem.rows(), config.at("BLOCK_M")),
                      .most_tokens = problem.most_tokens,
                      .block_keys = config.at("BLOCK_N"),
+                     .token_bytes = static_cast<double>(kMostMlaNumbers * itemsize_bytes(call.dtype)),
                      .requested = problem.num_splits,
                      .processors = call.processors,
                      .programs_each = mla_programs_each(call.dtype == DType::f32, config, target)},

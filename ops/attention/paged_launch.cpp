@@ -109,7 +109,7 @@ LaunchPlan paged_plan(const HeadKind& kind, const PagedCall& call, const Config&
   const std::int64_t most = is_cuda(target) ? kMostGridExtent : std::max(problem.batch, problem.heads);
   LaunchPlan plan;
   if (problem.heads == 0 || problem.queries == 0 || problem.batch == 0) return plan;
-  const std::int64_t splits = num_splits(kind, call, config, target);
+  const std::int64_t splits = paged_splits(kind, call, config, target);
   const SplitParts parts = parts_of(problem, splits);
   const PagedCall launched = splits == 1 ? call : in_parts(call, parts);
   for (std::int64_t request = 0; request < problem.batch; request += most)

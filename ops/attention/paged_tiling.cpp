@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include "ops/attention/paged_times.hpp"
+#include "ops/attention/split_choice.hpp"
 #include "ops/common/block_choice.hpp"
 #include "ops/common/call_parser.hpp"
 #include "ops/common/config_expression.hpp"
@@ -15,8 +15,7 @@ namespace {
 constexpr std::int64_t kLeastBlock = 16;
 /// Of a CPU's program: more rows or keys at a time gain nothing.
 constexpr std::int64_t kMostCpuRows = 64, kMostCpuKeys = 128;
-/// Keys that are worth a part of their own, which costs a row of floats for each query.
-constexpr std::int64_t kLeastPartKeys = 64, kMostSplits = 128;
+
 bool has_much_shared_memory(const Target& target) {
   return target.arch == "sm_90a";
 }
@@ -49,37 +48,23 @@ std::int64_t cpu_keys(const PagedCall& call, const Config& first) {
   return std::max(kLeastBlock, common::block_over(call.problem.most_tokens, {kLeastBlock, first.at("BLOCK_N")}));
 }
 
-/// Parts that there may be: none of few keys, and no more than steps.
-std::int64_t most_splits(const PagedCall& call, const Config& config) {
-  const std::int64_t keys = std::max(kLeastPartKeys, config.at("BLOCK_N"));
-  return std::clamp<std::int64_t>(ceil_div(call.problem.most_tokens, keys), 1, kMostSplits);
+/// Programs that a multiprocessor runs at a time: as many as its shared memory has room for.
+std::int64_t programs_each(const HeadKind& kind, const Config& config) {
+  constexpr std::int64_t kMostEach = 8, kSharedBytes = 200 * 1024;
+  const std::int64_t numbers =
+      (config.at("BLOCK_M") + 2 * config.at("BLOCK_N") * config.at("NUM_STAGES")) * kind.most_dim;
+  return std::clamp<std::int64_t>(kSharedBytes / (numbers * (kind.is_float ? 4 : 2)), 1, kMostEach);
 }
 
-/// As many as leave the fewest of a CPU's threads without work.
-std::int64_t cpu_splits(const PagedCall& call, const Config& config) {
+SplitDemand demand_of(const HeadKind& kind, const PagedCall& call, const Config& config, const Target& target) {
   const PagedProblem& problem = call.problem;
-  const std::int64_t programs = problem.batch * problem.keys.heads * ceil_div(problem.rows(), config.at("BLOCK_M"));
-  const std::int64_t threads = std::max<std::int64_t>(call.processors, 1);
-  if (programs == 0 || programs >= threads) return 1;
-  const auto idle = [&](std::int64_t splits) {
-    const std::int64_t all = programs * splits;
-    return static_cast<double>(ceil_div(all, threads) * threads - all) / static_cast<double>(all);
-  };
-  std::int64_t best = 1;
-  for (std::int64_t splits = 2; splits <= most_splits(call, config); ++splits)
-    if (idle(splits) < idle(best)) best = splits;
-  return best;
-}
-
-std::int64_t gpu_splits(const HeadKind& kind, const PagedCall& call, const Config& config) {
-  std::int64_t best = 1;
-  double least_us = paged_us(kind, call, config, 1);
-  for (std::int64_t splits = 2; splits <= most_splits(call, config); ++splits)
-    if (const double us = paged_us(kind, call, config, splits); us < least_us) {
-      best = splits;
-      least_us = us;
-    }
-  return best;
+  return {.programs = problem.batch * problem.keys.heads * ceil_div(problem.rows(), config.at("BLOCK_M")),
+          .most_tokens = problem.most_tokens,
+          .block_keys = config.at("BLOCK_N"),
+          .token_bytes = static_cast<double>((problem.head_dim + problem.values.width) * itemsize_bytes(call.dtype)),
+          .requested = problem.num_splits,
+          .processors = call.processors,
+          .programs_each = is_cuda(target) ? programs_each(kind, config) : 1};
 }
 
 }  // namespace
@@ -116,14 +101,14 @@ Config default_paged_tiling(const HeadKind& kind, const PagedCall& call, const T
            each.at("NUM_STAGES") > most_stages;
   });
   // Fewer stages leave room for more programs.
-  return std::ranges::min(configs, {},
-                          [&](const Config& each) { return paged_us(kind, call, each, gpu_splits(kind, call, each)); });
+  return std::ranges::min(configs, {}, [&](const Config& each) {
+    const SplitDemand demand = demand_of(kind, call, each, target);
+    return split_us(demand, num_splits(demand, target));
+  });
 }
 
-std::int64_t num_splits(const HeadKind& kind, const PagedCall& call, const Config& config, const Target& target) {
-  const std::int64_t steps = std::max<std::int64_t>(ceil_div(call.problem.most_tokens, config.at("BLOCK_N")), 1);
-  if (call.problem.num_splits > 0) return std::min(call.problem.num_splits, steps);
-  return is_cuda(target) ? gpu_splits(kind, call, config) : cpu_splits(call, config);
+std::int64_t paged_splits(const HeadKind& kind, const PagedCall& call, const Config& config, const Target& target) {
+  return num_splits(demand_of(kind, call, config, target), target);
 }
 
 }  // namespace kiln::attention

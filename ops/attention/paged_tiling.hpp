@@ -15,6 +15,6 @@ Config default_paged_tiling(const HeadKind& kind, const PagedCall& call, const T
 
 /// Parts that each request's keys are taken in: as the call says, or so many that all processors have work. It follows
 /// from shapes alone, since lengths are not known here.
-std::int64_t num_splits(const HeadKind& kind, const PagedCall& call, const Config& config, const Target& target);
+std::int64_t paged_splits(const HeadKind& kind, const PagedCall& call, const Config& config, const Target& target);
 
 }  // namespace kiln::attention

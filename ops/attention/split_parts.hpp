@@ -13,19 +13,6 @@ namespace kiln::attention {
 /// Scratch memory of a plan: what each part of the keys gives, rows and logarithms of their sums.
 inline constexpr int kPartRows = 0, kPartLses = 1;
 
-/// What a choice of parts follows from: shapes alone, since lengths are on the device.
-struct SplitDemand {
-  std::int64_t programs;       ///< of one part
-  std::int64_t most_tokens;    ///< of a request
-  std::int64_t block_keys;     ///< of a step
-  std::int64_t requested;      ///< as the call says; 0: chosen
-  std::int64_t processors;     ///< 0: unknown
-  std::int64_t programs_each;  ///< that a GPU's multiprocessor is to run at a time
-};
-/// As the call says, or the fewest parts of keys with which programs have work for nearly as much of the time as with
-/// any number of parts.
-std::int64_t num_splits(const SplitDemand& demand, const Target& target);
-
 /// What parts leave in scratch memory: rows [splits, B, Sq, H, Dv] and lses [splits, B, Sq, H], views without data.
 struct SplitParts {
   TensorView rows, lses;
