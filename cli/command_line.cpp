@@ -10,6 +10,7 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,6 +19,7 @@
 #include "cli/bench_command.hpp"
 #include "cli/cache_command.hpp"
 #include "cli/doctor_command.hpp"
+#include "cli/experiment_command.hpp"
 #include "cli/input_file_error.hpp"
 #include "cli/inspect_command.hpp"
 #include "cli/ops_command.hpp"
@@ -74,6 +76,7 @@ class CommandLine {
     add_tune();
     add_inspect();
     add_cache();
+    add_experiment();
     finish(app_);
   }
 
@@ -395,6 +398,11 @@ class CommandLine {
     merge.add_option("FILE", cache_.exchange.inputs, "The files to merge")->required()->type_name("");
   }
 
+  /// For the list of commands: main_with_arguments hands its words on before this grammar sees them.
+  void add_experiment() {
+    app_.add_subcommand("experiment", "Repeat one of the experiments that Kiln grew from (needs the Python package)");
+  }
+
   CLI::App app_;
   DoctorOptions doctor_;
   OpsOptions ops_;
@@ -416,6 +424,8 @@ int fail(int status, const char* message) {
 int main_with_arguments(int argc, char** argv) {
   print_messages_as_json(asks_for_json(argc, argv));
   try {
+    if (argc > 1 && std::string_view(argv[1]) == "experiment")
+      experiment_command(std::span(argv, static_cast<std::size_t>(argc)).subspan(2));
     const int status = CommandLine().run(argc, argv);
     // A full disk behind a redirection shows only here; ferror remembers what earlier writes met.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
