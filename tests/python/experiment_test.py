@@ -12,12 +12,15 @@ from typing import Any
 import kiln
 import pytest
 from kiln.experiments.catalogue import SUMMARIES
+from kiln.experiments.gather_kernels import series_op
 from kiln.experiments.report import Table, lines_of
+from nvrtc_here import needs_nvrtc
 from script_process import environment
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SMALL = {
     "adaptive": "--sizes 1K,4K --iters 5 --budget 0.01 --tune 0.2",
+    "gather": "--bs 4 --topk 32 --row-bytes 64 --iters 2 --warmup 0",
     "graphs": "--calls 10 --durations 1,20 --iters 3 --warmup 1",
     "offload": "--tensors 3 --layers 4 --shape 1x64x48 --small 20 --iters 2 --warmup 0 --depths 1,2",
 }
@@ -78,6 +81,25 @@ def test_what_offload_finds() -> None:
     assert len(tables["layers"]["rows"]) == 2 + 2 + 3
 
 
+def test_what_gather_finds() -> None:
+    rows = run_small("gather")["tables"]["gather"]["rows"]
+    assert [row["variant"] for row in rows][:2] == ["NumPy", "Kiln"]
+    assert all(row["gb_s"] > 0 for row in rows)
+    alone = run("gather", "--device", "cpu", *SMALL["gather"].split(), "--ncu", "Kiln")
+    assert alone.returncode == 0 and "ncu --set full --kernel-name regex:" in alone.stdout
+
+
+@pytest.mark.parametrize(
+    ("kernel", "width"),
+    [("thread_per_row", 1), ("thread_per_row", 16), ("warp_per_row", 1), ("rows_in_flight", 4), ("contiguous_read", 8)],
+)
+def test_the_published_kernels_compile(kernel: str, width: int) -> None:
+    needs_nvrtc()
+    tensors = [kiln.TensorMeta("u8", (100, 656)), kiln.TensorMeta("u8", (1000, 656)), kiln.TensorMeta("i32", (100, 2))]
+    ptx = kiln.inspect(series_op(kernel), *tensors, sms=16, width=width, target="sm_90a", emit="ptx")
+    assert kernel in ptx and ("v4" in ptx) == (width != 1)
+
+
 def test_what_adaptive_finds() -> None:
     report = run_small("adaptive")
     assert [row["elements"] for row in report["tables"]["times"]["rows"]] == [1024, 4096]
@@ -108,6 +130,13 @@ def test_the_list() -> None:
         ("adaptive --op softmax", "has no BLOCK_SIZE"),
         ("adaptive --op ad", "did you mean 'add'?"),
         ("adaptive --dtype f31", "unknown dtype 'f31'"),
+        ("gather --bs 0", "'0' is no number above 0"),
+        ("gather --slots 5", "no row is taken twice: expected 262144"),
+        ("gather --device cpu --slots 2000M", "GiB of the host's memory are needed"),
+        ("gather --slots 3G", "are more than 32 bits count"),
+        ("gather --row-bytes 100", "expected a multiple of 16"),
+        ("gather --device cpu --bs 4 --ncu x", "expected one of: NumPy, Kiln"),
+        ("gather --ncu Kiln --plot x.png", "leave --plot out"),
         ("offload --shape 5", "expected two extents or more"),
         ("offload --shape 1x0", "'0' is no number above 0"),
         ("offload --device cpu --shape 1M1M", "'1m1m' is no number"),

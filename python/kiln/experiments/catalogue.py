@@ -34,6 +34,7 @@ class Experiment(Protocol):
 #: By name: what each one shows, in a line.
 SUMMARIES = {
     "adaptive": "block sizes by element count: fixed, adaptive and tuned, with what was chosen when",
+    "gather": "short rows from the host to a GPU: from byte by byte to a warp per row, and Kiln beside them",
     "graphs": "what a graph saves of the cost of launches, by how long a kernel takes",
     "offload": "pinned memory, copies that are waited for or not, and layers that are loaded beside compute",
 }
