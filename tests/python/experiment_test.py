@@ -11,6 +11,7 @@ from typing import Any
 
 import kiln
 import pytest
+from kiln.experiments import trace_sql
 from kiln.experiments.catalogue import SUMMARIES
 from kiln.experiments.gather_kernels import series_op
 from kiln.experiments.report import Table, lines_of
@@ -20,6 +21,7 @@ from script_process import environment
 PNG = b"\x89PNG\r\n\x1a\n"
 SMALL = {
     "adaptive": "--sizes 1K,4K --iters 5 --budget 0.01 --tune 0.2",
+    "decode": "--layers 2 --bs 3 --context 40 --heads 2 --dim 16 --steps 2 --iters 2 --warmup 0",
     "gather": "--bs 4 --topk 32 --row-bytes 64 --iters 2 --warmup 0",
     "graphs": "--calls 10 --durations 1,20 --iters 3 --warmup 1",
     "offload": "--tensors 3 --layers 4 --shape 1x64x48 --small 20 --iters 2 --warmup 0 --depths 1,2",
@@ -89,6 +91,17 @@ def test_what_gather_finds() -> None:
     assert alone.returncode == 0 and "ncu --set full --kernel-name regex:" in alone.stdout
 
 
+def test_what_decode_finds(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "trace.json"
+    tables = run_small("decode", "--trace", str(path))["tables"]
+    assert [row["way"] for row in tables["decode"]["rows"]][0] == "slices and cats"
+    assert {row["region"] for row in tables["regions"]["rows"]} == {"append", "gather", "attention"}
+    calls = {(row["region"], row["name"]): row["calls"] for row in tables["within"]["rows"]}
+    assert calls == {("append", "kv_append_layers"): 2, ("gather", "kv_gather_paged"): 8, ("attention", "attention"): 4}
+    found = trace_sql.query(trace_sql.open_trace(path), trace_sql.BY_CATEGORY)
+    assert found == tables["categories"]["rows"] and {row["category"] for row in found} >= {"region", "dispatch"}
+
+
 @pytest.mark.parametrize(
     ("kernel", "width"),
     [("thread_per_row", 1), ("thread_per_row", 16), ("warp_per_row", 1), ("rows_in_flight", 4), ("contiguous_read", 8)],
@@ -130,6 +143,9 @@ def test_the_list() -> None:
         ("adaptive --op softmax", "has no BLOCK_SIZE"),
         ("adaptive --op ad", "did you mean 'add'?"),
         ("adaptive --dtype f31", "unknown dtype 'f31'"),
+        ("decode --dim 300", "heads of up to 256 numbers"),
+        ("decode --device cpu --context 1G", "GiB of memory are needed"),
+        ("decode --trace /nowhere/t.json", "there is no directory for '/nowhere/t.json'"),
         ("gather --bs 0", "'0' is no number above 0"),
         ("gather --slots 5", "no row is taken twice: expected 262144"),
         ("gather --device cpu --slots 2000M", "GiB of the host's memory are needed"),

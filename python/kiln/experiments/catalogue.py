@@ -35,6 +35,7 @@ class Experiment(Protocol):
 SUMMARIES = {
     "adaptive": "block sizes by element count: fixed, adaptive and tuned, with what was chosen when",
     "gather": "short rows from the host to a GPU: from byte by byte to a warp per row, and Kiln beside them",
+    "decode": "a paged decode loop: tokens a second by slices and cats, and with one launch for each",
     "graphs": "what a graph saves of the cost of launches, by how long a kernel takes",
     "offload": "pinned memory, copies that are waited for or not, and layers that are loaded beside compute",
 }
