@@ -39,9 +39,11 @@ class Side:
         return self.pool.empty(self.options.shape, "f16").numpy()
 
 
-def timed_copies(options: argparse.Namespace, side: Side, on_device: kiln.Tensor, to_device: bool) -> list[float]:
+def timed_copies(
+    options: argparse.Namespace, side: Side, on_device: kiln.Tensor, stream: kiln.Stream, to_device: bool
+) -> list[float]:
     """Microseconds of each tensor by the host's clock, what belongs to its memory included."""
-    stream, times = kiln.Stream(options.device), []
+    times = []
     for index in range(options.tensors):
         started = time.perf_counter()
         array = side.array(index)
@@ -56,12 +58,16 @@ def timed_copies(options: argparse.Namespace, side: Side, on_device: kiln.Tensor
 
 def tensor_copies(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Each direction from and to pageable memory, pinned memory made for each copy, and pinned memory that is there."""
-    on_device = kiln.to_device(np.ones(options.shape, np.float16), options.device)
+    stream = kiln.Stream(options.device)
+    on_device = kiln.empty(options.shape, "f16", options.device, stream=stream)
+    kiln.copy_async(on_device, np.ones(options.shape, np.float16), stream).synchronize()
     rows = []
     for memory in ("pageable", "pinned each time", "preallocated"):
         side = Side(options, memory)
         for direction, to_device in (("to the device", True), ("to the host", False)):
-            rounds = [timed_copies(options, side, on_device, to_device) for _ in range(options.warmup + options.iters)]
+            rounds = [
+                timed_copies(options, side, on_device, stream, to_device) for _ in range(options.warmup + options.iters)
+            ]
             times = [us for taken in rounds[options.warmup :] for us in taken]
             mean = statistics.mean(times)
             rows.append(
@@ -79,7 +85,8 @@ def tensor_copies(options: argparse.Namespace) -> list[dict[str, Any]]:
 def small_copies(options: argparse.Namespace) -> list[dict[str, Any]]:
     """The matrix of pinned and non-blocking: what a copy takes, and what of it the host spends enqueuing."""
     device, size = options.device, options.small_bytes
-    stream, on_device = kiln.Stream(device), kiln.empty(size, "u8", device)
+    stream = kiln.Stream(device)
+    on_device = kiln.empty(size, "u8", device, stream=stream)
     pool = kiln.PinnedPool(device)
     arrays = {"pageable": np.zeros(size, np.uint8), "pinned": pool.empty(size, "u8").numpy()}
     rows = []
@@ -118,7 +125,7 @@ def mistakes(options: argparse.Namespace) -> list[dict[str, Any]]:
         "pinned": lambda: pool.empty(size, "u8").numpy(),
     }
     for memory, make in makes.items():
-        host, on_device = make(), kiln.to_device(np.zeros(size, np.uint8), device)
+        host, on_device = make(), kiln.empty(size, "u8", device, stream=stream)
         tail = host[-(size // 8) :]  # what the copy comes to last
         host[...] = OLD
         stream.synchronize()
@@ -128,8 +135,7 @@ def mistakes(options: argparse.Namespace) -> list[dict[str, Any]]:
         arrived = on_device.numpy()
         rows.append(row_of("to the device", memory, "the source is changed", int((arrived != OLD).sum())))
         host[...] = OLD
-        kiln.copy_async(on_device, kiln.to_device(np.full(size, NEW, np.uint8), device), stream)
-        stream.synchronize()
+        kiln.copy_async(on_device, np.full(size, NEW, np.uint8), stream).synchronize()
         kiln.copy_async(host, on_device, stream)
         seen = tail.copy()  # no wait: the copy may not have written it
         stream.synchronize()

@@ -44,6 +44,16 @@ class Marks:
         ]
 
 
+class Slot:
+    """Memory on the device for one layer at a time, and the matrix it is multiplied with, of one stream."""
+
+    def __init__(self, shape: tuple[int, int], matrix: Any, device: str, stream: kiln.Stream) -> None:
+        self.stream = stream
+        self.source, self.target, self.between = (kiln.empty(shape, "f16", device, stream=stream) for _ in range(3))
+        self.matrix = kiln.empty(matrix.shape, "f16", device, stream=stream)
+        kiln.copy_async(self.matrix, matrix, stream).synchronize()
+
+
 class Layers:
     """The layers and the ways to run them.
 
@@ -62,12 +72,11 @@ class Layers:
         self.loads = [self.pinned(np.roll(block, i)) for i in range(options.layers)]
         self.stores = [self.pinned(np.zeros_like(block)) for _ in range(options.layers)]
         matrix = (random.standard_normal((width, width), dtype=np.float32) / width**0.5).astype(np.float16)
-        self.matrix = kiln.to_device(matrix, self.device)
-        # Two of each, for two streams.
-        self.slots = [[kiln.empty(self.shape, "f16", self.device) for _ in range(3)] for _ in range(2)]
+        # Each stream has memory of its own: calls that read a tensor of another stream's wait for their work. The first is
+        # of what runs on one stream, the others of the two in turns.
         self.two = [kiln.Stream(self.device) for _ in range(2)]
+        self.slots = [Slot(self.shape, matrix, self.device, stream) for stream in (self.stream, *self.two)]
         self.steps, self.is_product = 1, True
-        kiln.synchronize()
         self.marks = Marks(self.device, self.stream)
 
     def pinned(self, values: Any) -> Any:
@@ -75,58 +84,54 @@ class Layers:
         array[...] = values
         return array
 
-    def compute(self, source: kiln.Tensor, target: kiln.Tensor, between: kiln.Tensor, stream: kiln.Stream) -> None:
+    def compute(self, source: kiln.Tensor, target: kiln.Tensor, slot: Slot) -> None:
         """Steps go to and fro between two places, so that the last lands in `target`."""
-        places = [target, between]
+        places = [target, slot.between]
         for i in range(self.steps):
             place = places[(self.steps - 1 - i) % 2]
             if self.is_product:
-                kiln.ops.matmul(source, self.matrix, out=place, stream=stream)
+                kiln.ops.matmul(source, slot.matrix, out=place, stream=slot.stream)
             else:
-                kiln.ops.neg(source, out=place, stream=stream)
+                kiln.ops.neg(source, out=place, stream=slot.stream)
             source = place
 
-    def one(self, index: int, slot: int, stream: kiln.Stream) -> None:
-        source, target, between = self.slots[slot]
-        load, store = self.loads[index], self.stores[index]
-        self.marks.around("load", stream, lambda: kiln.copy_async(source, load, stream))
-        self.marks.around("compute", stream, lambda: self.compute(source, target, between, stream))
-        self.marks.around("store", stream, lambda: kiln.copy_async(store, target, stream))
+    def one(self, index: int, slot: Slot) -> None:
+        load, store, stream = self.loads[index], self.stores[index], slot.stream
+        self.marks.around("load", stream, lambda: kiln.copy_async(slot.source, load, stream))
+        self.marks.around("compute", stream, lambda: self.compute(slot.source, slot.target, slot))
+        self.marks.around("store", stream, lambda: kiln.copy_async(store, slot.target, stream))
 
     def sequential(self) -> None:
         for index in range(len(self.loads)):
-            self.one(index, 0, self.stream)
+            self.one(index, self.slots[0])
 
     def alternating(self) -> None:
         """Each of two streams has its own memory, and need not wait for the other."""
         for stream in self.two:
             stream.wait_stream(self.stream)
         for index in range(len(self.loads)):
-            self.one(index, index % 2, self.two[index % 2])
+            self.one(index, self.slots[1 + index % 2])
         for stream in self.two:
             self.stream.wait_stream(stream)
 
     def pipelined(self, pipeline: kiln.OffloadPipeline) -> None:
-        between = self.slots[0][2]
-
         def layer(_: int, tensors: list[kiln.Tensor], stream: kiln.Stream) -> None:
             source, target = tensors
-            self.marks.around("compute", stream, lambda: self.compute(source, target, between, stream))
+            self.marks.around("compute", stream, lambda: self.compute(source, target, self.slots[0]))
 
         pipeline.run([[load, (store, "store")] for load, store in zip(self.loads, self.stores)], layer, self.stream)
 
     def load_all(self) -> None:
         for load in self.loads:
-            kiln.copy_async(self.slots[0][0], load, self.stream)
+            kiln.copy_async(self.slots[0].source, load, self.stream)
 
     def store_all(self) -> None:
         for store in self.stores:
-            kiln.copy_async(store, self.slots[0][1], self.stream)
+            kiln.copy_async(store, self.slots[0].target, self.stream)
 
     def compute_all(self) -> None:
         for _ in self.loads:
-            source, target, between = self.slots[0]
-            self.compute(source, target, between, self.stream)
+            self.compute(self.slots[0].source, self.slots[0].target, self.slots[0])
 
     def wall_ms(self, call: Callable[[], None]) -> float:
         self.stream.synchronize()

@@ -5,17 +5,15 @@ from __future__ import annotations
 import statistics
 from functools import cache
 
-import numpy as np
-
 import kiln
 
 SOURCE = """
 #include <kiln/tl.hpp>
-// A chain of multiplications that need one another, so that no compiler shortens it and no memory is waited for.
+// Steps of which each needs the one before, and of which no compiler makes one of several, as it does of a linear chain.
 template <typename T>
 KILN_KERNEL void spin(T* kept, tl::int64_t steps) {
   T x = static_cast<T>(steps);
-  for (tl::int64_t i = 0; i < steps; ++i) x = x * T(1664525) + T(1013904223);
+  for (tl::int64_t i = 0; i < steps; ++i) x = (x ^ (x >> 7)) * T(1664525) + T(1013904223);
   if (x == T(1)) kept[0] = x;
 }
 """
@@ -43,7 +41,8 @@ class Spin:
 
     def __init__(self, device: str, stream: kiln.Stream) -> None:
         register()
-        self.kept, self.stream = kiln.to_device(np.zeros(1, np.uint32), device), stream
+        # Of the stream that calls run on: tensors of another would have each call wait for its work.
+        self.kept, self.stream = kiln.empty(1, "u32", device, stream=stream), stream
         few, many = self._median_us(FEW), self._median_us(MANY)
         self.steps_per_us = (MANY - FEW) / max(many - few, 1e-3)
 
