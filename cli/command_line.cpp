@@ -167,6 +167,15 @@ class CommandLine {
     command.add_option("--attr", call.attributes, "Attributes of the op")->type_name("NAME=VALUE");
   }
 
+  /// Of commands that make inputs; an inspection has none.
+  static void add_pinned(CLI::App& command, CallText& call) {
+    command
+        .add_option("--pinned", call.pinned,
+                    "An input that is to lie in page-locked host memory, where a GPU reaches it over the bus")
+        ->type_name("INPUT")
+        ->allow_extra_args(false);
+  }
+
   void add_doctor() {
     CLI::App& command =
         *app_.add_subcommand("doctor", "What this machine offers, what is missing and what to do about it");
@@ -187,6 +196,7 @@ class CommandLine {
   void add_run() {
     CLI::App& command = *app_.add_subcommand("run", "Run an op on random or .npy inputs: time, GB/s, and what ran");
     add_call(command, run_.call);
+    add_pinned(command, run_.call);
     command.add_option("--device", run_.device, "cpu, cuda or cuda:N (default: cuda:0 where there is one, else cpu)")
         ->type_name("DEVICE");
     command.add_option("--config", run_.config, "Tunables, like \"BLOCK_SIZE=128\" (default: the op's choice)")
@@ -223,6 +233,7 @@ class CommandLine {
     CLI::App& command =
         *app_.add_subcommand("bench", "Time an op: median with its interval, GB/s, beside another config");
     add_call(command, bench_.call);
+    add_pinned(command, bench_.call);
     command.add_option("--device", bench_.device, "cpu, cuda or cuda:N (default: cuda:0 where there is one, else cpu)")
         ->type_name("DEVICE");
     command.add_option("--config", bench_.config, "Tunables (default: what a dispatch takes, tuned or not)")
@@ -284,6 +295,7 @@ class CommandLine {
     CLI::App& command = *app_.add_subcommand(
         "tune", "Find the fastest config of an op for given shapes, and keep it: later calls use it by themselves");
     add_call(command, tune_.calls.call);
+    add_pinned(command, tune_.calls.call);
     command.get_option("OP")->required(false)->description("An op, or all");
     command
         .add_option("--shapes-file", tune_.calls.shapes_file,

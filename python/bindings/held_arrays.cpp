@@ -28,18 +28,7 @@ class HeldArrays {
 
   void release_done() noexcept {
     if (count_.load(std::memory_order_relaxed) == 0) return;
-    std::vector<Held> done;  // let go of after the lock, for that takes the GIL
-    try {
-      const std::lock_guard lock(mutex_);
-      for (auto& [stream, held] : held_)
-        while (!held.empty() && held.front().done->is_done()) {
-          done.push_back(std::move(held.front()));
-          held.pop_front();
-        }
-      std::erase_if(held_, [](const auto& entry) { return entry.second.empty(); });
-    } catch (const std::exception&) {
-      // A device that failed, or a child of a fork: what is held stays, since nobody knows what still writes to it.
-    }
+    const std::vector<Held> done = take_done();  // let go of after the lock, for that takes the GIL
     count_.fetch_sub(done.size(), std::memory_order_relaxed);
   }
 
@@ -59,6 +48,24 @@ class HeldArrays {
     std::shared_ptr<Event> done;
     Owners owners;
   };
+
+  std::vector<Held> take_done() noexcept {
+    std::vector<Held> done;
+    try {
+      const std::lock_guard lock(mutex_);
+      for (auto& [stream, held] : held_)
+        while (!held.empty() && held.front().done->is_done()) {
+          done.push_back(std::move(held.front()));
+          held.pop_front();
+        }
+      std::erase_if(held_, [](const auto& entry) { return entry.second.empty(); });
+    } catch (const std::exception&) {
+      // A device that failed, or a child of a fork: what is held stays, since nobody knows what still writes to it.
+      return done;
+    }
+    return done;
+  }
+
   std::mutex mutex_;
   std::map<std::pair<Device, void*>, std::deque<Held>> held_;
   std::atomic<std::size_t> count_{0};

@@ -1,6 +1,7 @@
 #include "python/bindings/host_registration.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -38,22 +39,24 @@ class HostRegistration {
     return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(locked_.get()->array.get()));
   }
 
-  /// What still copies from or to the memory would meet pages that are not locked.
   void close() noexcept {
     if (is_closed()) return;
-    {
-      std::optional<GilReleased> released;
-      if (may_release_gil()) released.emplace();
-      try {
-        wait_for_transfers(device_);
-      } catch (const Error&) {
-        // The device's failure meets whoever waits for its work; nothing copies any more.
-      }
-    }
+    settle();
     locked_.close();
   }
 
  private:
+  /// What still copies from or to the memory would meet pages that are not locked.
+  void settle() const noexcept {
+    std::optional<GilReleased> released;
+    if (may_release_gil()) released.emplace();
+    try {
+      wait_for_transfers(device_);
+    } catch (const Error&) {
+      return;  // the device's failure meets whoever waits for its work
+    }
+  }
+
   std::int64_t size_bytes_;
   Device device_;
   Closeable<LockedArray> locked_;
