@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,7 +26,8 @@ class ProfilerObject {
   explicit ProfilerObject(const ProfilerOptions& options) : profiler_(options) {}
   ~ProfilerObject() {
     if (!is_running_) return;
-    const GilReleased released;
+    std::optional<GilReleased> released;
+    if (may_release_gil()) released.emplace();
     try {
       profiler_.stop();
     } catch (const Error&) {
