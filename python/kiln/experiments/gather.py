@@ -7,7 +7,7 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 import kiln
-from kiln.experiments.gather_rows import Rows, Way
+from kiln.experiments.gather_rows import FLUSH_BYTES, Rows, Way
 from kiln.experiments.options import count, several, size
 from kiln.experiments.report import Claim, Report, Table
 
@@ -67,7 +67,7 @@ def check(options: argparse.Namespace) -> None:
     pool, rows = options.slots * options.row_bytes, pairs * options.row_bytes
     places = {"cpu": pool + 3 * rows} if options.device != "cpu" else {"cpu": pool + 4 * rows}
     if options.device != "cpu":
-        places[options.device] = 2 * rows
+        places[options.device] = 2 * rows + FLUSH_BYTES
     for place, needed in places.items():
         free = kiln.memory_usage(place).available_bytes
         if needed > free:
