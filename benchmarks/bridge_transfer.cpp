@@ -70,8 +70,8 @@ int kiln_bench_pipeline_run(void* pipeline, const KilnBenchTensor* loads, const 
     const kiln::Device device = on_cuda != 0 ? kiln::Device::cuda() : kiln::Device::cpu();
     static_cast<kiln::OffloadPipeline*>(pipeline)->run(
         described,
-        [&](std::int64_t chunk, std::span<const kiln::TensorView> tensors, kiln::Stream on) {
-          if (compute(chunk, tensors[0].data, tensors[1].data, on.handle) != 0)
+        [&](std::int64_t chunk, std::span<const kiln::Tensor> tensors, kiln::Stream on) {
+          if (compute(chunk, tensors[0].data(), tensors[1].data(), on.handle) != 0)
             throw std::runtime_error("the chunk's work could not be enqueued");
         },
         {device, stream});

@@ -10,7 +10,6 @@ import argparse
 import ctypes
 import math
 import os
-import pathlib
 import statistics
 import sys
 import time
@@ -28,7 +27,7 @@ ORDERS = ("random", "sorted", "request-local")
 SMS = (1, 2, 3, 4, 8, 16, 32, 132)
 LARGEST_ROW_BYTES = 4096
 POISON = 0xA5
-# The published series, in its order; see kv_series.cuh.
+# The published series, in its order; see python/kiln/experiments/kv_series.cuh.
 SERIES = {
     "bytewise": "STEP=0 SMS=132",
     "16 bytes a thread": "STEP=1 SMS=132",
@@ -375,7 +374,7 @@ def main():
     torch.manual_seed(7)
     report = Report()
     kiln = Kiln(arguments.library, torch.cuda.current_stream().cuda_stream)
-    kiln.register_kv_series(pathlib.Path(__file__).with_name("kv_series.cuh"))
+    kiln.register_kv_series()
     flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
     copy = torch.empty(sizes[-1] // 8, dtype=torch.int64, device="cuda").random_().view(torch.uint8)
     host = HostPool(sizes[-1], copy)

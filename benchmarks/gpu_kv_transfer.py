@@ -390,7 +390,7 @@ def main():
     torch.manual_seed(7)
     random.seed(7)
     kiln = Kiln(arguments.library, torch.cuda.current_stream().cuda_stream)
-    kiln.register_kv_series(pathlib.Path(__file__).with_name("kv_series.cuh"))
+    kiln.register_kv_series()
     report = Report()
     if "copies" in arguments.only.split(","):
         copies(report, kiln, arguments.rounds)

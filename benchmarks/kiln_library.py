@@ -2,6 +2,9 @@
 
 import ctypes
 import json
+import pathlib
+
+KV_SERIES = pathlib.Path(__file__).resolve().parents[1] / "python" / "kiln" / "experiments" / "kv_series.cuh"
 
 
 class BenchTensor(ctypes.Structure):
@@ -148,9 +151,9 @@ class Kiln:
         """Makes op "benchmark_read": it reads its input and writes one number."""
         self.check(self.library.kiln_bench_register_read(str(kernel_path).encode()))
 
-    def register_kv_series(self, kernel_path):
-        """Makes op "benchmark_kv_series": see benchmarks/kv_series_op.hpp."""
-        self.check(self.library.kiln_bench_register_kv_series(str(kernel_path).encode()))
+    def register_kv_series(self):
+        """Makes op "benchmark_kv_series": see benchmarks/kv_series_op.hpp. Its kernels are those of `kiln experiment gather`."""
+        self.check(self.library.kiln_bench_register_kv_series(str(KV_SERIES).encode()))
 
     def copy(self, destination, source):
         """kiln::copy of a dense tensor, on the stream."""

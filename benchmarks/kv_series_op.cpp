@@ -14,11 +14,6 @@ using namespace kiln;
 
 namespace {
 
-/// What kv_series.cuh calls RowCopies.
-struct RowCopies {
-  std::int64_t count, row_bytes, dst_stride, src_stride;
-};
-
 enum Step : std::uint8_t { bytewise, vectorised, warp_per_row, rows_in_flight, contiguous_read };
 
 constexpr std::array<const char*, 5> kKernels = {"thread_per_row", "thread_per_row", "warp_per_row", "rows_in_flight",
@@ -44,9 +39,9 @@ LaunchPlan make_plan(const OpCall& call, const Config& config, const Target& /*t
   KernelLaunch launch;
   launch.kernel = std::string("kiln::benchmark::") + kKernels[step];
   if (step == bytewise)
-    launch.template_arguments = {DType::u8};
+    launch.template_arguments = {1};
   else if (step == vectorised || step == warp_per_row)
-    launch.template_arguments = {TypeName{"uint4"}};
+    launch.template_arguments = {16};
   else
     launch.template_arguments = {config.at("ROWS")};
   launch.geometry.grid[0] = config.at("SMS");
@@ -55,7 +50,8 @@ LaunchPlan make_plan(const OpCall& call, const Config& config, const Target& /*t
   launch.arguments.add_tensor(0);
   launch.arguments.add_tensor(1);
   launch.arguments.add_tensor(2);
-  launch.arguments.add_value(RowCopies{call.inputs[2].numel() / 2, dst.shape[1], dst.strides[0], src.strides[0]});
+  for (const std::int64_t number : {call.inputs[2].numel() / 2, dst.shape[1], dst.strides[0], src.strides[0]})
+    launch.arguments.add_value(number);
   return {{std::move(launch)}, {}};
 }
 

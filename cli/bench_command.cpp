@@ -47,7 +47,7 @@ class Bench {
         budget_s_(parse_budget_s(options.budget.empty() ? "3s" : options.budget)),
         attributes_(parse_attributes(spec_, options.call.attributes)) {
     const std::vector<TensorMeta> metas = input_metas(spec_, options.call, attributes_);
-    inputs_ = random_inputs(spec_, placeholder_views(metas, device_), attributes_, device_, options.seed);
+    inputs_ = random_inputs(spec_, call_views(spec_, options.call, metas, device_), attributes_, device_, options.seed);
     const std::vector<TensorView> views(inputs_.begin(), inputs_.end());
     validated_ = validated_call(spec_, views, attributes_, {.stream = stream_});
     call_ = fmt::format("{} {} on {} ({})", spec_.name, describe_inputs(spec_, metas), to_string(device_),

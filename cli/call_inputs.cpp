@@ -82,12 +82,43 @@ std::vector<TensorMeta> metas_of(const OpSpec& spec, const CallText& call, std::
   return metas;
 }
 
+/// Of the inputs that a GPU may reach in host memory.
+void check_pinned(const OpSpec& spec, const CallText& call) {
+  std::vector<std::string> names, legal;
+  for (const InputSpec& input : spec.inputs) {
+    names.push_back(input.name);
+    if (input.pinned) legal.push_back(input.name);
+  }
+  for (const std::string& name : call.pinned) {
+    if (std::find(legal.begin(), legal.end(), name) != legal.end()) continue;
+    const bool is_input = std::find(names.begin(), names.end(), name) != names.end();
+    throw_value_error(fmt::format("op '{}': --pinned is '{}', {}; {}", spec.name, name,
+                                  is_input ? "which must lie where the call runs" : "which is no input",
+                                  legal.empty()
+                                      ? "none of its inputs may lie in host memory"
+                                      : fmt::format("what may lie in host memory: {}", fmt::join(legal, ", "))));
+  }
+}
+
 }  // namespace
 
 std::vector<std::optional<TensorView>> placeholder_views(const std::vector<TensorMeta>& metas, Device device) {
   std::vector<std::optional<TensorView>> views(metas.size());
   for (std::size_t i = 0; i < metas.size(); ++i)
     if (!metas[i].absent) views[i] = dense_view(nullptr, metas[i].dtype, metas[i].shape, device);
+  return views;
+}
+
+bool is_pinned(const OpSpec& spec, const CallText& call, std::size_t input) {
+  return std::find(call.pinned.begin(), call.pinned.end(), input_name(spec, input)) != call.pinned.end();
+}
+
+std::vector<std::optional<TensorView>> call_views(const OpSpec& spec, const CallText& call,
+                                                  const std::vector<TensorMeta>& metas, Device device) {
+  check_pinned(spec, call);
+  std::vector<std::optional<TensorView>> views = placeholder_views(metas, device);
+  for (std::size_t i = 0; i < views.size(); ++i)
+    if (views[i] && is_pinned(spec, call, i)) views[i]->device = Device::cpu();
   return views;
 }
 

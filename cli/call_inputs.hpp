@@ -15,6 +15,7 @@ struct CallText {
   std::vector<std::string> shapes;
   std::vector<std::string> dtypes;
   std::vector<std::string> attributes;
+  std::vector<std::string> pinned = {};  ///< names of inputs that are to lie in page-locked host memory
 };
 
 /// Shapes and dtypes of the op's inputs. One shape or dtype serves all inputs, otherwise there is one per input; with
@@ -26,6 +27,14 @@ std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, co
 
 /// Dense views without memory, enough for a spec to look at; none for an input that is left out.
 std::vector<std::optional<TensorView>> placeholder_views(const std::vector<TensorMeta>& metas, Device device);
+
+/// placeholder_views of a call on `device`, of which those that `call` names as pinned are the host's. On the CPU all
+/// memory is. UsageError(value) for a name that the op does not have, or whose input must be on the device.
+std::vector<std::optional<TensorView>> call_views(const OpSpec& spec, const CallText& call,
+                                                  const std::vector<TensorMeta>& metas, Device device);
+
+/// Whether `call` names input number `input` as pinned.
+bool is_pinned(const OpSpec& spec, const CallText& call, std::size_t input);
 
 /// The name of input number `input` of a call; a repeated one has the last name.
 std::string input_name(const OpSpec& spec, std::size_t input);

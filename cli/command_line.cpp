@@ -10,6 +10,7 @@
 #include <exception>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -18,6 +19,7 @@
 #include "cli/bench_command.hpp"
 #include "cli/cache_command.hpp"
 #include "cli/doctor_command.hpp"
+#include "cli/experiment_command.hpp"
 #include "cli/input_file_error.hpp"
 #include "cli/inspect_command.hpp"
 #include "cli/ops_command.hpp"
@@ -74,6 +76,7 @@ class CommandLine {
     add_tune();
     add_inspect();
     add_cache();
+    add_experiment();
     finish(app_);
   }
 
@@ -164,6 +167,15 @@ class CommandLine {
     command.add_option("--attr", call.attributes, "Attributes of the op")->type_name("NAME=VALUE");
   }
 
+  /// Of commands that make inputs; an inspection has none.
+  static void add_pinned(CLI::App& command, CallText& call) {
+    command
+        .add_option("--pinned", call.pinned,
+                    "An input that is to lie in page-locked host memory, where a GPU reaches it over the bus")
+        ->type_name("INPUT")
+        ->allow_extra_args(false);
+  }
+
   void add_doctor() {
     CLI::App& command =
         *app_.add_subcommand("doctor", "What this machine offers, what is missing and what to do about it");
@@ -184,6 +196,7 @@ class CommandLine {
   void add_run() {
     CLI::App& command = *app_.add_subcommand("run", "Run an op on random or .npy inputs: time, GB/s, and what ran");
     add_call(command, run_.call);
+    add_pinned(command, run_.call);
     command.add_option("--device", run_.device, "cpu, cuda or cuda:N (default: cuda:0 where there is one, else cpu)")
         ->type_name("DEVICE");
     command.add_option("--config", run_.config, "Tunables, like \"BLOCK_SIZE=128\" (default: the op's choice)")
@@ -220,6 +233,7 @@ class CommandLine {
     CLI::App& command =
         *app_.add_subcommand("bench", "Time an op: median with its interval, GB/s, beside another config");
     add_call(command, bench_.call);
+    add_pinned(command, bench_.call);
     command.add_option("--device", bench_.device, "cpu, cuda or cuda:N (default: cuda:0 where there is one, else cpu)")
         ->type_name("DEVICE");
     command.add_option("--config", bench_.config, "Tunables (default: what a dispatch takes, tuned or not)")
@@ -281,6 +295,7 @@ class CommandLine {
     CLI::App& command = *app_.add_subcommand(
         "tune", "Find the fastest config of an op for given shapes, and keep it: later calls use it by themselves");
     add_call(command, tune_.calls.call);
+    add_pinned(command, tune_.calls.call);
     command.get_option("OP")->required(false)->description("An op, or all");
     command
         .add_option("--shapes-file", tune_.calls.shapes_file,
@@ -395,6 +410,11 @@ class CommandLine {
     merge.add_option("FILE", cache_.exchange.inputs, "The files to merge")->required()->type_name("");
   }
 
+  /// For the list of commands: main_with_arguments hands its words on before this grammar sees them.
+  void add_experiment() {
+    app_.add_subcommand("experiment", "Repeat one of the experiments that Kiln grew from (needs the Python package)");
+  }
+
   CLI::App app_;
   DoctorOptions doctor_;
   OpsOptions ops_;
@@ -416,6 +436,8 @@ int fail(int status, const char* message) {
 int main_with_arguments(int argc, char** argv) {
   print_messages_as_json(asks_for_json(argc, argv));
   try {
+    if (argc > 1 && std::string_view(argv[1]) == "experiment")
+      experiment_command(std::span(argv, static_cast<std::size_t>(argc)).subspan(2));
     const int status = CommandLine().run(argc, argv);
     // A full disk behind a redirection shows only here; ferror remembers what earlier writes met.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)

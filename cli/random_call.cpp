@@ -36,9 +36,7 @@ Buffer make_buffer(const TensorView& like) {
 Tensor placed(const Buffer& buffer, bool in_host_memory, Device device) {
   Tensor elements = buffer.elements;
   if (device.is_cuda() && in_host_memory) {
-    elements = pinned_pool(device).empty(elements.shape(), elements.dtype());
-    std::memcpy(elements.data(), buffer.elements.data(),
-                static_cast<std::size_t>(elements.numel() * itemsize_bytes(elements.dtype())));
+    elements = in_pinned_memory(elements, device);
   } else if (device.is_cuda()) {
     elements = to_device(elements, device);
   }
@@ -50,6 +48,14 @@ Tensor placed(const Buffer& buffer, bool in_host_memory, Device device) {
 }
 
 }  // namespace
+
+Tensor in_pinned_memory(const Tensor& tensor, Device device) {
+  Tensor pinned = pinned_pool(device).empty(tensor.shape(), tensor.dtype());
+  if (tensor.numel() > 0)
+    std::memcpy(pinned.data(), tensor.data(),
+                static_cast<std::size_t>(tensor.numel() * itemsize_bytes(tensor.dtype())));
+  return pinned;
+}
 
 std::vector<Tensor> random_inputs(const OpSpec& spec, std::span<const std::optional<TensorView>> like,
                                   const Attributes& attributes, Device device, std::uint64_t seed) {

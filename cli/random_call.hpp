@@ -16,4 +16,7 @@ namespace kiln::cli {
 std::vector<Tensor> random_inputs(const OpSpec& spec, std::span<const std::optional<TensorView>> like,
                                   const Attributes& attributes, Device device, std::uint64_t seed);
 
+/// A copy of a dense tensor of the CPU in memory that is page-locked for `device`, or for the CPU in ordinary memory.
+Tensor in_pinned_memory(const Tensor& tensor, Device device);
+
 }  // namespace kiln::cli

@@ -199,11 +199,14 @@ int run_command(const RunOptions& options) {
   std::vector<Tensor> inputs;
   if (options.input_files.empty()) {
     const std::vector<TensorMeta> metas = input_metas(spec, options.call, attributes);
-    inputs = random_inputs(spec, placeholder_views(metas, device), attributes, device, options.seed);
+    inputs = random_inputs(spec, call_views(spec, options.call, metas, device), attributes, device, options.seed);
   } else {
     inputs = inputs_from_files(spec, options);
+    call_views(spec, options.call, metas_of(inputs), device);  // refuses what --pinned must not name
     if (device.is_cuda())
-      for (Tensor& input : inputs) input = to_device(input, device);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        inputs[i] =
+            is_pinned(spec, options.call, i) ? in_pinned_memory(inputs[i], device) : to_device(inputs[i], device);
   }
 
   const Stream stream = Stream::default_of(device);

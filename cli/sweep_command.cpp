@@ -44,6 +44,7 @@ constexpr double kShareOfFree = 0.8;
 struct SizedCall {
   std::vector<TensorMeta> inputs;
   Attributes attributes;
+  std::vector<std::optional<TensorView>> views;  ///< of the inputs, which say where they lie
   Call call;
   double input_bytes = 0;
   double data_bytes = 0;    ///< inputs and outputs
@@ -127,7 +128,8 @@ class Sweep {
     SizedCall call;
     call.attributes = parse_attributes(spec_, text.attributes);
     call.inputs = input_metas(spec_, text, call.attributes);
-    call.call = validated_call(spec_, placeholder_views(call.inputs, device_), call.attributes, {.seen_on = device_});
+    call.views = call_views(spec_, text, call.inputs, device_);
+    call.call = validated_call(spec_, call.views, call.attributes, {.seen_on = device_});
     for (std::size_t i = 0; i < call.inputs.size(); ++i) {
       const double bytes = size_bytes(call.inputs[i]);
       call.input_bytes += bytes;
@@ -168,8 +170,7 @@ class Sweep {
   }
 
   SweepPoint measure(std::int64_t value, const SizedCall& call) const {
-    const std::vector<Tensor> inputs =
-        random_inputs(spec_, placeholder_views(call.inputs, device_), call.attributes, device_, options_.seed);
+    const std::vector<Tensor> inputs = random_inputs(spec_, call.views, call.attributes, device_, options_.seed);
     const std::vector<TensorView> views(inputs.begin(), inputs.end());
     DispatchOptions options;
     options.tuning = tuning_policy();

@@ -30,7 +30,7 @@ TracedCall call_of(const CallText& text, Device device) {
   const OpSpec& spec = Registry::process().get(text.op);
   for (const std::string& dtype : text.dtypes) parse_dtype(dtype);
   TracedCall call{spec.name, device.type, {}, parse_attributes(spec, text.attributes)};
-  call.inputs = placeholder_views(input_metas(spec, text, call.attributes), device);
+  call.inputs = call_views(spec, text, input_metas(spec, text, call.attributes), device);
   if (!has_work(spec, call, device))
     throw_value_error(
         fmt::format("op '{}': its outputs are empty for these shapes, so there is nothing to tune: give "
@@ -90,6 +90,7 @@ std::vector<TracedCall> calls_of_file(const TuneCallsText& text, Device device) 
     try {
       CallText words = parse_line(text.call.op, line);
       if (words.dtypes.empty()) words.dtypes = text.call.dtypes;
+      words.pinned = text.call.pinned;
       words.attributes.insert(words.attributes.end(), text.call.attributes.begin(), text.call.attributes.end());
       calls.push_back(call_of(words, device));
     } catch (const UsageError& error) {
@@ -104,8 +105,11 @@ std::vector<TracedCall> calls_of_file(const TuneCallsText& text, Device device) 
 }
 
 std::vector<TracedCall> calls_of_trace(const TuneCallsText& text, Device device) {
-  if (!text.call.shapes.empty() || !text.call.dtypes.empty() || !text.call.attributes.empty())
-    throw_value_error("--from-trace brings shapes, dtypes and attributes; leave --shape, --dtype and --attr out");
+  if (!text.call.shapes.empty() || !text.call.dtypes.empty() || !text.call.attributes.empty() ||
+      !text.call.pinned.empty())
+    throw_value_error(
+        "--from-trace brings shapes, dtypes, attributes and where inputs lie; leave --shape, --dtype, --attr and "
+        "--pinned out");
   const bool is_any_op = text.call.op.empty() || text.call.op == kAll;
   const std::string wanted = is_any_op ? std::string() : Registry::process().get(text.call.op).name;
   std::vector<TracedCall> calls;
@@ -129,7 +133,7 @@ std::vector<TracedCall> calls_of_trace(const TuneCallsText& text, Device device)
 }
 
 /// The first example that is not tiny: small calls are all launch.
-TracedCall example_call(const OpSpec& spec, Device device) {
+TracedCall example_call(const OpSpec& spec, const CallText& text, Device device) {
   const auto elements = [](const Example& example) {
     std::int64_t most = 0;
     for (const TensorMeta& meta : example.inputs) most = std::max(most, num_elements(meta.shape));
@@ -137,7 +141,7 @@ TracedCall example_call(const OpSpec& spec, Device device) {
   };
   const auto largest = std::max_element(spec.examples.begin(), spec.examples.end(),
                                         [&](const auto& a, const auto& b) { return elements(a) < elements(b); });
-  return {spec.name, device.type, placeholder_views(largest->inputs, device), largest->attributes};
+  return {spec.name, device.type, call_views(spec, text, largest->inputs, device), largest->attributes};
 }
 
 }  // namespace
@@ -152,7 +156,7 @@ std::vector<TracedCall> calls_to_tune(const TuneCallsText& text, Device device) 
   if (text.call.op != kAll) {
     const OpSpec& spec = Registry::process().get(text.call.op);
     const bool says_nothing = text.call.shapes.empty() && text.call.dtypes.empty() && text.call.attributes.empty();
-    if (says_nothing && !spec.examples.empty()) return {example_call(spec, device)};
+    if (says_nothing && !spec.examples.empty()) return {example_call(spec, text.call, device)};
     const bool takes_tensors =
         std::any_of(spec.inputs.begin(), spec.inputs.end(), [](const InputSpec& input) { return !input.optional; });
     if (text.call.shapes.empty() && takes_tensors)
@@ -162,12 +166,14 @@ std::vector<TracedCall> calls_to_tune(const TuneCallsText& text, Device device) 
           spec.name));
     return {call_of(text.call, device)};
   }
-  if (!text.call.shapes.empty() || !text.call.dtypes.empty() || !text.call.attributes.empty())
-    throw_value_error("'all' tunes each op on an example of its own; --shape, --dtype and --attr go with one op");
+  if (!text.call.shapes.empty() || !text.call.dtypes.empty() || !text.call.attributes.empty() ||
+      !text.call.pinned.empty())
+    throw_value_error(
+        "'all' tunes each op on an example of its own; --shape, --dtype, --attr and --pinned go with one op");
   std::vector<TracedCall> calls;
   for (const std::string& op : Registry::process().names()) {
     const OpSpec& spec = Registry::process().get(op);
-    if (!spec.examples.empty()) calls.push_back(example_call(spec, device));
+    if (!spec.examples.empty()) calls.push_back(example_call(spec, text.call, device));
   }
   return calls;
 }

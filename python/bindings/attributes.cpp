@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -84,6 +85,13 @@ std::int64_t integer_argument(py::handle value, std::string_view label) {
   if (overflow != 0)
     throw_value_error(fmt::format("{}: {} does not fit 64 bits", label, py::str(number).cast<std::string>()));
   return result;
+}
+
+int small_argument(py::handle value, std::string_view label) {
+  const std::int64_t number = integer_argument(value, label);
+  if (number < std::numeric_limits<int>::min() || number > std::numeric_limits<int>::max())
+    throw_value_error(fmt::format("{}: {} is far too many", label, number));
+  return static_cast<int>(number);
 }
 
 AttributeValue attribute_value(py::handle value, const AttributeSpec& spec, std::string_view op) {

@@ -22,10 +22,12 @@ py::object to_python(const AttributeValue& value);
 Attributes attributes_from(const OpSpec& spec, const py::kwargs& arguments);
 py::dict to_python(const Attributes& attributes);
 
-/// kiln.DType, a name ("f32", "float32"), a NumPy dtype or scalar type (ml_dtypes' too), a torch.dtype, bool, int or
-/// float (bool, i64, f64 as NumPy has them). UsageError: value for an unknown name, type for what is no dtype.
 /// An int or what stands for one (__index__), within 64 bits. `label` begins the message of what is not.
 std::int64_t integer_argument(py::handle value, std::string_view label);
+/// Likewise, of what C++ counts in an int.
+int small_argument(py::handle value, std::string_view label);
+/// kiln.DType, a name ("f32", "float32"), a NumPy dtype or scalar type (ml_dtypes' too), a torch.dtype, bool, int or
+/// float (bool, i64, f64 as NumPy has them). UsageError: value for an unknown name, type for what is no dtype.
 DType dtype_argument(py::handle object);
 /// The member of kiln.DType.
 py::object to_python(DType dtype);

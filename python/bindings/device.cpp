@@ -10,6 +10,7 @@
 #include "python/bindings/array_reading.hpp"
 #include "python/bindings/attributes.hpp"
 #include "python/bindings/gil.hpp"
+#include "python/bindings/held_arrays.hpp"
 #include "python/bindings/stream.hpp"
 #include "python/bindings/tensor_meta.hpp"
 #include "python/bindings/tensor_object.hpp"
@@ -52,11 +53,13 @@ void synchronize_devices(const py::object& device) {
     device_info(one);  // says which devices there are when this one is not
     const GilReleased released;
     synchronize(Stream::default_of(one));
+    release_done_transfers();
     return;
   }
   const GilReleased released;
   const int count = device_count(DeviceType::cuda);
   for (int i = 0; i < count; ++i) synchronize(Stream::default_of(Device::cuda(i)));
+  release_done_transfers();
 }
 
 py::object make_empty(py::handle shape, py::handle dtype, const py::object& device, const py::object& stream) {

@@ -37,6 +37,10 @@ GilAcquired::GilAcquired() noexcept {
   }
 }
 
+bool may_release_gil() noexcept {
+  return !interpreter_ends() && PyGILState_Check() != 0;
+}
+
 std::shared_ptr<void> share(py::object object) {
   return std::shared_ptr<void>(object.release().ptr(), [](void* owned) {
     if (interpreter_ends()) return;

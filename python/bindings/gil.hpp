@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace kiln::python {
 
@@ -46,6 +47,25 @@ class GilAcquired {
  private:
   PyGILState_STATE state_;
 };
+
+/// Whether this thread holds the GIL and gets it back after letting go of it, which it does not while the interpreter
+/// ends. For destructors, which run at any time and anywhere.
+bool may_release_gil() noexcept;
+
+/// Destroys `value` without the GIL where may_release_gil(): what waits for a device holds up no other thread.
+template <typename T>
+void destroy_without_gil(T value) noexcept {
+  std::optional<GilReleased> released;
+  if (may_release_gil()) released.emplace();
+  const T destroyed = std::move(value);
+}
+
+/// Shared ownership of `value`, which is destroyed by destroy_without_gil.
+template <typename T>
+std::shared_ptr<void> own_without_gil(T value) {
+  return std::shared_ptr<void>(new T(std::move(value)),
+                               [](void* owned) { destroy_without_gil(std::unique_ptr<T>(static_cast<T*>(owned))); });
+}
 
 /// Shared ownership of a Python object, for C++ that may let go without the GIL and on any thread. After the
 /// interpreter's end the object is left alone.

@@ -57,7 +57,8 @@ class GraphObject {
   ~GraphObject() {
     // The work may still use what the graph alone holds by now.
     if (launched_ && !(updated_.empty() && retired_.empty())) try {
-        const GilReleased released;
+        std::optional<GilReleased> released;
+        if (may_release_gil()) released.emplace();
         launched_->synchronize();
       } catch (const Error&) {
         return;  // the device's failure meets whoever waits for its work

@@ -2,18 +2,25 @@
 
 #include "python/bindings/attributes.hpp"
 #include "python/bindings/benchmark.hpp"
+#include "python/bindings/block_swap.hpp"
 #include "python/bindings/checking.hpp"
 #include "python/bindings/command.hpp"
 #include "python/bindings/construction.hpp"
+#include "python/bindings/copying.hpp"
 #include "python/bindings/debugging.hpp"
 #include "python/bindings/device.hpp"
 #include "python/bindings/dispatch.hpp"
 #include "python/bindings/errors.hpp"
 #include "python/bindings/graph_object.hpp"
+#include "python/bindings/host_registration.hpp"
 #include "python/bindings/inspection.hpp"
 #include "python/bindings/interruption.hpp"
 #include "python/bindings/measured_peak.hpp"
+#include "python/bindings/memory_usage.hpp"
+#include "python/bindings/offload_pipeline_object.hpp"
 #include "python/bindings/op_spec_object.hpp"
+#include "python/bindings/packed_gather_object.hpp"
+#include "python/bindings/pinned_pool_object.hpp"
 #include "python/bindings/profiler_object.hpp"
 #include "python/bindings/stream_binding.hpp"
 #include "python/bindings/tensor_layout.hpp"
@@ -37,6 +44,13 @@ PYBIND11_MODULE(_kiln_of_main_interpreter, module) {
   bind_stream(module);
   bind_tensor_layout(module);
   bind_graph(module);
+  bind_memory_usage(module);
+  bind_pinned_pool(module);
+  bind_host_registration(module);
+  bind_copying(module);
+  bind_block_swap(module);
+  bind_packed_gather(module);
+  bind_offload_pipeline(module);
   bind_warm_up(module);
   bind_tuning(module);
   bind_benchmark(module);

@@ -54,6 +54,7 @@ InputSpec input_from(const py::dict& given, std::size_t place) {
   input.doc = given["doc"].cast<std::string>();
   input.optional = given["optional"].cast<bool>();
   input.mutated = given["mutated"].cast<bool>();
+  input.pinned = given["pinned"].cast<bool>();
   input.dtypes = dtypes_from(given["dtypes"]);
   input.selects = selects_function(given["selects"]);
   input.points_to = points_to_function(given["points_to"], place);

@@ -5,12 +5,14 @@
 #include <initializer_list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/errors.hpp"
+#include "python/bindings/attribute_dict.hpp"
 #include "python/bindings/construction.hpp"
 #include "python/bindings/gil.hpp"
 #include "registry/profiling/profiler.hpp"
@@ -24,7 +26,8 @@ class ProfilerObject {
   explicit ProfilerObject(const ProfilerOptions& options) : profiler_(options) {}
   ~ProfilerObject() {
     if (!is_running_) return;
-    const GilReleased released;
+    std::optional<GilReleased> released;
+    if (may_release_gil()) released.emplace();
     try {
       profiler_.stop();
     } catch (const Error&) {
@@ -100,24 +103,6 @@ class RegionObject {
   std::string name_;
   std::vector<Entered> entered_;
 };
-
-/// Adds to_dict(), for pandas: the attributes `names`, and distributions as the attributes of theirs.
-template <typename Type>
-void define_dict(py::class_<Type>& type, std::vector<const char*> names) {
-  type.attr("__module__") = "kiln";
-  const auto to_dict = [names](const py::object& self) {
-    py::dict dict;
-    for (const char* name : names) {
-      const py::object value = self.attr(name);
-      dict[name] = py::hasattr(value, "to_dict") ? py::object(value.attr("to_dict")()) : value;
-    }
-    return dict;
-  };
-  type.def("to_dict", to_dict, "The attributes as a dict, for pandas and JSON.");
-  type.def("__repr__", [to_dict, name = std::string(py::str(type.attr("__name__")))](const py::object& self) {
-    return fmt::format("<kiln.{} {}>", name, py::str(to_dict(self)).template cast<std::string>());
-  });
-}
 
 template <typename Item>
 py::list list_of(const std::vector<Item>& items) {

@@ -10,6 +10,7 @@
 #include "core/errors.hpp"
 #include "python/bindings/construction.hpp"
 #include "python/bindings/gil.hpp"
+#include "python/bindings/held_arrays.hpp"
 #include "python/bindings/stream.hpp"
 #include "python/bindings/stream_object.hpp"
 #include "python/bindings/stream_scope.hpp"
@@ -122,7 +123,14 @@ void bind_event(py::module_& module) {
           },
           py::arg("stream") = py::none(), "Has what the stream is given from now on start after the mark.")
       .def("is_done", &Event::is_done, py::call_guard<GilReleased>(), "Whether the mark was reached.")
-      .def("synchronize", &Event::synchronize, py::call_guard<GilReleased>(), "Waits for the mark.")
+      .def(
+          "synchronize",
+          [](const Event& self) {
+            const GilReleased released;
+            self.synchronize();
+            release_done_transfers();
+          },
+          "Waits for the mark.")
       .def(
           "elapsed_us", [](const Event& self, const Event& stop) { return elapsed_us(self, stop); }, py::arg("stop"),
           "Microseconds from this mark to another, of timed events that were both reached.");

@@ -11,6 +11,7 @@
 #include "core/errors.hpp"
 #include "python/bindings/construction.hpp"
 #include "python/bindings/gil.hpp"
+#include "python/bindings/held_arrays.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::python {
@@ -108,6 +109,7 @@ py::class_<StreamObject> define_stream(py::module_& module) {
           [](const StreamObject& self) {
             const GilReleased released;
             synchronize(self.stream);
+            release_done_transfers();
           },
           "Waits for the stream's work. DeviceError where a kernel failed.")
       .def("__repr__", [](const StreamObject& self) {

@@ -67,6 +67,10 @@ def main(arguments: list[str] | None = None) -> int:
 
     sys.stdout.flush()
     sys.stderr.flush()
+    if arguments[:1] == ["experiment"]:
+        from kiln.experiments.command import main as run_experiment
+
+        return run_experiment(arguments[1:])
     # The command waits in C++, where Python's own handler would only set a flag; commands that end in order on Ctrl-C
     # set a handler themselves.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -32,6 +32,9 @@ class Input:
     optional: bool = False
     #: The op writes it, and returns it. An op that changes inputs has no outputs.
     mutated: bool = False
+    #: May lie in page-locked memory of the host (kiln.PinnedPool, kiln.register_host_memory) while the call is on a GPU,
+    #: whose kernel then reads or writes it over the bus.
+    pinned: bool = False
     #: Where they differ from the op's. Of inputs that select i32 and i64, of addresses i64.
     dtypes: Sequence[Any] = ()
     #: Where the values choose memory or amounts of work (indices, slots, counts) rather than being numbers that the op
@@ -93,6 +96,7 @@ def input_dict(item: Input, place: int, call: Callable[..., Call], what: str) ->
         "doc": item.doc,
         "optional": item.optional,
         "mutated": item.mutated,
+        "pinned": item.pinned,
         "dtypes": list(item.dtypes),
         "selects": None,
         "points_to": None,

@@ -193,7 +193,7 @@ def register_op(
     identity = fingerprint(
         {target: k.op_name for target, k in kernels.items()},
         [
-            (i.name, i.doc, i.optional, i.mutated, [str(d) for d in i.dtypes], i.selects, i.points_to)
+            (i.name, i.doc, i.optional, i.mutated, i.pinned, [str(d) for d in i.dtypes], i.selects, i.points_to)
             for i in definition.inputs
         ],
         definition.outputs, [(a["name"], repr(a["default"]), a["required"]) for a in whole["attributes"]],

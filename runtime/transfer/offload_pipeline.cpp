@@ -109,18 +109,18 @@ struct OffloadPipeline::State {
     synchronize(loads);
   }
 
-  std::vector<TensorView> views(const OffloadChunk& chunk, const ChunkLayout& layout, std::int64_t index) const {
+  std::vector<Tensor> tensors_of(const OffloadChunk& chunk, const ChunkLayout& layout, std::int64_t index) const {
     const Buffers& slot = buffers[static_cast<std::size_t>(index % depth)];
-    std::vector<TensorView> on_device;
+    std::vector<Tensor> on_device;
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       const Tensor& buffer = chunk[i].direction == Direction::store ? slot.output : slot.input;
       void* data = buffer.data_as<std::byte>() + layout.offsets_bytes[i];
-      on_device.push_back(dense_view(data, chunk[i].host.dtype, chunk[i].host.shape, device));
+      on_device.emplace_back(dense_view(data, chunk[i].host.dtype, chunk[i].host.shape, device), buffer.owner());
     }
     return on_device;
   }
 
-  void perform(const OffloadStep& step, const OffloadChunk& chunk, const std::vector<TensorView>& on_device,
+  void perform(const OffloadStep& step, const OffloadChunk& chunk, const std::vector<Tensor>& on_device,
                const Compute& compute, Stream stream) {
     const Stream queue_of_step = queue(step.mark.stage, stream);
     for (const OffloadMark& earlier : step.after) event(earlier).wait(queue_of_step);
@@ -148,7 +148,7 @@ struct OffloadPipeline::State {
     entered.wait(stores);
     for (const OffloadStep& step : schedule(chunks, depth)) {
       const auto chunk = static_cast<std::size_t>(step.mark.chunk);
-      perform(step, chunks[chunk], views(chunks[chunk], layouts[chunk], step.mark.chunk), compute, stream);
+      perform(step, chunks[chunk], tensors_of(chunks[chunk], layouts[chunk], step.mark.chunk), compute, stream);
     }
     stored.record(stores);
     stored.wait(stream);

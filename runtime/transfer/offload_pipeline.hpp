@@ -17,7 +17,7 @@ namespace kiln {
 ///
 ///     OffloadPipeline pipeline(Device::cuda(0));
 ///     std::vector<OffloadChunk> layers;  // {{weights, load}, {activations, load_and_store}, ...}, in pinned memory
-///     pipeline.run(layers, [&](std::int64_t layer, std::span<const TensorView> on_device, Stream stream) {
+///     pipeline.run(layers, [&](std::int64_t layer, std::span<const Tensor> on_device, Stream stream) {
 ///       ... enqueue the layer's kernels on `stream` ...
 ///     }, stream);
 ///     synchronize(stream);
@@ -28,9 +28,10 @@ namespace kiln {
 class OffloadPipeline {
  public:
   /// Enqueues chunk `chunk`'s work on `stream`. `tensors` are the device's copies of the chunk's tensors, in its order,
-  /// dense, valid until the callback's work on `stream` is done; those of direction `store` hold nothing yet. Work on
-  /// other streams must be ordered with `stream` by events.
-  using Compute = std::function<void(std::int64_t chunk, std::span<const TensorView> tensors, Stream stream)>;
+  /// dense, the chunk's until the callback's work on `stream` is done: later chunks write over them. Those of direction
+  /// `store` hold nothing yet. They share the pipeline's memory, which may outlive a larger run's new one and must not
+  /// outlive the pipeline. Work on other streams must be ordered with `stream` by events.
+  using Compute = std::function<void(std::int64_t chunk, std::span<const Tensor> tensors, Stream stream)>;
 
   /// What is enqueued and what waits for what.
   using Schedule = std::function<std::vector<OffloadStep>(std::span<const OffloadChunk>, int depth)>;

@@ -79,6 +79,7 @@ def check_contents(wheel: pathlib.Path) -> None:
         "kiln/py.typed",
         "kiln/_kiln.pyi",
         "kiln/ops.pyi",
+        "kiln/experiments/kv_series.cuh",
         "kiln/lib/libkiln.so",
         "kiln/lib/libkiln-clang.so",
     ):
@@ -121,6 +122,21 @@ def main() -> int:
         kiln, "run", "add", "--shape", "100x100", "--dtype", "bf16", "--device", "cpu", "--check", cwd=output, env=clean
     )
     run(kiln, "--version", cwd=output, env=clean)
+    run(
+        kiln,
+        "experiment",
+        "gather",
+        "--device",
+        "cpu",
+        "--bs",
+        "4",
+        "--topk",
+        "64",
+        "--iters",
+        "2",
+        cwd=output,
+        env=clean,
+    )
     return 0
 
 

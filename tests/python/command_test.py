@@ -48,6 +48,38 @@ def test_exit_statuses_are_the_commands() -> None:
     assert run("no_such_command").returncode == 2
 
 
+GATHER = "sparse_kv_gather --shape 100x64 --shape 1000x64 --shape 4x16x2 --dtype u8 --dtype u8 --dtype i32"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_inputs_in_host_memory(device: str, request: pytest.FixtureRequest) -> None:
+    if device != "cpu":
+        request.getfixturevalue("gpu")
+    for command in ("run --check", "bench --budget 20ms"):
+        result = run(*command.split(), *GATHER.split(), "--pinned", "src", "--device", device)
+        assert result.returncode == 0, result.stderr
+    scatter = GATHER.replace(
+        "sparse_kv_gather --shape 100x64 --shape 1000x64", "kv_scatter --shape 1000x64 --shape 100x64"
+    )
+    result = run("run", "--check", *scatter.split(), "--pinned", "dst", "--device", device)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (f"run {GATHER} --pinned sr", "--pinned is 'sr', which is no input; what may lie in host memory: src"),
+        (f"bench {GATHER} --pinned dst", "--pinned is 'dst', which must lie where the call runs"),
+        ("tune add --shape 4 --pinned input", "none of its inputs may lie in host memory"),
+        ("tune all --pinned src", "--pinned go with one op"),
+        ("inspect add --shape 4 --pinned x", "unknown option '--pinned'"),
+    ],
+)
+def test_what_cannot_be_pinned(arguments: str, says: str) -> None:
+    result = run(*arguments.split(), "--device", "cpu")
+    assert result.returncode == 2 and says in result.stderr
+
+
 def test_npy_files_go_through(tmp_path: pathlib.Path) -> None:
     numpy.save(tmp_path / "x.npy", numpy.arange(5, dtype=numpy.float32))
     result = run(

@@ -1,4 +1,4 @@
-"""What docs/python.md shows of streams, graphs, profiles and debugging runs as it is printed."""
+"""What docs/python.md shows of streams, graphs, offloading, profiles and debugging runs as it is printed."""
 
 from __future__ import annotations
 
@@ -27,11 +27,15 @@ def examples_of(*sections: str) -> str:
 def test_the_manual_runs_as_printed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     monkeypatch.chdir(tmp_path)
     program = tmp_path / "manual.py"
-    program.write_text(examples_of("Streams", "Graphs", "Profiling and debugging"))
+    program.write_text(examples_of("Streams", "Graphs", "Host memory and offloading", "Profiling and debugging"))
     names = runpy.run_path(str(program))
     numpy.testing.assert_allclose(names["total"].numpy(), numpy.full(1000, numpy.exp(2) - 2), rtol=1e-6)
     e = numpy.exp(2 * names["a"])
     numpy.testing.assert_allclose(names["out"], e / e.sum(axis=1, keepdims=True), rtol=1e-6)
+    for i, result in enumerate(names["results"]):
+        numpy.testing.assert_array_equal(result, numpy.full((256, 256), 2 * i, numpy.float32))
+    numpy.testing.assert_array_equal(names["on_device"].numpy(), names["weights"][1])
+    numpy.testing.assert_array_equal(names["place"].numpy(), names["tokens"][names["pairs"][0, :, 0]])
     assert names["report"].rows[0].count == 10
     assert names["rows"][0]["op"] == "softmax"
     assert (tmp_path / "trace.json").is_file()

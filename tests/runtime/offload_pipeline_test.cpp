@@ -74,10 +74,10 @@ TEST_P(OffloadPipelineOn, LoadsComputesAndStoresEveryChunk) {
     for (int run = 0; run < 2; ++run)
       pipeline.run(
           chunks,
-          [&](std::int64_t chunk, std::span<const TensorView> tensors, Stream compute) {
+          [&](std::int64_t chunk, std::span<const Tensor> tensors, Stream compute) {
             order.push_back(chunk);
-            EXPECT_EQ(tensors[0].device, device());
-            EXPECT_EQ(tensors[0].shape, chunks[static_cast<std::size_t>(chunk)][0].host.shape);
+            EXPECT_EQ(tensors[0].device(), device());
+            EXPECT_EQ(tensors[0].shape(), chunks[static_cast<std::size_t>(chunk)][0].host.shape);
             copy(tensors[1], tensors[0], compute);
             memset_bytes(tensors[2], static_cast<std::uint8_t>(200 + chunk), compute);
           },
@@ -103,7 +103,7 @@ TEST_P(OffloadPipelineOn, AChunkMayLoadWhatAnEarlierOneStores) {
   OffloadPipeline pipeline(device());
   pipeline.run(
       chunks,
-      [](std::int64_t, std::span<const TensorView> tensors, Stream compute) { copy(tensors[1], tensors[0], compute); },
+      [](std::int64_t, std::span<const Tensor> tensors, Stream compute) { copy(tensors[1], tensors[0], compute); },
       stream());
   synchronize(stream());
   EXPECT_EQ(last_of(values.back()), 7);
@@ -112,7 +112,7 @@ TEST_P(OffloadPipelineOn, AChunkMayLoadWhatAnEarlierOneStores) {
 TEST_P(OffloadPipelineOn, ChunksMayBeEmpty) {
   OffloadPipeline pipeline(device());
   int calls = 0;
-  const auto count = [&](std::int64_t, std::span<const TensorView> tensors, Stream) {
+  const auto count = [&](std::int64_t, std::span<const Tensor> tensors, Stream) {
     EXPECT_TRUE(tensors.empty() || tensors[0].numel() == 0);
     ++calls;
   };
@@ -128,7 +128,7 @@ TEST_P(OffloadPipelineOn, AnExceptionLeavesNothingRunning) {
   std::vector<OffloadChunk> chunks;
   for (int i = 0; i < 6; ++i) chunks.push_back({{host(1 << 20, 10 + i), Direction::load_and_store}});
   const auto compute_until = [&](std::int64_t limit) {
-    return [limit](std::int64_t chunk, std::span<const TensorView> tensors, Stream compute) {
+    return [limit](std::int64_t chunk, std::span<const Tensor> tensors, Stream compute) {
       if (chunk == limit) throw std::runtime_error("stop");
       memset_bytes(tensors[0], static_cast<std::uint8_t>(100 + chunk), compute);
     };
@@ -145,7 +145,7 @@ TEST_P(OffloadPipelineOn, RefusesBadInputBeforeAnythingRuns) {
   EXPECT_THROW(OffloadPipeline(device(), 0), UsageError);
   OffloadPipeline pipeline(device());
   const Tensor good = host(64, 1);
-  const auto never = [](std::int64_t, std::span<const TensorView>, Stream) { FAIL() << "a chunk was computed"; };
+  const auto never = [](std::int64_t, std::span<const Tensor>, Stream) { FAIL() << "a chunk was computed"; };
   const auto refused = [&](const TensorView& bad) {
     const std::vector<OffloadChunk> chunks{{{good, Direction::load}},
                                            {{good, Direction::load}, {bad, Direction::load}}};
@@ -229,9 +229,9 @@ TEST_P(CudaOffloadRace, ComputeBeforeItsLoadIsDone) {
   const Tensor seen = empty({64}, DType::u8, stream());
   const std::vector<OffloadChunk> chunks{{{source, Direction::load}}};
   OffloadPipeline pipeline(kDevice, 1, schedule(OffloadStage::compute, OffloadStage::load));
-  const auto look_at_the_end = [&](std::int64_t, std::span<const TensorView> tensors, Stream compute) {
+  const auto look_at_the_end = [&](std::int64_t, std::span<const Tensor> tensors, Stream compute) {
     const TensorView end =
-        dense_view(static_cast<std::byte*>(tensors[0].data) + kLongBytes - 64, DType::u8, {64}, kDevice);
+        dense_view(static_cast<std::byte*>(tensors[0].data()) + kLongBytes - 64, DType::u8, {64}, kDevice);
     copy(seen, end, compute);
   };
   pipeline.run(chunks, look_at_the_end, stream());
@@ -251,7 +251,7 @@ TEST_P(CudaOffloadRace, LoadBeforeTheComputeThatReadsTheBuffer) {
   TensorView buffer;
   pipeline.run(
       chunks,
-      [&](std::int64_t chunk, std::span<const TensorView> tensors, Stream compute) {
+      [&](std::int64_t chunk, std::span<const Tensor> tensors, Stream compute) {
         if (chunk == 0) {
           buffer = tensors[0];
           synchronize(compute);  // its load is done, in the twin too
@@ -275,7 +275,7 @@ TEST_P(CudaOffloadRace, StoreBeforeItsComputeIsDone) {
   const auto run = [&](std::uint8_t value, bool is_held) {
     pipeline.run(
         chunks,
-        [&](std::int64_t, std::span<const TensorView> tensors, Stream compute) {
+        [&](std::int64_t, std::span<const Tensor> tensors, Stream compute) {
           if (is_held) gate.emplace(compute);
           memset_bytes(tensors[0], value, compute);
           if (!is_held) synchronize(compute);
@@ -304,7 +304,7 @@ TEST_P(CudaOffloadRace, LoadBeforeTheStoreThatReadsTheBuffer) {
   TensorView buffer;
   pipeline.run(
       chunks,
-      [&](std::int64_t chunk, std::span<const TensorView> tensors, Stream compute) {
+      [&](std::int64_t chunk, std::span<const Tensor> tensors, Stream compute) {
         if (chunk != 0) return;
         buffer = tensors[0];
         synchronize(compute);
@@ -324,7 +324,7 @@ TEST_P(CudaOffloadRace, ComputeBeforeTheStoreThatReadsTheBuffer) {
   OffloadPipeline pipeline(kDevice, 1, schedule(OffloadStage::compute, OffloadStage::store));
   pipeline.run(
       chunks,
-      [](std::int64_t chunk, std::span<const TensorView> tensors, Stream compute) {
+      [](std::int64_t chunk, std::span<const Tensor> tensors, Stream compute) {
         memset_bytes(tensors[0], static_cast<std::uint8_t>(1 + chunk), compute);
       },
       stream());
@@ -342,12 +342,12 @@ TEST_P(CudaOffloadRace, LoadBeforeTheStoreThatWritesItsSource) {
   TensorView buffer;
   // The buffer of the second chunk holds threes before the run that counts.
   const std::vector<OffloadChunk> before{{{between, Direction::store}}, {{host(kShortBytes, 3), Direction::load}}};
-  pipeline.run(before, [](std::int64_t, std::span<const TensorView>, Stream) {}, stream());
+  pipeline.run(before, [](std::int64_t, std::span<const Tensor>, Stream) {}, stream());
   synchronize(stream());
   fill(between, 0);
   pipeline.run(
       chunks,
-      [&](std::int64_t chunk, std::span<const TensorView> tensors, Stream compute) {
+      [&](std::int64_t chunk, std::span<const Tensor> tensors, Stream compute) {
         if (chunk == 0) {
           gate.emplace(compute);
           memset_bytes(tensors[0], 1, compute);
@@ -369,10 +369,10 @@ TEST_P(OffloadPipelineOn, RunsInOrderWithTheStreamItWasGiven) {
   const OwnedStream other(device());
   const Tensor value = host(1 << 20, 1), result = host(1 << 20, 0);
   const Tensor staged = empty({1 << 20}, DType::u8, stream());
-  const auto nothing = [](std::int64_t, std::span<const TensorView>, Stream) {};
+  const auto nothing = [](std::int64_t, std::span<const Tensor>, Stream) {};
   const std::vector<OffloadChunk> back{{{value, Direction::load_and_store}}};
   const std::vector<OffloadChunk> out{{{value, Direction::load}, {result, Direction::store}}};
-  const auto pass_on = [](std::int64_t, std::span<const TensorView> tensors, Stream compute) {
+  const auto pass_on = [](std::int64_t, std::span<const Tensor> tensors, Stream compute) {
     copy(tensors[1], tensors[0], compute);
   };
   pipeline.run(out, pass_on, other);  // more memory than the run before needs is a wait, which the gate would hold up
@@ -395,7 +395,7 @@ TEST_P(OffloadPipelineOn, AStreamThatIsCapturedIsRefused) {
   OffloadPipeline pipeline(device());
   const Graph graph = capture(stream(), [&] {
     EXPECT_THROW(pipeline.run(
-                     std::vector<OffloadChunk>{}, [](std::int64_t, std::span<const TensorView>, Stream) {}, stream()),
+                     std::vector<OffloadChunk>{}, [](std::int64_t, std::span<const Tensor>, Stream) {}, stream()),
                  UsageError);
   });
 }
