@@ -103,9 +103,11 @@ KILN_DEVICE auto dot(A&& a, const B& b) {
 /// larger), which running it again overwrites:
 ///
 ///     const auto q_tile = tl::dot_operand([&] { return tl::deferred_load(q + offsets, mask); });
-template <typename Make>
+///
+/// kIsLarge: it goes where the larger one would, whatever its size, to leave room for others.
+template <bool kIsLarge = false, typename Make>
 KILN_DEVICE auto dot_operand(Make make) {
-  return operand_tile(make);
+  return operand_tile<kIsLarge>(make);
 }
 
 /// The elements at `pointers` (of acc's shape, or broadcast to it, as a bias), in acc's layout; `other` where the mask

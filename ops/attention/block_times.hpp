@@ -5,6 +5,7 @@
 
 #include "core/config.hpp"
 #include "ops/attention/head_kind.hpp"
+#include "ops/attention/kernel_form.hpp"
 
 namespace kiln::attention {
 
@@ -16,8 +17,8 @@ struct BlockWork {
   std::int64_t processors = 0;            ///< multiprocessors; 0: unknown
 };
 
-/// Of the configs that were measured on an H200 for 16-bit heads of this kind, the one with which a call ought to take
-/// the least time.
-Config quickest_config(const HeadKind& kind, const BlockWork& work);
+/// Of the configs that were measured on an H200 for 16-bit heads of this kind, or estimated from these for heads of two
+/// tiles, the one with which a call ought to take the least time.
+Config quickest_config(const HeadKind& kind, const ops::AttentionForm& form, const BlockWork& work);
 
 }  // namespace kiln::attention

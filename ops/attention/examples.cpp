@@ -43,6 +43,9 @@ std::vector<Example> attention_examples() {
       {heads(DType::bf16, {1, 67, 3, 192}, 140, 1, 128), {{"causal", bottom_right}, {"return_lse", true}}},
       {heads(DType::f32, {2, 0, 2, 32}, 5, 1, 32), {}},
       {heads(DType::f32, {2, 5, 2, 32}, 0, 1, 32), {{"return_lse", true}}},
+      {heads(DType::bf16, {1, 140, 2, 96}, 140, 1, 96), {{"causal", bottom_right}, {"return_lse", true}}},
+      {heads(DType::f16, {1, 70, 2, 192}, 200, 2, 192), {{"causal", bottom_right}}},
+      {heads(DType::bf16, {1, 65, 2, 80}, 65, 2, 160), {}},
       {heads(DType::bf16, {1, 300, 2, 256}, 300, 2, 256), {{"window", std::vector<std::int64_t>{60, 0}}}},
   };
   Example masked{heads(DType::f32, {2, 50, 2, 40}, 60, 2, 40), {{"layout", std::string("BSHD")}}};

@@ -10,7 +10,7 @@ namespace kiln::attention {
 
 /// Calls whose programs take the same tiles.
 struct HeadKind {
-  std::int64_t most_dim;  ///< of a head, as a tile: 64, 128 or 256
+  std::int64_t most_dim;  ///< of a head, as one tile: 64, 128 or 256
   bool is_float;          ///< of f32; else of 16 bits
 
   std::string name() const;

@@ -4,6 +4,7 @@
 
 #include "ops/attention/iteration.hpp"
 #include "ops/attention/kernel_form.hpp"
+#include "ops/attention/kernel_parts.hpp"
 #include "ops/attention/kernel_scores.hpp"
 #include "ops/attention/kernel_softmax.hpp"
 
@@ -24,14 +25,21 @@ KILN_DEVICE void attend_block(T* out, float* lse, const T* q, const T* k, const 
   out += request * it.out.batch + head * it.out.head;
   if constexpr (FORM.has_mask) mask += request * it.mask.batch + head * it.mask.head;
   const auto rows = first + tl::expand_dims<1>(tl::arange<BLOCK_M>());
-  const auto dims = tl::expand_dims<0>(tl::arange<FORM.padded_head_dim()>());
-  const auto value_dims = tl::expand_dims<0>(tl::arange<FORM.padded_value_dim()>());
 
-  const auto queries = tl::dot_operand([&] {
-    return tl::deferred_load(q + (rows * it.q.row + along_head<FORM>(dims, it.q.element)),
-                             within_head<kDim>(rows < it.queries, dims));
+  constexpr int kKeyParts = parts_of_head(kDim).count(), kValueParts = parts_of_head(kValueDim).count();
+  // Queries of two tiles would leave no room in declared shared memory for sums on their way to memory.
+  constexpr bool kAreLarge = BLOCK_M * parts_of_head(kDim).numbers() * sizeof(T) > 32 * 1024;
+  const auto queries = parts_of<kDim>([&](auto part) {
+    using Part = decltype(part);
+    const auto dims = Part::dims();
+    constexpr bool kIsLarge = kAreLarge && Part::kFirst == 0;
+    return tl::dot_operand<kIsLarge>([&] {
+      return tl::deferred_load(
+          q + Part::template offset<FORM>(it.q.element) + (rows * it.q.row + along_head<FORM>(dims, it.q.element)),
+          within_head<Part::kCount>(rows < it.queries, dims));
+    });
   });
-  auto acc = tl::dot_accumulator<T, BLOCK_M, FORM.padded_value_dim()>();
+  auto acc = parts_of<kValueDim>([](auto part) { return tl::dot_accumulator<T, BLOCK_M, decltype(part)::kExtent>(); });
   // In units of log(2) where one multiplication by scale and log2(e) is all that scores need.
   const float factor = FORM.scales_first ? kLog2E : it.scale * kLog2E;
   float largest_at_first = kLowestScore, total_at_first = 0, slope = 0;
@@ -42,8 +50,8 @@ KILN_DEVICE void attend_block(T* out, float* lse, const T* q, const T* k, const 
     total_at_first = sink == -INFINITY ? 0.f : sink - sink + 1;  // NaN where the sink is none, or infinite
   }
   if constexpr (FORM.has_slopes) slope = tl::load(slopes + (request * it.slope_batch + head * it.slope_head));
-  auto largest = tl::max<1>(acc) + largest_at_first;  // in the layout of a product's rows
-  auto total = tl::sum<1>(acc) + total_at_first;
+  auto largest = tl::max<1>(acc.first) + largest_at_first;  // in the layout of a product's rows
+  auto total = tl::sum<1>(acc.first) + total_at_first;
 
   // Keys that one of the queries sees, and of these the ones that all of them see.
   tl::int64_t begin = 0, end = it.keys, all_from = 0, all_to = it.keys;
@@ -63,25 +71,42 @@ KILN_DEVICE void attend_block(T* out, float* lse, const T* q, const T* k, const 
       num_steps,
       [&](tl::int64_t at) {
         const auto here = begin + at * BLOCK_N + tl::expand_dims<1>(tl::arange<BLOCK_N>());
-        return tl::Tuple{tl::deferred_load(tl::trans(k + (here * k_row + along_head<FORM>(dims, it.k.element))),
-                                           tl::trans(within_head<kDim>(here < it.keys, dims))),
-                         tl::deferred_load(v + (here * v_row + along_head<FORM>(value_dims, it.v.element)),
-                                           within_head<kValueDim>(here < it.keys, value_dims))};
+        const auto keys = parts_of<kDim>([&](auto part) {
+          using Part = decltype(part);
+          const auto dims = Part::dims();
+          return tl::deferred_load(tl::trans(k + Part::template offset<FORM>(it.k.element) +
+                                             (here * k_row + along_head<FORM>(dims, it.k.element))),
+                                   tl::trans(within_head<Part::kCount>(here < it.keys, dims)));
+        });
+        const auto values = parts_of<kValueDim>([&](auto part) {
+          using Part = decltype(part);
+          const auto dims = Part::dims();
+          return tl::deferred_load(
+              v + Part::template offset<FORM>(it.v.element) + (here * v_row + along_head<FORM>(dims, it.v.element)),
+              within_head<Part::kCount>(here < it.keys, dims));
+        });
+        return joined(keys, values);
       },
-      [&](const auto& k_tile, const auto& v_tile) {
-        auto x = tl::cast<float>(tl::dot(queries, k_tile));
+      [&](const auto&... step_tiles) {
+        const tl::Tuple tiles{step_tiles...};
+        auto x = tl::cast<float>(product_of_parts(queries, parts_from<0, kKeyParts>(tiles)));
         const auto keys = begin + tl::int64_t{step} * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
         if constexpr (FORM.scales_first || FORM.has_mask)
           x = biased_scores<FORM>(x, tl::cast<float>(tl::dot_accumulator<T, BLOCK_M, BLOCK_N>()), rows, keys, mask,
                                   slope, it);
         if (step >= whole_to || (FORM.has_low && step < whole_from)) x = visible_scores<FORM>(x, rows, keys, it);
-        add_keys<T, FORM.scales_first>(x, factor, v_tile, largest, total, acc);
+        add_keys<T, FORM.scales_first>(x, factor, parts_from<kKeyParts, kValueParts>(tiles), largest, total, acc);
         ++step;
       });
 
-  tl::store(out + (rows * it.out.row + along_head<FORM>(value_dims, it.out.element)),
-            tl::cast<T>(acc * tl::expand_dims<1>(weight_of_sums(total))),
-            within_head<kValueDim>(rows < it.queries, value_dims));
+  for_parts<kValueDim>(acc, [&](auto part, const auto& sums) {
+    using Part = decltype(part);
+    const auto dims = Part::dims();
+    tl::store(out + Part::template offset<FORM>(it.out.element) +
+                  (rows * it.out.row + along_head<FORM>(dims, it.out.element)),
+              tl::cast<T>(sums * tl::expand_dims<1>(weight_of_sums(total))),
+              within_head<Part::kCount>(rows < it.queries, dims));
+  });
   if constexpr (FORM.returns_lse) {
     const auto places = first + tl::arange<BLOCK_M>();
     tl::store(lse + request * it.lse_batch + head * it.lse_head + places * it.lse_row,

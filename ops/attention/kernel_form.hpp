@@ -5,6 +5,29 @@
 
 namespace kiln::ops {
 
+/// The tiles that a head is taken as, whose extents are powers of two, and those of products 16 or more: the largest
+/// below its size and what holds the rest, where these are less than one that holds all of it.
+struct HeadParts {
+  int first, second;  ///< numbers of a tile; no second one: 0
+
+  constexpr int count() const { return second == 0 ? 1 : 2; }
+  constexpr int numbers() const { return first + second; }
+};
+
+/// The extent of the tile that holds `dim` numbers.
+constexpr int padded_extent(int dim) {
+  int extent = 16;
+  while (extent < dim) extent *= 2;
+  return extent;
+}
+
+constexpr HeadParts parts_of_head(int dim) {
+  const int whole = padded_extent(dim), first = whole / 2;
+  if (whole == 16) return {whole, 0};
+  const int second = padded_extent(dim - first);
+  return first + second < whole ? HeadParts{first, second} : HeadParts{whole, 0};
+}
+
 /// What a call of attention has of all there is. What it does not have costs its kernel nothing.
 struct AttentionForm {
   int head_dim, value_dim;  ///< of q and k, and of v and out; 1 to 256
@@ -19,16 +42,9 @@ struct AttentionForm {
   bool has_slopes, has_sinks;
   bool returns_lse;
 
-  constexpr int padded_head_dim() const { return padded(head_dim); }
-  constexpr int padded_value_dim() const { return padded(value_dim); }
-
- private:
-  /// Extents of tiles are powers of two, and those of products 16 or more.
-  static constexpr int padded(int dim) {
-    int extent = 16;
-    while (extent < dim) extent *= 2;
-    return extent;
-  }
+  /// Of heads that are taken as one tile.
+  constexpr int padded_head_dim() const { return padded_extent(head_dim); }
+  constexpr int padded_value_dim() const { return padded_extent(value_dim); }
 };
 
 }  // namespace kiln::ops

@@ -14,13 +14,17 @@ inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 /// Where a row's largest score begins: a number, so that the difference to a hidden key's score, -inf, is no NaN.
 inline constexpr float kLowestScore = -3.40282347e+38f;
 
-/// Adds a step's keys to their rows' largest scores, totals and sums of values.
+/// Adds a step's keys to their rows' largest scores, totals and sums of values; values and sums are a tile each or a
+/// Tuple of as many.
 template <typename T, bool kScalesFirst, typename X, typename Values, typename Rows, typename Sums>
 KILN_DEVICE void add_keys(const X& x, float factor, const Values& values, Rows& largest, Rows& total, Sums& sums) {
   const auto row_largest = tl::max<1>(x);
   const auto add = [&](const auto& now_largest, const auto& p, const auto& fade) {
     total = total * fade + tl::sum<1>(p);
-    sums = tl::dot(tl::cast<T>(p), values, sums * tl::expand_dims<1>(fade));
+    // All sums fade before the first product begins: who reads sums waits for every product there is.
+    const auto faded = tl::map_parts([&](const auto& sum) { return sum * tl::expand_dims<1>(fade); }, sums);
+    sums = tl::map_parts([&](const auto& value, const auto& sum) { return tl::dot(tl::cast<T>(p), value, sum); },
+                         values, faded);
     largest = now_largest;
   };
   if constexpr (kScalesFirst) {

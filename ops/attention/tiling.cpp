@@ -66,7 +66,7 @@ Config default_tiling(const HeadKind& kind, const ops::AttentionForm& form, cons
                       const Target& target) {
   // Scores that more happens to need registers: with as many keys as the others have, they spill.
   const bool is_busy = form.scales_first || form.has_mask;
-  if (has_wgmma(target) && !kind.is_float && !is_busy) return quickest_config(kind, work);
+  if (has_wgmma(target) && !kind.is_float && !is_busy) return quickest_config(kind, form, work);
   const ConfigSpace space = attention_space(kind, target);
   Config config = common::first_config(space);
   if (!is_cuda(target)) {

@@ -227,11 +227,11 @@ struct SharedForm<Made> {
 };
 
 /// What `make` returns, in shared memory of its own.
-template <typename Make>
+template <bool kIsLarge, typename Make>
 KILN_DEVICE auto operand_tile(Make& make) {
   using Made = decltype(make());
   constexpr int kBytes = SharedForm<Made>::type::kBytes;
-  unsigned char* const place = operand_place<kBytes>();
+  unsigned char* const place = operand_place<kBytes, kIsLarge>();
   if constexpr (kHasWgmma) sm90::products_wait<0>();
   __syncthreads();  // in a loop, the last turn's dots may still read the place
   if constexpr (ValueTile<Made>) {

@@ -7,6 +7,13 @@
 
 namespace kiln::tl {
 
+/// Shared memory of the warp's own, the same for tiles of all shapes whose rows need so many bytes.
+template <int kBytes>
+KILN_DEVICE unsigned char* warp_rows_place() {
+  __shared__ alignas(128) unsigned char rows[kNumWarps][kBytes];
+  return rows[threadIdx.x / 32];
+}
+
 /// The 16 rows that a warp holds of a block of wgmma's sums, on their way to memory in runs of up to 128 bytes, by way
 /// of shared memory of the warp's own. Lanes that swap what they hold were the alternative: 1700 instructions for a
 /// tile of 128 x 256, a tenth of the time of a product with K of 4096. Elements of 2 bytes, and of 4 in whole lines of
@@ -26,8 +33,7 @@ struct WarpRows {
                                                                    : kSize == 4 && kChunksPerRow == 8 && !Floating<T>);
 
   KILN_DEVICE static uint32_t address() {
-    __shared__ alignas(128) unsigned char rows[kNumWarps][kBytes];
-    return static_cast<uint32_t>(__cvta_generic_to_shared(rows[threadIdx.x / 32]));
+    return static_cast<uint32_t>(__cvta_generic_to_shared(warp_rows_place<kBytes>()));
   }
   KILN_DEVICE static uint32_t chunk_address(uint32_t base, int row, int chunk) {
     const auto number = static_cast<unsigned int>(row * kChunksPerRow + chunk);
