@@ -231,7 +231,7 @@ template <typename Make>
 KILN_DEVICE auto operand_tile(Make& make) {
   using Made = decltype(make());
   constexpr int kBytes = SharedForm<Made>::type::kBytes;
-  unsigned char* const place = operand_place<kBytes>();
+  unsigned char* const place = operand_place<kBytes, Make>();
   if constexpr (kHasWgmma) sm90::products_wait<0>();
   __syncthreads();  // in a loop, the last turn's dots may still read the place
   if constexpr (ValueTile<Made>) {
