@@ -14,6 +14,7 @@ from torch.nn.attention import sdpa_kernel
 TOKENS = 16384  # of all requests together, in the rows that have many
 MOST_COMPARED = 12  # heads of a result
 PAGE, QUERY_HEADS, HEADS, HEAD_SIZE = 16, 32, 8, 128
+LATENT, ROTARY = 512, 64
 # What FlashAttention-3 took on an H200, and what Kiln may take, in microseconds: (requests, tokens of each).
 DECODES_US = {
     (1, 1024): (17.0, 9),
@@ -94,21 +95,27 @@ def prefill_case(batch, length, queries, heads, size, is_causal, least=1.0, fa3=
     )
 
 
+def table_of(lengths, page):
+    """A table of pages drawn from twice as many, lengths as a tensor, and each request's number of pages."""
+    counts = [-(-length // page) for length in lengths]
+    order = torch.randperm(2 * sum(counts), device="cuda").int()
+    table = torch.zeros((len(lengths), max(counts)), dtype=torch.int32, device="cuda")
+    for request, (end, count) in enumerate(zip(itertools.accumulate(counts), counts)):
+        table[request, :count] = order[end - count : end]
+    return table, torch.tensor(lengths, dtype=torch.int32, device="cuda"), counts
+
+
+def copy_of(moved):
+    source = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
 def decode_case(name, lengths, queries, heads, size, page, least=None, fa3=None, is_tuned=False):
     """One query of each request over pages drawn from twice as many. `least`: what its speed over others' is held to."""
-    counts = [-(-length // page) for length in lengths]
-    pages, widest = sum(counts), max(counts)
+    table, used, counts = table_of(lengths, page)
     q = normal((len(lengths), 1, queries, size), torch.bfloat16)
-    caches = [normal((2 * pages, page, heads, size), torch.bfloat16) for _ in range(2)]
-    order, table = (
-        torch.randperm(2 * pages, device="cuda").int(),
-        torch.zeros((len(lengths), widest), dtype=torch.int32),
-    )
-    ends = list(itertools.accumulate(counts))
-    table = table.cuda()
-    for request, (end, count) in enumerate(zip(ends, counts)):
-        table[request, :count] = order[end - count : end]
-    used = torch.tensor(lengths, dtype=torch.int32, device="cuda")
+    caches = [normal((2 * sum(counts), page, heads, size), torch.bfloat16) for _ in range(2)]
     inputs = [q, *caches, table, used]
     entries = sum(lengths) * heads * size
     moved = 4 * entries + table.nbytes + used.nbytes + 2 * q.nbytes
@@ -120,8 +127,6 @@ def decode_case(name, lengths, queries, heads, size, page, least=None, fa3=None,
         k, v = (cache[lines, :, head].reshape(-1, size)[: lengths[request]] for cache in caches)
         return attend(q[request, 0, head * group : (head + 1) * group], k, v, False)
 
-    source = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
-    target = torch.empty_like(source)
     return Case(
         name,
         {"dtype": "bf16", "heads": queries, "length": max(lengths), "head_size": size, "page": page},
@@ -136,7 +141,7 @@ def decode_case(name, lengths, queries, heads, size, page, least=None, fa3=None,
         bytes=moved,
         demands=[Demand(least)] if least else [],
         peers={} if fa3 is None else {"library fa3": fa3.paged(q[:, 0], *caches, table, used)},
-        bounds={"copy of as many bytes": lambda: target.copy_(source)},
+        bounds={"copy of as many bytes": copy_of(moved)},
         beside=beside("attention_paged", inputs, {}, is_tuned),
         unit="gb_s",
     )
@@ -163,6 +168,38 @@ def decode_cases(fa3, is_tuned):
         )
     lengths = torch.randint(1, RAGGED_LONGEST + 1, (RAGGED_REQUESTS,)).tolist()
     yield decode_case("ragged", lengths, QUERY_HEADS, HEADS, HEAD_SIZE, PAGE, {"copy": 0.9}, fa3, is_tuned)
+
+
+def latent_case(requests, length, heads, page, least):
+    """DeepSeek's latent attention, weights absorbed: a token's 512 + 64 numbers are the key and the first 512 the value of all heads."""
+    table, used, counts = table_of([length] * requests, page)
+    q_nope, q_pe = (normal((requests, 1, heads, size), torch.bfloat16) for size in (LATENT, ROTARY))
+    cache = normal((2 * sum(counts), page, LATENT + ROTARY), torch.bfloat16)
+    inputs = [q_nope, q_pe, cache, table, used]
+    tokens = requests * length
+
+    def exact(request):
+        keys = cache[table[request].long()].reshape(-1, LATENT + ROTARY)[:length]
+        return attend(torch.cat((q_nope, q_pe), 3)[request, 0], keys, keys[:, :LATENT], False)
+
+    moved = 2 * tokens * (LATENT + ROTARY) + table.nbytes + 2 * q_nope.nbytes + q_pe.nbytes
+    return Case(
+        f"latent, {requests} of {length}, {heads} heads, pages of {page}",
+        {"dtype": "bf16", "heads": heads, "length": length, "page": page},
+        Call("mla_decode", inputs, {"scale": (LATENT + ROTARY) ** -0.5}, is_tuned=False),
+        torch.empty_like(q_nope),
+        error=errors_at(spread(requests, 4), lambda result, request: result[request, 0], exact),
+        flops=2 * tokens * heads * (2 * LATENT + ROTARY),
+        bytes=moved,
+        demands=[Demand(least)] if least else [],
+        bounds={"copy of as many bytes": copy_of(moved)},
+        unit="gb_s",
+    )
+
+
+def latent_cases():
+    for heads, requests, least in ((16, 128, {"copy": 0.85}), (16, 8, {}), (128, 128, {}), (128, 16, {})):
+        yield latent_case(requests, 4096, heads, 64, least)
 
 
 def drawn_cases(seed, count, fa3, is_tuned):

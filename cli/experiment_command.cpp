@@ -16,7 +16,6 @@
 namespace kiln::cli {
 namespace {
 
-constexpr const char* kInterpreter = "python3";
 /// The first argument is a folder to look for packages in first; empty for none.
 constexpr const char* kImport =
     "import sys; folder = sys.argv.pop(1); sys.path[:0] = [folder] if folder else []; "
@@ -33,6 +32,13 @@ std::string packages_beside_program() {
   return is_there ? packages.string() : std::string();
 }
 
+/// The Python that a build tree's package was built for; else the first on PATH.
+std::string interpreter_of(const std::string& packages) {
+  std::error_code problem;
+  const std::string built = KILN_BUILD_PYTHON;
+  return !packages.empty() && std::filesystem::exists(built, problem) ? built : "python3";
+}
+
 /// Where Python says what is wrong.
 std::string last_line_of(std::string text) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
@@ -44,20 +50,21 @@ std::string last_line_of(std::string text) {
 
 void experiment_command(std::span<char* const> arguments) {
   std::string packages = packages_beside_program();
-  const auto import = run_subprocess({kInterpreter, "-c", kImport, packages});
+  std::string interpreter = interpreter_of(packages);
+  const auto import = run_subprocess({interpreter, "-c", kImport, packages});
   if (!import) throw SystemError("experiments need python3, and there is none on PATH");
   if (import->exit_status != 0)
     throw SystemError(
         fmt::format("experiments are in the Python package kiln, which {} cannot import: {} (install it: "
                     "{} -m pip install kiln)",
-                    kInterpreter, last_line_of(import->standard_error), kInterpreter));
-  std::string interpreter = kInterpreter, option = "-c", script = std::string(kImport) + kRun;
+                    interpreter, last_line_of(import->standard_error), interpreter));
+  std::string option = "-c", script = std::string(kImport) + kRun;
   std::vector<char*> command{interpreter.data(), option.data(), script.data(), packages.data()};
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.push_back(nullptr);
   std::fflush(stdout);
-  execvp(kInterpreter, command.data());
-  throw SystemError(fmt::format("{} cannot be started: {}", kInterpreter, std::generic_category().message(errno)));
+  execvp(interpreter.c_str(), command.data());
+  throw SystemError(fmt::format("{} cannot be started: {}", interpreter, std::generic_category().message(errno)));
 }
 
 }  // namespace kiln::cli

@@ -862,6 +862,24 @@ def minimum(
     tuning: Any = None,
     overlap_previous: Any = None,
 ) -> Any: ...
+def mla_decode(
+    q_nope: Array,
+    q_pe: Array,
+    cache: Array,
+    block_table: Array,
+    seq_lens: Array,
+    *,
+    scale: float,
+    causal: str = "bottom_right",
+    num_splits: int = 0,
+    return_lse: bool = False,
+    check_bounds: bool = False,
+    out: Any = None,
+    stream: Any = None,
+    config: Any = None,
+    tuning: Any = None,
+    overlap_previous: Any = None,
+) -> Any: ...
 def mul(
     x: Array,
     y: Array | None = None,

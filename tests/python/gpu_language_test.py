@@ -40,7 +40,7 @@ def run_command(*arguments: str, script: str = "gpu_language.py") -> subprocess.
         (
             "gpu_attention.py",
             [str(BUILD), "--only", "paged"],
-            "there is no section paged; the sections are prefill, decode, drawn",
+            "there is no section paged; the sections are prefill, decode, latent, drawn",
         ),
         ("gpu_attention.py", ["nowhere"], "there is no Python package in"),
     ],

@@ -137,5 +137,17 @@ TEST(DotOfWarpgroupsOnGpus, AllTypesRunInTheBackground) {
     }
 }
 
+/// Of one size and type too, which no result shows without a GPU.
+TEST(DotOfWarpgroupsOnGpus, OperandsThatStayHaveAPlaceEach) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  constexpr int kSide = 64;
+  const PtxasReport report = expect_no_spills(dot_kernel("matmul_of_operands",
+                                                         {DType::bf16, std::int64_t{kSide}, std::int64_t{kSide},
+                                                          std::int64_t{kSide}, false, std::int64_t{0}, std::int64_t{0}},
+                                                         4)
+                                                  .request(parse_cuda_target("sm_90a")));
+  EXPECT_GE(report.static_shared_bytes, 2 * tl::shared_tile_bytes(kSide, kSide, 2));
+}
+
 }  // namespace
 }  // namespace kiln::test

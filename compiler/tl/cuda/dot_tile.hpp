@@ -231,7 +231,7 @@ template <bool kIsLarge, typename Make>
 KILN_DEVICE auto operand_tile(Make& make) {
   using Made = decltype(make());
   constexpr int kBytes = SharedForm<Made>::type::kBytes;
-  unsigned char* const place = operand_place<kBytes, kIsLarge>();
+  unsigned char* const place = operand_place<kBytes, Make, kIsLarge>();
   if constexpr (kHasWgmma) sm90::products_wait<0>();
   __syncthreads();  // in a loop, the last turn's dots may still read the place
   if constexpr (ValueTile<Made>) {

@@ -21,9 +21,9 @@ KILN_DEVICE uint32_t given_dynamic_shared_bytes() {
 /// Shared memory that a kernel declares, in bytes.
 inline constexpr int kMostDeclaredBytes = 48 * 1024;
 
-/// Shared memory of its own for an operand of a program; a kernel has room for one that it cannot, or does not
-/// (kIsLarge), declare.
-template <int kBytes, bool kIsLarge>
+/// Shared memory of its own for the operand of a program that Make makes: a lambda, whose type no other operand has. A
+/// kernel has room for one that it cannot, or does not (kIsLarge), declare.
+template <int kBytes, typename Make, bool kIsLarge>
 KILN_DEVICE unsigned char* operand_place() {
   if constexpr (kBytes <= kMostDeclaredBytes && !kIsLarge) {
     __shared__ alignas(1024) unsigned char place[kBytes];

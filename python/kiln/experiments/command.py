@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -148,6 +149,9 @@ def main(arguments: Sequence[str]) -> int:
         return fail(WRONG_COMMAND_LINE, str(error))
     except _kiln.UsageError as error:
         return fail(WRONG_COMMAND_LINE, str(error))
+    except BrokenPipeError:  # who reads the table has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere at the exit
+        return WORK_FAILED
     except OSError as error:
         return fail(WORK_FAILED, f"'{error.filename}': {error.strerror}" if error.filename else str(error))
     except (_kiln.Error, ImportError) as error:
