@@ -96,8 +96,9 @@ Config default_paged_tiling(const HeadKind& kind, const PagedCall& call, const T
   const bool is_busy = call.form.scales_first && kind.most_dim <= 128;
   const std::int64_t warps = is_busy ? 4 : std::max<std::int64_t>(2, wanted / kLeastBlock);
   const std::int64_t most_stages = wanted == 64 ? 2 : 3;
+  const std::int64_t keys = wanted == 64 && !has_much_shared_memory(target) ? 2 * kLeastBlock : kLeastBlock;
   std::erase_if(configs, [&](const Config& each) {
-    return rows_of(each) != wanted || each.at("BLOCK_N") != kLeastBlock || each.at("num_warps") != warps ||
+    return rows_of(each) != wanted || each.at("BLOCK_N") != keys || each.at("num_warps") != warps ||
            each.at("NUM_STAGES") > most_stages;
   });
   // Fewer stages leave room for more programs.
