@@ -65,7 +65,7 @@ double call_us(const BlockTimes& times, const BlockWork& work) {
   const std::int64_t places = processors * times.programs;
   // Of steps where so many programs are at work.
   const auto share_of = [&](std::int64_t running) {
-    const auto each = static_cast<double>(ceil_div(running, processors)) / static_cast<double>(times.programs);
+    const auto each = static_cast<double>(running) / static_cast<double>(places);
     return std::clamp(each, times.alone, 1.0);
   };
   if (!work.low && !work.high) {
