@@ -1,6 +1,7 @@
 """A benchmark of cases by section (benchmarks/gpu_language.py, gpu_attention.py): its arguments, and cases one after the other until a limit of time."""
 
 import argparse
+import pathlib
 import sys
 import time
 
@@ -23,6 +24,29 @@ def positive(number_type):
         return number
 
     return parse
+
+
+def case_parser(description, sections, *, budget_s, budget, samples, seed, draws, drawn):
+    """The arguments of such a benchmark. `budget` and `drawn` say what the budget and the draws are for."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("build", type=pathlib.Path, help="the build directory")
+    made.add_argument(
+        "--only",
+        type=lambda text: sections_of(text, sections),
+        default=list(sections),
+        help="comma-separated, of " + ", ".join(sections),
+    )
+    made.add_argument("--budget", type=positive(float), default=budget_s, help=budget)
+    made.add_argument(
+        "--samples", type=positive(int), default=samples, help="of each case; short ones get four times as many"
+    )
+    made.add_argument("--seed", type=int, default=seed, help="of the shapes in the section drawn")
+    made.add_argument("--draws", type=positive(int), default=draws, help=drawn)
+    made.add_argument("--limit", type=positive(float), default=480.0, help="seconds after which no case is begun")
+    made.add_argument(
+        "--fa3", type=pathlib.Path, help="the library of FlashAttention-3: see benchmarks/fa3_attention.py"
+    )
+    return made
 
 
 def find_package(parser, build):
@@ -70,9 +94,8 @@ def worst_drawn(rows, count):
     return worst
 
 
-def report(result, started):
-    """Prints the result; ends the program with an error where a case failed."""
-    rows = [row for section in result.values() if isinstance(section, list) for row in section]
+def end(result, rows, started):
+    """Prints the result, of which these are the rows; ends the program with an error where a case failed."""
     demands = [demand for row in rows for demand in row.get("demands", {}).values()]
     print(
         f"{sum(demand['met'] for demand in demands)} of {len(demands)} demands met, {time.monotonic() - started:.0f} s",
@@ -81,3 +104,7 @@ def report(result, started):
     result_file.emit(result)
     if any("failed" in row for row in rows):
         sys.exit(1)
+
+
+def end_sections(result, started):
+    end(result, [row for section in result.values() if isinstance(section, list) for row in section], started)

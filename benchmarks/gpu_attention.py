@@ -6,8 +6,6 @@
 Rows are as those of benchmarks/gpu_language.py. Kiln's configs are the defaults; with a budget "kiln tuned" stands beside them. Without FlashAttention-3 nobody stands beside decoding.
 """
 
-import argparse
-import pathlib
 import statistics
 import time
 
@@ -18,31 +16,16 @@ NUM_WORST = 20
 
 
 def parser():
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("build", type=pathlib.Path, help="the build directory")
-    made.add_argument(
-        "--only",
-        type=lambda text: case_run.sections_of(text, SECTIONS),
-        default=list(SECTIONS),
-        help="comma-separated, of " + ", ".join(SECTIONS),
+    return case_run.case_parser(
+        __doc__,
+        SECTIONS,
+        budget_s=0.0,
+        budget="seconds of tuning for each shape, none by default",
+        samples=20,
+        seed=20261126,
+        draws=100,
+        drawn="shapes that are drawn, a third of them of decoding",
     )
-    made.add_argument(
-        "--budget", type=case_run.positive(float), default=0.0, help="seconds of tuning for each shape, none by default"
-    )
-    made.add_argument(
-        "--samples", type=case_run.positive(int), default=20, help="of each case; short ones get four times as many"
-    )
-    made.add_argument("--seed", type=int, default=20261126, help="of the shapes in the section drawn")
-    made.add_argument(
-        "--draws", type=case_run.positive(int), default=100, help="shapes that are drawn, a third of them of decoding"
-    )
-    made.add_argument(
-        "--limit", type=case_run.positive(float), default=480.0, help="seconds after which no case is begun"
-    )
-    made.add_argument(
-        "--fa3", type=pathlib.Path, help="the library of FlashAttention-3: see benchmarks/fa3_attention.py"
-    )
-    return made
 
 
 def speeds_of(rows):
@@ -81,7 +64,7 @@ def main():
     if "drawn" in result:
         result["drawn_speed"] = speeds_of(result["drawn"])
         result["drawn_worst"] = case_run.worst_drawn(result["drawn"], NUM_WORST)
-    case_run.report(result, started)
+    case_run.end_sections(result, started)
 
 
 if __name__ == "__main__":

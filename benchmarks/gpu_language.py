@@ -9,8 +9,6 @@ peers in this process (benchmarks/gpu_timing.py); Triton's kernels are tuned ove
 left out, and named.
 """
 
-import argparse
-import pathlib
 import sys
 import time
 
@@ -24,27 +22,15 @@ NUM_WORST = 5
 
 
 def parser():
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("build", type=pathlib.Path, help="the build directory")
-    made.add_argument(
-        "--only",
-        type=lambda text: case_run.sections_of(text, SECTIONS),
-        default=list(SECTIONS),
-        help="comma-separated, of " + ", ".join(SECTIONS),
-    )
-    made.add_argument("--budget", type=case_run.positive(float), default=30.0, help="seconds of tuning for each shape")
-    made.add_argument(
-        "--samples", type=case_run.positive(int), default=40, help="of each case; short ones get four times as many"
-    )
-    made.add_argument("--seed", type=int, default=20261124, help="of the shapes in the section drawn")
-    made.add_argument(
-        "--draws", type=case_run.positive(int), default=24, help="shapes of products, and a third as many of attention"
-    )
-    made.add_argument(
-        "--limit", type=case_run.positive(float), default=480.0, help="seconds after which no case is begun"
-    )
-    made.add_argument(
-        "--fa3", type=pathlib.Path, help="the library of FlashAttention-3: see benchmarks/fa3_attention.py"
+    made = case_run.case_parser(
+        __doc__,
+        SECTIONS,
+        budget_s=30.0,
+        budget="seconds of tuning for each shape",
+        samples=40,
+        seed=20261124,
+        draws=24,
+        drawn="shapes of products, and a third as many of attention",
     )
     made.add_argument("--quick", action="store_true", help="a smoke test: little tuning, two cases of each section")
     return made
@@ -117,7 +103,7 @@ def main():
         result["compile"] = language_compile.measured(build, 1 if arguments.quick else COMPILING_PROCESSES)
     if chosen != ["compile"]:
         result |= run_cases([name for name in chosen if name != "compile"], arguments, started)
-    case_run.report(result, started)
+    case_run.end_sections(result, started)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 
-import result_file
+import case_run
 import torch
 import triton_matmul
 from gpu_timing import measure, normal, summary
@@ -381,14 +381,7 @@ def main():
     )
     flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
     rows = [row for case, runs in zip(chosen, resolved) for row in measured_rows(case, runs, arguments.samples, flush)]
-    demands = [demand for row in rows for demand in row.get("demands", {}).values()]
-    print(
-        f"{sum(demand['met'] for demand in demands)} of {len(demands)} demands met, {time.monotonic() - started:.0f} s",
-        file=sys.stderr,
-    )
-    result_file.emit(rows)
-    if any("failed" in row for row in rows):
-        sys.exit(1)
+    case_run.end(rows, rows, started)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@
 namespace kiln::attention {
 namespace {
 
-constexpr std::int64_t kUsualProcessors = 132;
 /// Blocks of queries that are looked at; of more, which see ever more keys, so many stand for all.
 constexpr std::int64_t kMostSampled = 64;
 
@@ -61,8 +60,7 @@ double program_us(const BlockTimes& times, const BlockWork& work, std::int64_t f
 double call_us(const BlockTimes& times, const BlockWork& work) {
   const std::int64_t blocks = std::max<std::int64_t>(ceil_div(work.queries, times.rows), 1),
                      programs = blocks * work.heads;
-  const std::int64_t processors = work.processors > 0 ? work.processors : kUsualProcessors;
-  const std::int64_t places = processors * times.programs;
+  const std::int64_t places = known_processors(work.processors) * times.programs;
   // Of steps where so many programs are at work.
   const auto share_of = [&](std::int64_t running) {
     const auto each = static_cast<double>(running) / static_cast<double>(places);

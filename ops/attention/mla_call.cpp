@@ -122,37 +122,19 @@ MlaCall mla_call(const OpCall& call) {
   MlaCall result;
   result.problem = mla_problem(call.inputs, call.attributes);
   const MlaProblem& problem = result.problem;
-  const TensorView &table = call.inputs[kMlaTable], &lengths = call.inputs[kMlaLengths];
-  result.dtype = call.inputs[kLatentQuery].dtype;
-  result.table = table.dtype;
-  result.lengths = lengths.dtype;
-  result.cache_shape = call.inputs[kLatentCache].shape;
-  result.table_shape = table.shape;
-  result.processors = call.processors;
-  result.out = call.outputs[0];
-  result.out.data = nullptr;
+  static_cast<PagesCall&>(result) = PagesCall(call, kLatentCache, problem.table(call.inputs));
 
   ops::MlaIteration& it = result.iteration;
   it = {};
   it.queries = problem.queries;
   it.heads = static_cast<int>(problem.heads);
-  it.splits = 1;
   it.most_tokens = problem.most_tokens;
   it.scale = static_cast<float>(problem.scale);
   it.q_latent = query_strides(call.inputs[kLatentQuery]);
   it.q_rotary = query_strides(call.inputs[kRotaryQuery]);
   it.out = query_strides(call.outputs[0]);
   it.cache = kv_cache::paged_cache(problem.cache, kv_cache::PageLayout::nhd);
-  if (problem.returns_lse) {
-    result.lse = call.outputs[1];
-    result.lse.data = nullptr;
-    it.lse_batch = step(result.lse, 0);
-    it.lse_head = step(result.lse, 1);
-    it.lse_row = step(result.lse, 2);
-  }
-  it.table_request = step(table, 0);
-  it.table_entry = step(table, 1);
-  it.length_stride = step(lengths, 0);
+  result.set_strides(it);
   set_form(result);
   return result;
 }

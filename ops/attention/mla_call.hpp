@@ -5,7 +5,7 @@
 
 #include "ops/attention/iteration_mla.hpp"
 #include "ops/attention/kernel_form.hpp"
-#include "ops/attention/paged_table.hpp"
+#include "ops/attention/pages_call.hpp"
 #include "ops/op_spec.hpp"
 
 namespace kiln::attention {
@@ -38,14 +38,10 @@ MlaProblem mla_problem(const CallInputs& inputs, const Attributes& attributes);
 std::vector<TensorMeta> infer_mla(const CallInputs& inputs, const Attributes& attributes);
 
 /// A call as the kernel sees it, in one part.
-struct MlaCall {
+struct MlaCall : PagesCall {
   MlaProblem problem;
-  DType dtype = DType::f32, table = DType::i32, lengths = DType::i32;
-  Dims cache_shape, table_shape;
   ops::AttentionForm form;  ///< value_dim is the latent vector's size, head_dim the rotary part's
   ops::MlaIteration iteration;
-  TensorView out, lse;  ///< without data
-  std::int64_t processors = 0;
 
   /// The number of an input among the call's tensors, outputs first.
   int tensor(MlaInput input) const { return (problem.returns_lse ? 2 : 1) + input; }

@@ -9,7 +9,6 @@
 #include "ops/common/call_parser.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/common/kernel_parameters.hpp"
-#include "ops/kv_cache/paged_check.hpp"
 
 namespace kiln::attention {
 namespace {
@@ -18,14 +17,7 @@ constexpr const char* kMlaKernel = "kiln::ops::mla_decode_kernel";
 
 /// As the call's kernel, to leave its parts in scratch memory.
 MlaCall in_parts(MlaCall call, const SplitParts& parts) {
-  ops::MlaIteration& it = call.iteration;
-  it.splits = static_cast<int>(parts.rows.shape[0]);
-  it.out = {parts.rows.strides[1], parts.rows.strides[3], parts.rows.strides[2], 1};
-  it.out_split = parts.rows.strides[0];
-  it.lse_split = parts.lses.strides[0];
-  it.lse_batch = parts.lses.strides[1];
-  it.lse_row = parts.lses.strides[2];
-  it.lse_head = parts.lses.strides[3];
+  set_parts(call.iteration, parts);
   call.form.returns_lse = true;
   return call;
 }
@@ -39,8 +31,8 @@ void add_decode(const MlaCall& call, const Config& config, const Target& target,
   KernelLaunch& launch = plan.launches.emplace_back();
   launch.template_arguments = {in_one ? call.dtype : DType::f32,
                                call.dtype,
-                               call.table,
-                               call.lengths,
+                               call.pages.table.dtype,
+                               call.pages.lengths.dtype,
                                argument_of(call.form),
                                std::int64_t{it.cache.page},
                                one_query,
@@ -66,32 +58,10 @@ void add_decode(const MlaCall& call, const Config& config, const Target& target,
   parameters.read(call.tensor(kLatentQuery), call.dtype)
       .read(call.tensor(kRotaryQuery), call.dtype)
       .read(call.tensor(kLatentCache), call.dtype)
-      .read(call.tensor(kMlaTable), call.table)
-      .read(call.tensor(kMlaLengths), call.lengths)
+      .read(call.tensor(kMlaTable), call.pages.table.dtype)
+      .read(call.tensor(kMlaLengths), call.pages.lengths.dtype)
       .value(iteration.cache.place_stride)
       .value(iteration);
-}
-
-void add_bounds_check(const MlaCall& call, const Target& target, LaunchPlan& plan) {
-  const ops::MlaIteration& it = call.iteration;
-  kv_cache::TableCheck check{.op = kMlaOp,
-                             .cache = "cache",
-                             .room = "a",
-                             .iteration = {},
-                             .table_tensor = call.tensor(kMlaTable),
-                             .lengths_tensor = call.tensor(kMlaLengths),
-                             .table = call.table,
-                             .lengths = call.lengths,
-                             .table_shape = call.table_shape,
-                             .cache_shape = call.cache_shape};
-  check.iteration.requests = call.problem.batch;
-  check.iteration.most_tokens = call.problem.most_tokens;
-  check.iteration.page = it.cache.page;
-  check.iteration.num_blocks = it.cache.num_blocks;
-  check.iteration.table_strides[0] = it.table_request;
-  check.iteration.table_strides[1] = it.table_entry;
-  check.iteration.length_stride = it.length_stride;
-  kv_cache::add_table_check(plan, check, target);
 }
 
 LaunchPlan mla_plan(const MlaCall& call, const Config& config, const Target& target) {
@@ -108,7 +78,8 @@ LaunchPlan mla_plan(const MlaCall& call, const Config& config, const Target& tar
     plan.workspace_bytes = parts.workspace_bytes();
     add_merge({kMlaOp, call.out, problem.returns_lse ? &call.lse : nullptr}, parts, target, plan);
   }
-  if (problem.checks_bounds) add_bounds_check(call, target, plan);
+  if (problem.checks_bounds)
+    add_bounds_check(kMlaOp, call, {"cache", call.tensor(kMlaTable), call.tensor(kMlaLengths)}, target, plan);
   return plan;
 }
 

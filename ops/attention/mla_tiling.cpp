@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/attention/paged_contract.hpp"
 #include "ops/attention/split_choice.hpp"
 #include "ops/common/block_choice.hpp"
 #include "ops/common/config_expression.hpp"
@@ -28,17 +29,6 @@ bool has_much_room(const Target& target) {
 /// Shared memory for queries and for keys, in numbers, beside what rows' probabilities and sums need on their way.
 std::int64_t most_mla_numbers(bool is_float, const Target& target) {
   return (has_much_room(target) ? 216 : 92) * 1024 / (is_float ? 4 : 2);
-}
-
-/// Keys of a CPU's step: a block that is part of a page is read where it lies.
-std::int64_t cpu_keys_of(const MlaProblem& problem) {
-  const std::int64_t most = std::min(problem.most_tokens, kMostMlaCpuKeys);
-  std::int64_t keys = kLeastMlaBlock;
-  if (problem.page % keys == 0) {
-    while (problem.page % (2 * keys) == 0 && 2 * keys <= most) keys *= 2;
-    return keys;
-  }
-  return std::max(kLeastMlaBlock, common::block_over(problem.most_tokens, {kLeastMlaBlock, kMostMlaCpuKeys}));
 }
 
 /// Programs that a multiprocessor is to run at a time: as many as its shared memory has room for.
@@ -72,7 +62,7 @@ Config default_mla_tiling(const MlaCall& call, const Target& target) {
   const std::int64_t rows = call.problem.rows();
   if (!is_cuda(target)) {
     config.set("BLOCK_M", std::max(kLeastMlaBlock, common::block_over(rows, {kLeastMlaBlock, kMostMlaCpuRows})));
-    config.set("BLOCK_N", cpu_keys_of(call.problem));
+    config.set("BLOCK_N", cpu_page_keys(call.problem.page, call.problem.most_tokens, kMostMlaCpuKeys));
     return config;
   }
   if (is_float) return config;

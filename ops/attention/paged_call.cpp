@@ -96,21 +96,12 @@ PagedCall paged_call(const OpCall& call) {
   PagedCall result;
   result.problem = paged_problem(call.inputs, call.attributes);
   const PagedProblem& problem = result.problem;
-  const TensorView &table = call.inputs[kBlockTable], &lengths = call.inputs[kLengths];
-  result.dtype = call.inputs[kPagedQuery].dtype;
-  result.table = table.dtype;
-  result.lengths = lengths.dtype;
-  result.cache_shape = call.inputs[kKeyCache].shape;
-  result.table_shape = table.shape;
-  result.processors = call.processors;
-  result.out = call.outputs[0];
-  result.out.data = nullptr;
+  static_cast<PagesCall&>(result) = PagesCall(call, kKeyCache, problem.table(call.inputs));
 
   ops::PagedAttentionIteration& it = result.iteration;
   it = {};
   it.queries = problem.queries;
   it.group = static_cast<int>(problem.group());
-  it.splits = 1;
   it.most_tokens = problem.most_tokens;
   it.left = std::min(problem.left, kMostCounted);
   it.right = problem.is_causal ? 0 : std::min(problem.right, kMostCounted);
@@ -120,16 +111,7 @@ PagedCall paged_call(const OpCall& call) {
   it.out = query_strides(call.outputs[0]);
   it.k = kv_cache::paged_cache(call.inputs[kKeyCache], problem.layout);
   it.v = kv_cache::paged_cache(call.inputs[kValueCache], problem.layout);
-  if (problem.returns_lse) {
-    result.lse = call.outputs[1];
-    result.lse.data = nullptr;
-    it.lse_batch = step(result.lse, 0);
-    it.lse_head = step(result.lse, 1);
-    it.lse_row = step(result.lse, 2);
-  }
-  it.table_request = step(table, 0);
-  it.table_entry = step(table, 1);
-  it.length_stride = step(lengths, 0);
+  result.set_strides(it);
   if (problem.slopes != nullptr) {
     it.slope_batch = problem.slopes->ndim() == 2 ? step(*problem.slopes, 0) : 0;
     it.slope_head = step(*problem.slopes, problem.slopes->ndim() - 1);

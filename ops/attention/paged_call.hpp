@@ -5,7 +5,7 @@
 
 #include "ops/attention/iteration_paged.hpp"
 #include "ops/attention/kernel_form.hpp"
-#include "ops/attention/paged_table.hpp"
+#include "ops/attention/pages_call.hpp"
 #include "ops/attention/shared_contract.hpp"
 #include "ops/kv_cache/paged_call.hpp"
 #include "ops/op_spec.hpp"
@@ -47,14 +47,11 @@ PagedProblem paged_problem(const CallInputs& inputs, const Attributes& attribute
 std::vector<TensorMeta> infer_paged(const CallInputs& inputs, const Attributes& attributes);
 
 /// A call as the kernel sees it, in one part.
-struct PagedCall {
+struct PagedCall : PagesCall {
   PagedProblem problem;
-  DType dtype = DType::f32, sink = DType::f32, table = DType::i32, lengths = DType::i32;
-  Dims cache_shape, table_shape;
+  DType sink = DType::f32;
   ops::AttentionForm form;
   ops::PagedAttentionIteration iteration;
-  TensorView out, lse;  ///< without data
-  std::int64_t processors = 0;
 
   /// The number of an input among the call's tensors, outputs first; -1 where it is not there.
   int tensor(PagedInput input, bool is_there = true) const {

@@ -7,6 +7,7 @@
 
 #include "core/errors.hpp"
 #include "ops/attention/shared_contract.hpp"
+#include "ops/common/block_choice.hpp"
 #include "ops/kv_cache/paged_call.hpp"
 
 namespace kiln::attention {
@@ -66,6 +67,14 @@ std::int64_t most_tokens_of(std::string_view op, const TensorView& table, const 
                     "head of '{}', expected no more than {}",
                     op, to_string(table.shape), most_tokens, shape.query, shape.rows, shape.cache, kMostCounted));
   return most_tokens;
+}
+
+std::int64_t cpu_page_keys(std::int64_t page, std::int64_t most_tokens, std::int64_t most) {
+  constexpr std::int64_t kLeast = 16;
+  std::int64_t keys = kLeast;
+  if (page % keys != 0) return std::max(kLeast, common::block_over(most_tokens, {kLeast, most}));
+  while (page % (2 * keys) == 0 && 2 * keys <= std::min(most_tokens, most)) keys *= 2;
+  return keys;
 }
 
 }  // namespace kiln::attention

@@ -38,4 +38,7 @@ struct TableShape {
 std::int64_t most_tokens_of(std::string_view op, const TensorView& table, const TensorView& lengths,
                             const TableShape& shape);
 
+/// Keys of a CPU's step, `most` at most: a block that is part of a page is read where it lies.
+std::int64_t cpu_page_keys(std::int64_t page, std::int64_t most_tokens, std::int64_t most);
+
 }  // namespace kiln::attention

@@ -11,7 +11,6 @@
 #include "ops/common/call_parser.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/common/kernel_parameters.hpp"
-#include "ops/kv_cache/paged_check.hpp"
 
 namespace kiln::attention {
 namespace {
@@ -24,14 +23,7 @@ SplitParts parts_of(const PagedProblem& problem, std::int64_t splits) {
 
 /// As the call's kernel, to leave its parts in scratch memory.
 PagedCall in_parts(PagedCall call, const SplitParts& parts) {
-  ops::PagedAttentionIteration& it = call.iteration;
-  it.splits = static_cast<int>(parts.rows.shape[0]);
-  it.out = {parts.rows.strides[1], parts.rows.strides[3], parts.rows.strides[2], 1};
-  it.out_split = parts.rows.strides[0];
-  it.lse_split = parts.lses.strides[0];
-  it.lse_batch = parts.lses.strides[1];
-  it.lse_row = parts.lses.strides[2];
-  it.lse_head = parts.lses.strides[3];
+  set_parts(call.iteration, parts);
   call.form.returns_lse = true;
   return call;
 }
@@ -46,8 +38,8 @@ void add_attention(const PagedCall& call, const Config& config, const Target& ta
   launch.template_arguments = {in_one ? call.dtype : DType::f32,
                                call.dtype,
                                call.sink,
-                               call.table,
-                               call.lengths,
+                               call.pages.table.dtype,
+                               call.pages.lengths.dtype,
                                argument_of(call.form),
                                std::int64_t{call.iteration.k.page},
                                problem.queries == 1,
@@ -73,35 +65,13 @@ void add_attention(const PagedCall& call, const Config& config, const Target& ta
   parameters.read(call.tensor(kPagedQuery), call.dtype)
       .read(call.tensor(kKeyCache), call.dtype)
       .read(call.tensor(kValueCache), call.dtype)
-      .read(call.tensor(kBlockTable), call.table)
-      .read(call.tensor(kLengths), call.lengths)
+      .read(call.tensor(kBlockTable), call.pages.table.dtype)
+      .read(call.tensor(kLengths), call.pages.lengths.dtype)
       .read(call.tensor(kPagedSlopes, problem.slopes != nullptr), DType::f32)
       .read(call.tensor(kPagedSinks, problem.sinks != nullptr), call.sink)
       .value(iteration.k.place_stride)
       .value(iteration.v.place_stride)
       .value(iteration);
-}
-
-void add_bounds_check(const PagedCall& call, const Target& target, LaunchPlan& plan) {
-  const ops::PagedAttentionIteration& it = call.iteration;
-  kv_cache::TableCheck check{.op = kPagedOp,
-                             .cache = "k_cache",
-                             .room = "a",
-                             .iteration = {},
-                             .table_tensor = call.tensor(kBlockTable),
-                             .lengths_tensor = call.tensor(kLengths),
-                             .table = call.table,
-                             .lengths = call.lengths,
-                             .table_shape = call.table_shape,
-                             .cache_shape = call.cache_shape};
-  check.iteration.requests = call.problem.batch;
-  check.iteration.most_tokens = call.problem.most_tokens;
-  check.iteration.page = it.k.page;
-  check.iteration.num_blocks = it.k.num_blocks;
-  check.iteration.table_strides[0] = it.table_request;
-  check.iteration.table_strides[1] = it.table_entry;
-  check.iteration.length_stride = it.length_stride;
-  kv_cache::add_table_check(plan, check, target);
 }
 
 LaunchPlan paged_plan(const HeadKind& kind, const PagedCall& call, const Config& config, const Target& target) {
@@ -119,7 +89,8 @@ LaunchPlan paged_plan(const HeadKind& kind, const PagedCall& call, const Config&
     plan.workspace_bytes = parts.workspace_bytes();
     add_merge({kPagedOp, call.out, problem.returns_lse ? &call.lse : nullptr}, parts, target, plan);
   }
-  if (problem.checks_bounds) add_bounds_check(call, target, plan);
+  if (problem.checks_bounds)
+    add_bounds_check(kPagedOp, call, {"k_cache", call.tensor(kBlockTable), call.tensor(kLengths)}, target, plan);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
+#include "ops/attention/paged_contract.hpp"
 #include "ops/attention/split_choice.hpp"
 #include "ops/common/block_choice.hpp"
 #include "ops/common/call_parser.hpp"
@@ -35,17 +36,6 @@ std::int64_t most_query_numbers(const HeadKind& kind) {
 std::vector<std::int64_t> gpu_keys(const HeadKind& kind) {
   if (kind.is_float || kind.most_dim > 128) return {16, 32};
   return {16, 32, 64};
-}
-
-std::int64_t cpu_keys(const PagedCall& call, const Config& first) {
-  // A block that is part of a page is read where it lies.
-  const std::int64_t page = call.problem.keys.page, most = std::min(call.problem.most_tokens, kMostCpuKeys);
-  std::int64_t keys = kLeastBlock;
-  if (page % keys == 0) {
-    while (page % (2 * keys) == 0 && 2 * keys <= most) keys *= 2;
-    return keys;
-  }
-  return std::max(kLeastBlock, common::block_over(call.problem.most_tokens, {kLeastBlock, first.at("BLOCK_N")}));
 }
 
 /// Programs that a multiprocessor runs at a time: as many as its shared memory has room for.
@@ -83,7 +73,7 @@ Config default_paged_tiling(const HeadKind& kind, const PagedCall& call, const T
   const std::int64_t rows = call.problem.rows();
   if (!is_cuda(target)) {
     config.set("BLOCK_M", std::max(kLeastBlock, common::block_over(rows, {kLeastBlock, kMostCpuRows})));
-    config.set("BLOCK_N", cpu_keys(call, config));
+    config.set("BLOCK_N", cpu_page_keys(call.problem.keys.page, call.problem.most_tokens, kMostCpuKeys));
     return config;
   }
   std::vector<Config> configs = space.enumerate();

@@ -7,7 +7,6 @@
 namespace kiln::attention {
 namespace {
 
-constexpr std::int64_t kUsualProcessors = 132;
 /// Keys that are worth a part of their own, which costs a row of floats for each query.
 constexpr std::int64_t kLeastPartKeys = 64, kMostSplits = 128;
 constexpr double kBytesEach = 31e3;  ///< that a multiprocessor reads in a microsecond where all do
@@ -25,7 +24,7 @@ double idle_share(const SplitDemand& demand, std::int64_t splits) {
 }  // namespace
 
 double split_us(const SplitDemand& demand, std::int64_t splits) {
-  const std::int64_t places = demand.programs_each * (demand.processors > 0 ? demand.processors : kUsualProcessors);
+  const std::int64_t places = demand.programs_each * known_processors(demand.processors);
   const std::int64_t programs = demand.programs * splits;
   const double tokens_us = static_cast<double>(ceil_div(demand.most_tokens, splits)) * demand.token_bytes *
                            static_cast<double>(demand.programs_each) / kBytesEach;

@@ -33,6 +33,11 @@ inline std::int64_t floor_power_of_two(std::int64_t value) {
 /// Most programs along axis 0 of a GPU's grid, and along the others.
 inline constexpr std::int64_t kMostGridPrograms = 2147483647, kMostGridExtent = 65535;
 
+/// A GPU's multiprocessors, those of an H200 where they are not known (0).
+inline std::int64_t known_processors(std::int64_t processors) {
+  return processors > 0 ? processors : 132;
+}
+
 /// UsageError(value) for more programs than axis 0 of a GPU's grid holds.
 void check_grid(std::string_view op, std::int64_t programs, const Target& target);
 

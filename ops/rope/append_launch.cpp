@@ -41,7 +41,7 @@ Config append_default(const AppendCall& call, const Target& target) {
   const auto halve = [&](const char* tunable) { config.set(tunable, config.at(tunable) / 2); };
   while (config.at("num_warps") > 1 && tile_heads(call, config, target) / 2 >= it.heads) halve("num_warps");
   const std::int64_t blocks = num_blocks(call, tile_heads(call, config, target));
-  const std::int64_t wanted = kBusyPrograms * (call.processors > 0 ? call.processors : kAssumedProcessors);
+  const std::int64_t wanted = kBusyPrograms * known_processors(call.processors);
   const auto is_busy = [&] { return it.tokens * ceil_div(blocks, config.at("BLOCKS")) >= wanted; };
   while (config.at("BLOCKS") > 8 && !is_busy()) config.set("BLOCKS", 8);
   while (config.at("BLOCKS") > 1 && !is_busy()) halve("BLOCKS");

@@ -53,7 +53,7 @@ Config default_tiling(const RopeCall& call, const Target& target) {
   const auto programs = [&] {
     return call.outer * ceil_div(it.tokens, tile_tokens(call, config, target)) * ceil_div(it.heads, config.at("HEADS"));
   };
-  const std::int64_t wanted = kBusyPrograms * (call.processors > 0 ? call.processors : kAssumedProcessors);
+  const std::int64_t wanted = kBusyPrograms * known_processors(call.processors);
   while (config.at("HEADS") > 1 && (config.at("HEADS") / 2 >= it.heads || programs() < wanted)) halve("HEADS");
   config.set("IN_FLIGHT", std::min(config.at("IN_FLIGHT"), config.at("HEADS")));
   return config;

@@ -9,9 +9,8 @@ namespace kiln::rope {
 
 /// Numbers of a CPU's program: tens of microseconds, beside which finding out how fast pairs turn is nothing.
 inline constexpr std::int64_t kProgramElements = 65536;
-/// Programs for each multiprocessor below which heads are dealt to more of them, and multiprocessors where they are not
-/// known.
-inline constexpr std::int64_t kBusyPrograms = 4, kAssumedProcessors = 132;
+/// Programs for each multiprocessor below which heads are dealt to more of them.
+inline constexpr std::int64_t kBusyPrograms = 4;
 
 /// `HEADS` of a program, at most, of which `IN_FLIGHT` are read before the first is written. On a CPU it goes through
 /// `TOKENS` by `BLOCK_T`; on a GPU it has as many as num_warps make.

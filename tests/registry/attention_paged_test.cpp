@@ -8,19 +8,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "ops/common/element.hpp"
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
-#include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/integer_tensors.hpp"
-#include "tests/support/op_case.hpp"
+#include "tests/support/paged_op_test.hpp"
 #include "tests/support/plain_attention.hpp"
-#include "tests/support/poisoned_pages.hpp"
 #include "tests/support/tensor_values.hpp"
 
 namespace kiln::test {
@@ -32,24 +29,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kPaged = "attention_paged";
 
-class AttentionPaged : public DevicesTest {
- protected:
-  void expect_right(const Paged& shapes, const Lengths& lengths, const Attributes& attributes = {}) {
-    for (const Device device : devices_) {
-      const OpCase made(PoisonedCall(shapes, lengths, attributes, ++seed_).drawn(), device);
-      const std::vector<Tensor> once = dispatch_gpu_op_all(kPaged, made.inputs(), made.attributes()),
-                                again = dispatch_gpu_op_all(kPaged, made.inputs(), made.attributes());
-      EXPECT_EQ(made.difference(once, Stream::default_of(device)), "")
-          << "page " << shapes.page << ", " << shapes.queries << " queries, groups of " << shapes.group << ", heads of "
-          << shapes.dim << " and " << shapes.value_dim << " " << name(shapes.dtype) << ", lengths "
-          << testing::PrintToString(lengths);
-      for (std::size_t i = 0; i < once.size(); ++i)
-        EXPECT_EQ(values_of<std::uint8_t>(once[i]), values_of<std::uint8_t>(again[i])) << "other bits";
-    }
-  }
-
-  std::uint64_t seed_ = 0;
-};
+class AttentionPaged : public PagedOpTest {};
 
 TEST_F(AttentionPaged, KeysAreSeenByTheirPlace) {
   // One head of one number, keys of 0, and values 1, 3, 8 in pages 2 and 0 of two tokens.
@@ -112,15 +92,15 @@ TEST_F(AttentionPaged, LengthsAroundPagesEnds) {
         0, 1, page - 1, page, page + 1, 2 * page - 1, 2 * page, max_pages * page - 1, max_pages * page};
     for (const std::int64_t queries : {1, 3})
       for (const std::int64_t splits : {0, 1, 4})
-        expect_right({.dtype = queries == 1 ? DType::bf16 : DType::f32,
-                      .queries = queries,
-                      .key_heads = 1,
-                      .group = 2,
-                      .dim = 32,
-                      .value_dim = 32,
-                      .page = page,
-                      .max_pages = max_pages,
-                      .heads_first = splits == 1},
+        expect_right(Paged{.dtype = queries == 1 ? DType::bf16 : DType::f32,
+                           .queries = queries,
+                           .key_heads = 1,
+                           .group = 2,
+                           .dim = 32,
+                           .value_dim = 32,
+                           .page = page,
+                           .max_pages = max_pages,
+                           .heads_first = splits == 1},
                      lengths, {{"num_splits", splits}});
   }
 }
@@ -128,13 +108,13 @@ TEST_F(AttentionPaged, LengthsAroundPagesEnds) {
 TEST_F(AttentionPaged, GroupsAndSizesOfHeads) {
   for (const std::int64_t group : {1, 3, 7, 8, 16})
     for (const std::int64_t queries : {1, 2, 16})
-      expect_right({.queries = queries, .group = group}, {128, 5, 77}, {{"num_splits", std::int64_t{2}}});
+      expect_right(Paged{.queries = queries, .group = group}, {128, 5, 77}, {{"num_splits", std::int64_t{2}}});
   const struct {
     std::int64_t dim, value_dim;
   } sizes[] = {{64, 64}, {80, 80}, {128, 128}, {128, 64}, {80, 256}, {192, 128}, {1, 3}};
   for (const auto& [dim, value_dim] : sizes)
     for (const DType dtype : {DType::f16, DType::f32})
-      expect_right({.dtype = dtype, .queries = 2, .group = 4, .dim = dim, .value_dim = value_dim}, {100, 0, 16});
+      expect_right(Paged{.dtype = dtype, .queries = 2, .group = 4, .dim = dim, .value_dim = value_dim}, {100, 0, 16});
 }
 
 TEST_F(AttentionPaged, WindowsThatLeaveRowsEmpty) {
@@ -142,28 +122,13 @@ TEST_F(AttentionPaged, WindowsThatLeaveRowsEmpty) {
        {std::vector<std::int64_t>{0, 0}, {5, 0}, {40, 3}, {-1, 2}, {100000, 100000}})
     for (const char* causal : {"none", "bottom_right"})
       for (const std::int64_t queries : {1, 5, 20})
-        expect_right({.dtype = DType::f32, .queries = queries, .group = 3, .dim = 32, .value_dim = 32},
+        expect_right(Paged{.dtype = DType::f32, .queries = queries, .group = 3, .dim = 32, .value_dim = 32},
                      {1, 4, 70, 128, 0}, {{"window", window}, {"causal", std::string(causal)}});
 }
 
-// A plan, and a graph with it, is made for shapes; lengths are on the device.
 TEST_F(AttentionPaged, OnePlanServesAllLengths) {
-  const Paged shapes{.dtype = DType::f32, .group = 2};
-  const Attributes attributes = {{"num_splits", std::int64_t{4}}, {"return_lse", true}};
-  for (const Device device : devices_) {
-    std::optional<ResolvedOp> plan;
-    for (const Lengths& lengths : {Lengths{128, 1}, Lengths{0, 50}, Lengths{17, 128}}) {
-      const PoisonedCall call(shapes, lengths, attributes, 3);
-      const std::vector<Tensor> inputs = call.drawn().on(device);
-      const std::vector<TensorView> views = views_of(inputs);
-      if (!plan) plan = resolve(kPaged, views, call.drawn().attributes);
-      const std::vector<Tensor> results = dense_tensors(plan->outputs(), Stream::default_of(device));
-      (*plan)(views, views_of(results), Stream::default_of(device));
-      const std::vector<Tensor> wanted = dispatch_gpu_op_all(kPaged, inputs, call.drawn().attributes);
-      for (std::size_t i = 0; i < wanted.size(); ++i)
-        EXPECT_EQ(values_of<std::uint8_t>(results[i]), values_of<std::uint8_t>(wanted[i]));
-    }
-  }
+  expect_one_plan(Paged{.dtype = DType::f32, .group = 2}, {{"num_splits", std::int64_t{4}}},
+                  {{128, 1}, {0, 50}, {17, 128}});
 }
 
 TEST_F(AttentionPaged, ErrorsAreThoseOf16Bits) {

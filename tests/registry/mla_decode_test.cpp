@@ -8,16 +8,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "registry/dispatch/dispatch.hpp"
-#include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/integer_tensors.hpp"
-#include "tests/support/op_case.hpp"
-#include "tests/support/poisoned_pages.hpp"
+#include "tests/support/paged_op_test.hpp"
 #include "tests/support/tensor_values.hpp"
 
 namespace kiln::test {
@@ -29,24 +26,7 @@ using ::testing::HasSubstr;
 
 constexpr const char* kMla = "mla_decode";
 
-class MlaDecode : public DevicesTest {
- protected:
-  void expect_right(const PagedLatents& shapes, const Lengths& lengths, const Attributes& attributes = {}) {
-    for (const Device device : devices_) {
-      const OpCase made(PoisonedCall(shapes, lengths, attributes, ++seed_).drawn(), device);
-      const std::vector<Tensor> once = dispatch_gpu_op_all(kMla, made.inputs(), made.attributes()),
-                                again = dispatch_gpu_op_all(kMla, made.inputs(), made.attributes());
-      EXPECT_EQ(made.difference(once, Stream::default_of(device)), "")
-          << "page " << shapes.page << ", " << shapes.queries << " queries, " << shapes.heads << " heads of "
-          << shapes.latent << " and " << shapes.rotary << " " << name(shapes.dtype) << ", lengths "
-          << testing::PrintToString(lengths);
-      for (std::size_t i = 0; i < once.size(); ++i)
-        EXPECT_EQ(values_of<std::uint8_t>(once[i]), values_of<std::uint8_t>(again[i])) << "other bits";
-    }
-  }
-
-  std::uint64_t seed_ = 0;
-};
+class MlaDecode : public PagedOpTest {};
 
 TEST_F(MlaDecode, BothPartsOfAKeyCount) {
   // Two numbers of a latent vector and one of a rotary part; tokens 0 to 2 lie in pages 2 and 0 of two tokens.
@@ -114,14 +94,14 @@ TEST_F(MlaDecode, LengthsAroundPagesEnds) {
         0, 1, page - 1, page, page + 1, 2 * page - 1, 2 * page, max_pages * page - 1, max_pages * page};
     for (const std::int64_t queries : {1, 3})
       for (const std::int64_t splits : {1, 4})
-        expect_right({.dtype = queries == 1 ? DType::bf16 : DType::f32,
-                      .queries = queries,
-                      .heads = 4,
-                      .latent = 64,
-                      .rotary = 16,
-                      .page = page,
-                      .max_pages = max_pages,
-                      .has_head = splits == 1},
+        expect_right(PagedLatents{.dtype = queries == 1 ? DType::bf16 : DType::f32,
+                                  .queries = queries,
+                                  .heads = 4,
+                                  .latent = 64,
+                                  .rotary = 16,
+                                  .page = page,
+                                  .max_pages = max_pages,
+                                  .has_head = splits == 1},
                      lengths, {{"num_splits", splits}});
   }
 }
@@ -129,15 +109,17 @@ TEST_F(MlaDecode, LengthsAroundPagesEnds) {
 TEST_F(MlaDecode, HeadsAndSizes) {
   for (const std::int64_t heads : {1, 16, 40, 128})
     for (const std::int64_t queries : {1, 3})
-      expect_right({.queries = queries, .heads = heads}, {130, 5, 64}, {{"num_splits", std::int64_t{2}}});
-  for (const std::int64_t queries : {1, 2}) expect_right({.queries = queries, .heads = 128, .page = 16}, {47, 16, 1});
+      expect_right(PagedLatents{.queries = queries, .heads = heads}, {130, 5, 64}, {{"num_splits", std::int64_t{2}}});
+  for (const std::int64_t queries : {1, 2})
+    expect_right(PagedLatents{.queries = queries, .heads = 128, .page = 16}, {47, 16, 1});
   const struct {
     std::int64_t latent, rotary;
   } sizes[] = {{512, 64}, {256, 32}, {192, 64}, {80, 24}, {1, 1}};
   for (const auto& [latent, rotary] : sizes)
     for (const DType dtype : {DType::f16, DType::f32})
-      expect_right({.dtype = dtype, .queries = 2, .heads = 8, .latent = latent, .rotary = rotary}, {100, 0, 16});
-  expect_right({.heads = 16}, {100, 3}, {{"scale", -0.0625}});
+      expect_right(PagedLatents{.dtype = dtype, .queries = 2, .heads = 8, .latent = latent, .rotary = rotary},
+                   {100, 0, 16});
+  expect_right(PagedLatents{.heads = 16}, {100, 3}, {{"scale", -0.0625}});
 }
 
 // Queries as a product of every head by itself leaves them, [H, B, latent]: a query's heads lie further apart than a
@@ -162,29 +144,13 @@ TEST_F(MlaDecode, QueriesThatLieHeadByHead) {
       const std::vector<Tensor> got = dense_tensors(plan.outputs(), Stream::default_of(device)),
                                 wanted = dispatch_gpu_op_all(kMla, inputs, call.drawn().attributes);
       plan(views, views_of(got), Stream::default_of(device));
-      for (std::size_t i = 0; i < wanted.size(); ++i)
-        EXPECT_EQ(values_of<std::uint8_t>(got[i]), values_of<std::uint8_t>(wanted[i])) << splits;
+      expect_same_bits(got, wanted);
     }
 }
 
-// A plan, and a graph with it, is made for shapes; lengths are on the device.
 TEST_F(MlaDecode, OnePlanServesAllLengths) {
-  const PagedLatents shapes{.heads = 8, .latent = 128};
-  const Attributes attributes = {{"num_splits", std::int64_t{3}}};
-  for (const Device device : devices_) {
-    std::optional<ResolvedOp> plan;
-    for (const Lengths& lengths : {Lengths{128, 1}, Lengths{0, 50}, Lengths{17, 192}}) {
-      const PoisonedCall call(shapes, lengths, attributes, 3);
-      const std::vector<Tensor> inputs = call.drawn().on(device);
-      const std::vector<TensorView> views = views_of(inputs);
-      if (!plan) plan = resolve(kMla, views, call.drawn().attributes);
-      const std::vector<Tensor> results = dense_tensors(plan->outputs(), Stream::default_of(device));
-      (*plan)(views, views_of(results), Stream::default_of(device));
-      const std::vector<Tensor> wanted = dispatch_gpu_op_all(kMla, inputs, call.drawn().attributes);
-      for (std::size_t i = 0; i < wanted.size(); ++i)
-        EXPECT_EQ(values_of<std::uint8_t>(results[i]), values_of<std::uint8_t>(wanted[i]));
-    }
-  }
+  expect_one_plan(PagedLatents{.heads = 8, .latent = 128}, {{"num_splits", std::int64_t{3}}},
+                  {{128, 1}, {0, 50}, {17, 192}});
 }
 
 TEST_F(MlaDecode, EntriesOutOfRangeAreRefusedWhereThatIsAsked) {

@@ -53,6 +53,7 @@ class PoisonedCall {
                      lengths, seed) {}
 
   const DrawnCall& drawn() const { return drawn_; }
+  const char* op() const { return op_; }
 
  private:
   struct Drawing {
@@ -65,7 +66,7 @@ class PoisonedCall {
 
   /// Inputs 3 and 4 are the table and lengths.
   PoisonedCall(const Drawing& shapes, const Lengths& lengths, std::uint64_t seed)
-      : drawn_(Registry::process().get(shapes.op), shapes.example, seed) {
+      : op_(shapes.op), drawn_(Registry::process().get(shapes.op), shapes.example, seed) {
     std::mt19937_64 random(seed);
     std::vector<std::int64_t> blocks(static_cast<std::size_t>(drawn_.tensors[shapes.caches[0]].shape()[0]));
     std::iota(blocks.begin(), blocks.end(), 0);
@@ -130,6 +131,7 @@ class PoisonedCall {
             attributes};
   }
 
+  const char* op_;
   DrawnCall drawn_;
 };
 
