@@ -130,11 +130,11 @@ class HeaderParser {
   }
 
   DType dtype_of(const std::string& descr) const {
-    struct Row {
+    struct Code {
       std::string_view code;
       DType dtype;
     };
-    static constexpr std::array<Row, 12> kRows{{{"f8", DType::f64},
+    static constexpr std::array<Code, 12> kRows{{{"f8", DType::f64},
                                                 {"f4", DType::f32},
                                                 {"f2", DType::f16},
                                                 {"i8", DType::i64},
@@ -150,7 +150,7 @@ class HeaderParser {
     const bool has_order = order == '<' || order == '>' || order == '|' || order == '=';
     const std::string_view code = std::string_view(descr).substr(has_order ? 1 : 0);
     if (code.substr(0, 1) == "O") fail("it is an object array (pickled Python objects); save it with a numeric dtype");
-    for (const Row& row : kRows) {
+    for (const Code& row : kRows) {
       if (row.code != code) continue;
       const bool one_byte = itemsize_bytes(row.dtype) == 1;
       if (order == '>' && !one_byte)

@@ -68,7 +68,8 @@ double call_us(const BlockTimes& times, const BlockWork& work) {
   };
   if (!work.low && !work.high) {
     const double rest_us = programs % places == 0 ? 0 : program_us(times, work, 0, share_of(programs % places));
-    return static_cast<double>(programs / places) * program_us(times, work, 0, 1) + rest_us;
+    const std::int64_t whole_turns = programs / places;
+    return static_cast<double>(whole_turns) * program_us(times, work, 0, 1) + rest_us;
   }
   // Blocks differ, and the longest begin first, so that all places have work until the end.
   const double share = share_of(std::min(programs, places));

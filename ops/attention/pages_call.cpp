@@ -1,7 +1,5 @@
 #include "ops/attention/pages_call.hpp"
 
-#include <utility>
-
 #include "ops/kv_cache/paged_check.hpp"
 
 namespace kiln::attention {
@@ -14,9 +12,9 @@ TensorView without_data(TensorView view) {
 
 }  // namespace
 
-PagesCall::PagesCall(const OpCall& call, std::size_t cache, PagedTable table)
+PagesCall::PagesCall(const OpCall& call, std::size_t cache, const PagedTable& table)
     : dtype(call.inputs[0].dtype),
-      pages(std::move(table)),
+      pages(table),
       cache_shape(call.inputs[cache].shape),
       out(without_data(call.outputs[0])),
       returns_lse(call.outputs.size() > 1),

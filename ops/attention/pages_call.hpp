@@ -22,7 +22,7 @@ struct PagesCall {
 
   PagesCall() = default;
   /// `cache`: the input whose blocks the table names; out and lse are the call's outputs, lse where there are two.
-  PagesCall(const OpCall& call, std::size_t cache, PagedTable table);
+  PagesCall(const OpCall& call, std::size_t cache, const PagedTable& table);
 
   /// The strides of table, lengths and lse in an iteration, in one part.
   template <typename Iteration>

@@ -1,6 +1,7 @@
 #include "ops/attention/split_choice.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "ops/common/grid.hpp"
 
@@ -29,8 +30,7 @@ double split_us(const SplitDemand& demand, std::int64_t splits) {
   const double tokens_us = static_cast<double>(ceil_div(demand.most_tokens, splits)) * demand.token_bytes *
                            static_cast<double>(demand.programs_each) / kBytesEach;
   const auto turns = static_cast<double>(programs) / static_cast<double>(places);
-  const auto whole = static_cast<double>(programs / places);
-  const double rest = turns - whole;
+  const double whole = std::floor(turns), rest = turns - whole;
   const double alike_us =
       whole * (kProgramUs + tokens_us) + (rest > 0 ? kProgramUs + tokens_us * std::max(rest, kAlone) : 0);
   // Half as long in the mean, and half of the longest at the end.

@@ -10,12 +10,9 @@ namespace {
 
 constexpr int kOut = 0, kSrc = 2;  // see IndexingIteration
 
-/// Stride along an axis; a tensor without dimensions is one of one element.
+/// Stride along an axis, as extent_of() has its extent.
 std::int64_t stride_of(const TensorView& view, int axis) {
   return view.ndim() == 0 ? 0 : view.strides[axis];
-}
-std::int64_t extent_of(const TensorView& view, int axis) {
-  return view.ndim() == 0 ? 1 : view.shape[axis];
 }
 
 /// Sorts by the strides of `primary`, merges, and puts the longest of the other dimensions second: a tile over a

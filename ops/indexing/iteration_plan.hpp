@@ -24,6 +24,11 @@ struct Elements {
   IndexingDim rows() const { return dims.size() < 2 ? IndexingDim{} : dims[1]; }
 };
 
+/// Elements along an axis; a tensor without dimensions is one of one element.
+inline std::int64_t extent_of(const TensorView& view, int axis) {
+  return view.ndim() == 0 ? 1 : view.shape[axis];
+}
+
 /// For index_select and gather over out's elements, columns along out's smallest stride. `dim` is an axis of x.
 Elements index_select_elements(const TensorView& out, const TensorView& x, const TensorView& index, int dim);
 Elements gather_elements(const TensorView& out, const TensorView& x, const TensorView& index, int dim);

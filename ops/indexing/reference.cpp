@@ -8,6 +8,7 @@
 #include "ops/common/attribute_reader.hpp"
 #include "ops/common/element.hpp"
 #include "ops/common/position.hpp"
+#include "ops/indexing/iteration_plan.hpp"
 
 namespace kiln::indexing {
 namespace {
@@ -19,10 +20,6 @@ using common::offset_at;
 
 int dim_of(std::string_view op, const OpCall& call) {
   return axis_of(op, "dim", *call.attributes.find("dim"), call.inputs[0].ndim());
-}
-
-std::int64_t extent_of(const TensorView& view, int dim) {
-  return view.ndim() == 0 ? 1 : view.shape[dim];
 }
 
 /// out[position] = x[position with `i` at dim], or 0 where i is outside.

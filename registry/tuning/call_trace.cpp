@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char* number_text(double value) {
+const char* non_finite_name(double value) {
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
 }
 
@@ -40,7 +40,7 @@ Json value_json(const AttributeValue& value) {
         else if constexpr (std::is_same_v<T, DType>)
           return Json{{"dtype", name(held)}};
         else if constexpr (std::is_same_v<T, double>)
-          return std::isfinite(held) ? Json(held) : Json{{"number", number_text(held)}};  // JSON has no such numbers
+          return std::isfinite(held) ? Json(held) : Json{{"number", non_finite_name(held)}};  // JSON has no such numbers
         else
           return held;
       },
