@@ -25,6 +25,8 @@ struct TensorMeta {
   DType dtype = DType::f32;
   Dims shape;
   bool absent = false;  ///< an optional input that is left out while a later one is given
+
+  static TensorMeta left_out() { return {DType::f32, {}, true}; }
 };
 
 /// What an op's family made of a call, kept beside it (ops/common/call_parser.hpp).

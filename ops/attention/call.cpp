@@ -1,5 +1,6 @@
 #include "ops/attention/call.hpp"
 
+#include "ops/attention/score_form.hpp"
 #include "ops/attention/strides.hpp"
 
 namespace kiln::attention {
@@ -33,6 +34,8 @@ AttentionCall attention_call(const OpCall& call) {
   result.problem = attention_problem(call.inputs, call.attributes);
   const AttentionProblem& problem = result.problem;
   result.dtype = call.inputs[kQuery].dtype;
+  result.keys = call.inputs[kKey].dtype;
+  result.out = call.outputs[0].dtype;
   result.outputs = static_cast<std::int64_t>(call.outputs.size());
   result.processors = call.processors;
 
@@ -44,8 +47,7 @@ AttentionCall attention_call(const OpCall& call) {
   it.low = problem.low.value_or(0);
   it.high = problem.high.value_or(0);
   it.diagonal = problem.diagonal;
-  it.scale = static_cast<float>(problem.scale);
-  it.softcap = static_cast<float>(problem.softcap);
+  set_scores(problem, it);
   it.out = strides_of(call.outputs[0], problem);
   it.q = strides_of(call.inputs[kQuery], problem);
   it.k = strides_of(call.inputs[kKey], problem);
@@ -60,18 +62,11 @@ AttentionCall attention_call(const OpCall& call) {
     it.lse_head = step(lse, 1);
     it.lse_row = step(lse, 2);
   }
-  if (problem.slopes != nullptr) {
-    const TensorView& slopes = *problem.slopes;
-    it.slope_batch = slopes.ndim() == 2 ? step(slopes, 0) : 0;
-    it.slope_head = step(slopes, slopes.ndim() - 1);
-  }
-  if (problem.sinks != nullptr) {
-    result.sink = problem.sinks->dtype;
-    it.sink_head = step(*problem.sinks, 0);
-  }
+  if (problem.sinks != nullptr) result.sink = problem.sinks->dtype;
 
   ops::AttentionForm& form = result.form;
   form = {};
+  set_form(problem, form);
   form.head_dim = static_cast<int>(problem.head_dim);
   form.value_dim = static_cast<int>(problem.value_dim);
   form.is_dense = is_dense(it.q, problem.head_dim) && is_dense(it.k, problem.head_dim) &&
@@ -79,14 +74,9 @@ AttentionCall attention_call(const OpCall& call) {
   form.has_low = problem.low.has_value();
   form.has_high = problem.high.has_value();
   form.checks_keys = !form.has_high || problem.queries - 1 + it.high >= problem.keys;
-  form.caps = problem.softcap > 0;
   form.has_mask = problem.mask != nullptr;
   form.has_dense_mask = it.mask.element == 1;
-  form.has_slopes = problem.slopes != nullptr;
-  form.has_sinks = problem.sinks != nullptr;
-  form.returns_lse = problem.returns_lse;
-  form.scales_first =
-      form.caps || form.has_slopes || (form.has_mask && result.mask != DType::bool_) || !(problem.scale > 0);
+  if (form.has_mask && result.mask != DType::bool_) form.scales_first = true;
   return result;
 }
 

@@ -13,8 +13,8 @@ namespace kiln::attention {
 /// A call as the kernel sees it.
 struct AttentionCall {
   AttentionProblem problem;
-  DType dtype = DType::f32;
-  DType mask = DType::bool_, sink = DType::f32;  ///< of inputs that may not be there
+  DType dtype = DType::f32, keys = DType::f32, out = DType::f32;  ///< of q, of k and v
+  DType mask = DType::bool_, sink = DType::f32;                   ///< of inputs that may not be there
   ops::AttentionForm form;
   ops::AttentionIteration iteration;
   std::int64_t outputs = 1, processors = 0;  ///< processors: multiprocessors, 0 if unknown

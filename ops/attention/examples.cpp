@@ -9,7 +9,7 @@
 namespace kiln::attention {
 namespace {
 
-constexpr DType kDTypes[] = {DType::bf16, DType::f32, DType::f16};
+constexpr DType kDTypes[] = {DType::bf16, DType::f32, DType::f16, DType::bf16, DType::fp8e4m3, DType::fp8e5m2};
 
 /// q, k and v, [B, S, H, D].
 std::vector<TensorMeta> heads(DType dtype, const Dims& q, std::int64_t keys, std::int64_t key_heads,
@@ -17,15 +17,9 @@ std::vector<TensorMeta> heads(DType dtype, const Dims& q, std::int64_t keys, std
   return {{dtype, q}, {dtype, {q[0], keys, key_heads, q[3]}}, {dtype, {q[0], keys, key_heads, value_dim}}};
 }
 
-TensorMeta left_out() {
-  TensorMeta meta;
-  meta.absent = true;
-  return meta;
-}
-
 /// One that broadcasts to `scores`.
 TensorMeta random_mask(DType dtype, const Dims& scores, std::mt19937_64& random) {
-  const DType types[] = {DType::bool_, dtype, DType::f32};
+  const DType types[] = {DType::bool_, is_fp8(dtype) ? DType::bool_ : dtype, DType::f32};
   Dims shape;
   const int rank = static_cast<int>(random() % 5);
   for (int axis = 4 - rank; axis < 4; ++axis) shape.push_back(random() % 3 == 0 ? 1 : scores[axis]);
@@ -56,6 +50,11 @@ std::vector<Example> attention_examples() {
   Example added{heads(DType::f16, {1, 33, 8, 96}, 65, 1, 96), {}};
   added.inputs.push_back({DType::f16, {33, 65}});
   examples.push_back(added);
+  Example narrow{heads(DType::fp8e4m3, {2, 140, 8, 128}, 150, 2, 128),
+                 {{"causal", bottom_right}, {"out_dtype", DType::f16}, {"return_lse", true}}};
+  for (int i = 0; i < 3; ++i) narrow.inputs.push_back(TensorMeta::left_out());
+  for (const Dims& scales : {Dims{2, 2}, Dims{2}, Dims{}}) narrow.inputs.push_back({DType::f32, scales});
+  examples.push_back(narrow);
   return examples;
 }
 
@@ -71,6 +70,7 @@ Example random_attention_example(std::mt19937_64& random) {
   const std::int64_t value_dim = random() % 2 == 0 ? dim : common::one_of(kDims, random);
 
   Example example{heads(dtype, {batch, queries, query_heads, dim}, keys, key_heads, value_dim), {}};
+  if (random() % 4 == 0) example.inputs[kKey].dtype = example.inputs[kValue].dtype = DType::fp8e4m3;
   Attributes& attributes = example.attributes;
   if (random() % 2 == 0) {
     attributes.set("layout", std::string("BHSD"));
@@ -86,8 +86,11 @@ Example random_attention_example(std::mt19937_64& random) {
   if (random() % 2 == 0) attributes.set("return_lse", true);
   const TensorMeta more[] = {random_mask(dtype, {batch, query_heads, queries, keys}, random),
                              {DType::f32, random() % 2 == 0 ? Dims{query_heads} : Dims{batch, query_heads}},
-                             {random() % 2 == 0 ? dtype : DType::f32, {query_heads}}};
-  for (const TensorMeta& meta : more) example.inputs.push_back(random() % 3 == 0 ? meta : left_out());
+                             {random() % 2 == 0 && !is_fp8(dtype) ? dtype : DType::f32, {query_heads}},
+                             {DType::f32, {batch, key_heads}},
+                             {DType::f32, {key_heads}},
+                             {DType::f32, {}}};
+  for (const TensorMeta& meta : more) example.inputs.push_back(random() % 3 == 0 ? meta : TensorMeta::left_out());
   while (example.inputs.back().absent) example.inputs.pop_back();
   return example;
 }

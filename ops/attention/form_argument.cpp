@@ -6,7 +6,8 @@ namespace kiln::attention {
 // order, not with the kernel.
 StructValue argument_of(const ops::AttentionForm& form) {
   const auto& [head_dim, value_dim, is_dense, has_low, has_high, checks_keys, scales_first, caps, has_mask,
-               has_dense_mask, has_slopes, has_sinks, returns_lse] = form;
+               has_dense_mask, has_slopes, has_sinks, has_query_scale, has_key_scale, has_value_scale, returns_lse] =
+      form;
   return {"kiln::ops::AttentionForm",
           {{"head_dim", head_dim},
            {"value_dim", value_dim},
@@ -20,6 +21,9 @@ StructValue argument_of(const ops::AttentionForm& form) {
            {"has_dense_mask", has_dense_mask},
            {"has_slopes", has_slopes},
            {"has_sinks", has_sinks},
+           {"has_query_scale", has_query_scale},
+           {"has_key_scale", has_key_scale},
+           {"has_value_scale", has_value_scale},
            {"returns_lse", returns_lse}}};
 }
 

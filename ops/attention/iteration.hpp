@@ -9,6 +9,11 @@ struct AttentionStrides {
   long long batch, head, row, element;
 };
 
+/// In elements; 0 along an axis of one.
+struct HeadScaleStrides {
+  long long request, head;  ///< of keys and values
+};
+
 /// Attention of one query head and a block of queries for each program: blocks along axis 0, heads along axis 1,
 /// requests along axis 2.
 struct AttentionIteration {
@@ -21,6 +26,7 @@ struct AttentionIteration {
   AttentionStrides out, q, k, v, mask;     ///< `row` of k and v are parameters of their own
   long long lse_batch, lse_head, lse_row;  ///< strides, as the others
   long long slope_batch, slope_head, sink_head;
+  HeadScaleStrides q_scale, k_scale, v_scale;
 };
 
 }  // namespace kiln::ops

@@ -14,7 +14,8 @@ struct PagedAttentionIteration {
   long long queries;                    ///< of each request
   long long first_head, first_request;  ///< of axes 1 and 2, which are shorter than there may be of both
   int group, splits;
-  long long most_tokens;  ///< of a request: what its row of the table has room for
+  long long most_tokens;              ///< of a request: what its row of the table, or a list of all pages, has room for
+  long long all_pages, start_stride;  ///< of a list of all requests' pages
   /// Where the form has these bounds: keys that a query sees before and behind its own place. Query i stands at key
   /// length - queries + i.
   long long left, right;
@@ -25,6 +26,7 @@ struct PagedAttentionIteration {
   long long lse_batch, lse_head, lse_row;
   long long table_request, table_entry, length_stride;
   long long slope_batch, slope_head, sink_head;
+  HeadScaleStrides q_scale, k_scale, v_scale;
 };
 
 }  // namespace kiln::ops

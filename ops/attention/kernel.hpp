@@ -5,20 +5,23 @@
 #include "ops/attention/iteration.hpp"
 #include "ops/attention/kernel_block.hpp"
 #include "ops/attention/kernel_form.hpp"
+#include "ops/attention/kernel_operand.hpp"
+#include "ops/attention/kernel_places.hpp"
 
 namespace kiln::ops {
 
 /// A block of queries of one head for each program. M and S are the types of the mask and the sinks.
-template <typename T, typename M, typename S, AttentionForm FORM, int BLOCK_M, int BLOCK_N, int NUM_STAGES,
-          int PROGRAMS>
+template <typename Out, typename Q, typename K, typename P, typename M, typename S, AttentionForm FORM, int BLOCK_M,
+          int BLOCK_N, int NUM_STAGES, int PROGRAMS>
 KILN_KERNEL_OF(PROGRAMS)
-void attention_kernel(T* out, float* lse, const T* q, const T* k, const T* v, const M* mask, const float* slopes,
-                      const S* sinks, long long k_row, long long v_row, AttentionIteration it) {
+void attention_kernel(Out* out, float* lse, const Q* q, const K* k, const K* v, const M* mask, const float* slopes,
+                      const S* sinks, const float* q_scales, const float* k_scales, const float* v_scales,
+                      long long k_row, long long v_row, AttentionIteration it) {
   // The last queries, which by causal masks see most, first: what is begun last ends all, and should be short.
   const tl::int64_t first = (tl::num_programs(0) - 1 - tl::program_id(0)) * BLOCK_M;
-  attend_block<T, FORM, BLOCK_M, BLOCK_N, NUM_STAGES>(out, lse, q, k, v, mask, slopes, sinks, k_row, v_row, it, first,
-                                                      it.first_head + tl::program_id(1),
-                                                      it.first_request + tl::program_id(2));
+  attend_block<P, FORM, BLOCK_M, BLOCK_N, NUM_STAGES>(
+      out, lse, q, k, v, mask, slopes, sinks, HeadScales{q_scales, k_scales, v_scales}, RowsInOrder{k_row, v_row}, it,
+      first, it.first_head + tl::program_id(1), it.first_request + tl::program_id(2));
 }
 
 }  // namespace kiln::ops

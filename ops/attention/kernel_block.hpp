@@ -4,6 +4,7 @@
 
 #include "ops/attention/iteration.hpp"
 #include "ops/attention/kernel_form.hpp"
+#include "ops/attention/kernel_operand.hpp"
 #include "ops/attention/kernel_parts.hpp"
 #include "ops/attention/kernel_scores.hpp"
 #include "ops/attention/kernel_softmax.hpp"
@@ -11,11 +12,12 @@
 namespace kiln::ops {
 
 /// softmax(scores) @ v for BLOCK_M queries of one head from `first` on, which goes through the keys that one of them
-/// sees by BLOCK_N. Pointers are to request 0 and head 0. k_row and v_row, elements between rows of k and v, are
-/// parameters of the kernel of their own: tiles whose distance is one are fetched by the copy engine.
-template <typename T, AttentionForm FORM, int BLOCK_M, int BLOCK_N, int NUM_STAGES, typename M, typename S>
-KILN_DEVICE void attend_block(T* out, float* lse, const T* q, const T* k, const T* v, const M* mask,
-                              const float* slopes, const S* sinks, long long k_row, long long v_row,
+/// sees by BLOCK_N. Weights are multiplied by values as numbers of P. Pointers are to request 0 and head 0; places says
+/// where rows of k and v lie (kernel_places.hpp).
+template <typename P, AttentionForm FORM, int BLOCK_M, int BLOCK_N, int NUM_STAGES, typename Out, typename Q,
+          typename K, typename M, typename S, typename Places>
+KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, const K* v, const M* mask,
+                              const float* slopes, const S* sinks, const HeadScales& scales, const Places& places,
                               const AttentionIteration& it, tl::int64_t first, tl::int64_t head, tl::int64_t request) {
   constexpr int kDim = FORM.head_dim, kValueDim = FORM.value_dim;
   const tl::int64_t key_head = static_cast<int>(head) / it.group;
@@ -27,21 +29,23 @@ KILN_DEVICE void attend_block(T* out, float* lse, const T* q, const T* k, const 
   const auto rows = first + tl::expand_dims<1>(tl::arange<BLOCK_M>());
 
   constexpr int kKeyParts = parts_of_head(kDim).count(), kValueParts = parts_of_head(kValueDim).count();
-  // Queries of two tiles would leave no room in declared shared memory for sums on their way to memory.
-  constexpr bool kAreLarge = BLOCK_M * parts_of_head(kDim).numbers() * sizeof(T) > 32 * 1024;
+  using Operand = ScoreOperand<P, Q, K, parts_of_head(kDim).least()>;
+  // Queries of two tiles would leave no room in declared shared memory for sums on their way to memory; what is cast
+  // step by step, and where tokens of pages lie, need the room too.
+  constexpr bool kAreLarge = sizeof(K) < sizeof(P) || Places::kBeginsAtSteps ||
+                             BLOCK_M * parts_of_head(kDim).numbers() * sizeof(Operand) > 32 * 1024;
   const auto queries = parts_of<kDim>([&](auto part) {
     using Part = decltype(part);
     const auto dims = Part::dims();
     constexpr bool kIsLarge = kAreLarge && Part::kFirst == 0;
-    return tl::dot_operand<kIsLarge>([&] {
-      return tl::deferred_load(
-          q + Part::template offset<FORM>(it.q.element) + (rows * it.q.row + along_head<FORM>(dims, it.q.element)),
-          within_head<Part::kCount>(rows < it.queries, dims));
-    });
+    return query_operand<Operand, kIsLarge>(
+        q + Part::template offset<FORM>(it.q.element) + (rows * it.q.row + along_head<FORM>(dims, it.q.element)),
+        within_head<Part::kCount>(rows < it.queries, dims));
   });
-  auto acc = parts_of<kValueDim>([](auto part) { return tl::dot_accumulator<T, BLOCK_M, decltype(part)::kExtent>(); });
+  auto acc = parts_of<kValueDim>([](auto part) { return tl::dot_accumulator<P, BLOCK_M, decltype(part)::kExtent>(); });
+  const float scale = scale_of_scores<FORM>(scales, it, request, key_head);
   // In units of log(2) where one multiplication by scale and log2(e) is all that scores need.
-  const float factor = FORM.scales_first ? kLog2E : it.scale * kLog2E;
+  const float factor = FORM.scales_first ? kLog2E : scale * kLog2E;
   float largest_at_first = kLowestScore, total_at_first = 0, slope = 0;
   if constexpr (FORM.has_sinks) {
     const float sink = tl::cast<float>(tl::load(sinks + head * it.sink_head));
@@ -63,6 +67,7 @@ KILN_DEVICE void attend_block(T* out, float* lse, const T* q, const T* k, const 
     if (first + BLOCK_M + it.high < end) end = first + BLOCK_M + it.high;
     if (first + 1 + it.high < end) all_to = first + 1 + it.high;
   }
+  if constexpr (Places::kBeginsAtSteps) begin = begin / BLOCK_N * BLOCK_N;
   const tl::int64_t num_steps = end > begin ? (end - begin + BLOCK_N - 1) / BLOCK_N : 0;
   const int whole_from = all_from > begin ? static_cast<int>((all_from - begin + BLOCK_N - 1) / BLOCK_N) : 0;
   const int whole_to = all_to > begin ? static_cast<int>((all_to - begin) / BLOCK_N) : 0;
@@ -70,42 +75,43 @@ KILN_DEVICE void attend_block(T* out, float* lse, const T* q, const T* k, const 
   tl::pipeline<NUM_STAGES>(
       num_steps,
       [&](tl::int64_t at) {
-        const auto here = begin + at * BLOCK_N + tl::expand_dims<1>(tl::arange<BLOCK_N>());
+        const tl::int64_t from = begin + at * BLOCK_N;
+        const auto here = from + tl::expand_dims<1>(tl::arange<BLOCK_N>());
         const auto keys = parts_of<kDim>([&](auto part) {
           using Part = decltype(part);
           const auto dims = Part::dims();
-          return tl::deferred_load(tl::trans(k + Part::template offset<FORM>(it.k.element) +
-                                             (here * k_row + along_head<FORM>(dims, it.k.element))),
+          return tl::deferred_load(places.template keys<BLOCK_N>(k + Part::template offset<FORM>(it.k.element), from,
+                                                                 it.keys, along_head<FORM>(dims, it.k.element)),
                                    tl::trans(within_head<Part::kCount>(here < it.keys, dims)));
         });
         const auto values = parts_of<kValueDim>([&](auto part) {
           using Part = decltype(part);
           const auto dims = Part::dims();
-          return tl::deferred_load(
-              v + Part::template offset<FORM>(it.v.element) + (here * v_row + along_head<FORM>(dims, it.v.element)),
-              within_head<Part::kCount>(here < it.keys, dims));
+          return tl::deferred_load(places.template values<BLOCK_N>(v + Part::template offset<FORM>(it.v.element), from,
+                                                                   it.keys, along_head<FORM>(dims, it.v.element)),
+                                   within_head<Part::kCount>(here < it.keys, dims));
         });
         return joined(keys, values);
       },
       [&](const auto&... step_tiles) {
         const tl::Tuple tiles{step_tiles...};
-        auto x = tl::cast<float>(product_of_parts(queries, parts_from<0, kKeyParts>(tiles)));
+        auto x = tl::cast<float>(product_of_parts<Operand>(queries, parts_from<0, kKeyParts>(tiles)));
         const auto keys = begin + tl::int64_t{step} * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
         if constexpr (FORM.scales_first || FORM.has_mask)
-          x = biased_scores<FORM>(x, tl::cast<float>(tl::dot_accumulator<T, BLOCK_M, BLOCK_N>()), rows, keys, mask,
-                                  slope, it);
+          x = biased_scores<FORM>(x, tl::cast<float>(tl::dot_accumulator<Operand, BLOCK_M, BLOCK_N>()), rows, keys,
+                                  mask, scale, slope, it);
         if (step >= whole_to || (FORM.has_low && step < whole_from)) x = visible_scores<FORM>(x, rows, keys, it);
-        add_keys<T, FORM.scales_first>(x, factor, parts_from<kKeyParts, kValueParts>(tiles), largest, total, acc);
+        add_keys<P, FORM.scales_first>(x, factor, parts_from<kKeyParts, kValueParts>(tiles), largest, total, acc);
         ++step;
       });
 
+  const auto weights = with_value_scale<FORM>(weight_of_sums(total), scales, it, request, key_head);
   for_parts<kValueDim>(acc, [&](auto part, const auto& sums) {
     using Part = decltype(part);
     const auto dims = Part::dims();
     tl::store(out + Part::template offset<FORM>(it.out.element) +
                   (rows * it.out.row + along_head<FORM>(dims, it.out.element)),
-              tl::cast<T>(sums * tl::expand_dims<1>(weight_of_sums(total))),
-              within_head<Part::kCount>(rows < it.queries, dims));
+              tl::cast<Out>(sums * tl::expand_dims<1>(weights)), within_head<Part::kCount>(rows < it.queries, dims));
   });
   if constexpr (FORM.returns_lse) {
     const auto places = first + tl::arange<BLOCK_M>();

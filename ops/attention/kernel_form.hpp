@@ -12,6 +12,7 @@ struct HeadParts {
 
   constexpr int count() const { return second == 0 ? 1 : 2; }
   constexpr int numbers() const { return first + second; }
+  constexpr int least() const { return second == 0 ? first : second; }  ///< numbers of the smaller tile
 };
 
 /// The extent of the tile that holds `dim` numbers.
@@ -40,6 +41,8 @@ struct AttentionForm {
   bool has_mask;
   bool has_dense_mask;  ///< along the keys
   bool has_slopes, has_sinks;
+  bool has_query_scale, has_key_scale,
+      has_value_scale;  ///< numbers of 8 bits stand for themselves times a head's scale
   bool returns_lse;
 
   /// Of heads that are taken as one tile.

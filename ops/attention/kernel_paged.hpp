@@ -4,6 +4,7 @@
 
 #include "ops/attention/iteration_paged.hpp"
 #include "ops/attention/kernel_form.hpp"
+#include "ops/attention/kernel_operand.hpp"
 #include "ops/attention/kernel_pages.hpp"
 #include "ops/attention/kernel_scores.hpp"
 #include "ops/attention/kernel_softmax.hpp"
@@ -11,12 +12,15 @@
 namespace kiln::ops {
 
 /// softmax(scores) @ v for BLOCK_M rows of a request over a part of its keys, in pages of PAGE tokens. Out is T, or
-/// float where parts are merged later (kernel_merge.hpp): a part that has no keys then leaves its rows as they are. S
-/// is the type of the sinks, which are the first part's.
-template <typename Out, typename T, typename S, typename TableT, typename LengthT, AttentionForm FORM, int PAGE,
-          bool ONE_QUERY, int BLOCK_M, int BLOCK_N, int NUM_STAGES>
-KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const T* k, const T* v, const TableT* table,
-                                        const LengthT* lengths, const float* slopes, const S* sinks, long long k_place,
+/// float where parts are merged later (kernel_merge.hpp): a part that has no keys then leaves its rows as they are.
+/// Keys and values of K are multiplied as numbers of T. S is the type of the sinks, which are the first part's.
+/// IS_LIST: the table lists all requests' pages, starts says where each request's begin, and lengths are those of last
+/// pages.
+template <typename Out, typename T, typename K, typename S, typename TableT, typename LengthT, AttentionForm FORM,
+          int PAGE, bool IS_LIST, bool ONE_QUERY, int BLOCK_M, int BLOCK_N, int NUM_STAGES>
+KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const K* k, const K* v, const TableT* table,
+                                        const LengthT* lengths, const TableT* starts, const float* slopes,
+                                        const S* sinks, const float* k_scales, const float* v_scales, long long k_place,
                                         long long v_place, PagedAttentionIteration it) {
   constexpr int kDim = FORM.head_dim, kValueDim = FORM.value_dim;
   constexpr bool kHasPlaces = FORM.has_slopes || (!ONE_QUERY && (FORM.has_low || FORM.has_high));
@@ -24,8 +28,16 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
   const tl::int64_t first = tl::int64_t{program / it.splits} * BLOCK_M;
   const tl::int64_t key_head = it.first_head + tl::program_id(1), request = it.first_request + tl::program_id(2);
   const tl::int64_t num_rows = it.queries * it.group, first_head = key_head * it.group;
-  const int length = length_of(lengths + request * it.length_stride, it.most_tokens);
-  const TableT* const entries = table + request * it.table_request;
+  const HeadScales scales{nullptr, k_scales, v_scales};
+  const ListedPages pages = [&] {
+    const LengthT* const own_length = lengths + request * it.length_stride;
+    if constexpr (IS_LIST)
+      return listed_pages(starts + request * it.start_stride, it.start_stride, it.all_pages, own_length, PAGE);
+    else
+      return ListedPages{0, length_of(own_length, it.most_tokens)};
+  }();
+  const int length = pages.length;
+  const TableT* const entries = IS_LIST ? table + pages.first * it.table_entry : table + request * it.table_request;
   q += request * it.q.batch + first_head * it.q.head;
   k += key_head * it.k.head_stride;
   v += key_head * it.v.head_stride;
@@ -48,12 +60,12 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
     tl::store(lse + lse_places, -INFINITY, row < num_rows);
     return;
   }
-  const auto queries = tl::dot_operand([&] {
-    return tl::deferred_load(q + (offsets_of(rows, it.q.row, it.q.head) + along_head<FORM>(dims, it.q.element)),
-                             within_head<kDim>(rows < num_rows, dims));
-  });
+  const auto queries =
+      query_operand<T, false>(q + (offsets_of(rows, it.q.row, it.q.head) + along_head<FORM>(dims, it.q.element)),
+                              within_head<kDim>(rows < num_rows, dims));
   auto acc = tl::dot_accumulator<T, BLOCK_M, FORM.padded_value_dim()>();
-  const float factor = FORM.scales_first ? kLog2E : it.scale * kLog2E;
+  const float scale = scale_of_scores<FORM>(scales, it, request, key_head);
+  const float factor = FORM.scales_first ? kLog2E : scale * kLog2E;
   const auto no_rows = tl::max<1>(acc);  // zeros in the layout of a product's rows
   auto largest = no_rows + kLowestScore;
   auto total = no_rows;
@@ -90,7 +102,8 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
                                            within_head<kValueDim>(tokens < end, value_dims))};
       },
       [&](const auto& k_tile, const auto& v_tile) {
-        auto x = scaled_scores<FORM>(tl::cast<float>(tl::dot(queries, k_tile)), it.scale, it.softcap);
+        auto x = scaled_scores<FORM>(tl::cast<float>(tl::dot(queries, as_operand<T>(k_tile))),
+                                     FORM.has_key_scale ? scale : it.scale, it.softcap);
         const auto keys = begin + step * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
         if constexpr (FORM.has_slopes)
           x = x - tl::abs(columns + static_cast<float>(step * BLOCK_N) - tl::expand_dims<1>(own_place)) *
@@ -110,7 +123,8 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
       });
 
   tl::store(out + (offsets_of(rows, it.out.row, it.out.head) + along_head<FORM>(value_dims, it.out.element)),
-            tl::cast<Out>(acc * tl::expand_dims<1>(weight_of_sums(total))),
+            tl::cast<Out>(
+                acc * tl::expand_dims<1>(with_value_scale<FORM>(weight_of_sums(total), scales, it, request, key_head))),
             within_head<kValueDim>(rows < num_rows, value_dims));
   if constexpr (FORM.returns_lse)
     tl::store(lse + lse_places, log_of_sums<FORM.scales_first>(largest, total), row < num_rows);

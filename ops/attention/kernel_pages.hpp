@@ -45,6 +45,25 @@ KILN_DEVICE int length_of(const LengthT* length, long long most_tokens) {
   return static_cast<int>(stated < 0 ? tl::int64_t{0} : stated > most_tokens ? most_tokens : stated);
 }
 
+/// A request's pages in a list of all requests': its first, how many tokens it has.
+struct ListedPages {
+  tl::int64_t first;
+  int length;
+};
+
+/// Of pages starts[request] to starts[request + 1], of which the last holds as many tokens as `last` says.
+template <typename StartT, typename LengthT>
+KILN_DEVICE ListedPages listed_pages(const StartT* starts, long long start_stride, long long all_pages,
+                                     const LengthT* last, long long page) {
+  const auto start_of = [&](int number) {
+    const tl::int64_t start = tl::load(starts + number * start_stride);
+    return start < 0 ? tl::int64_t{0} : start > all_pages ? tl::int64_t{all_pages} : start;
+  };
+  const tl::int64_t first = start_of(0), count = start_of(1) - first;
+  if (count <= 0) return {first, 0};
+  return {first, static_cast<int>((count - 1) * page) + length_of(last, page)};
+}
+
 /// Offsets of rows by number, from their request and first head.
 template <bool ONE_QUERY, typename Numbers>
 KILN_DEVICE auto row_offsets(const Numbers& numbers, int group, long long query_stride, long long head_stride) {

@@ -3,6 +3,7 @@
 #include <kiln/tl.hpp>
 
 #include "ops/attention/kernel_form.hpp"
+#include "ops/attention/kernel_operand.hpp"
 
 namespace kiln::ops {
 
@@ -68,13 +69,13 @@ KILN_DEVICE auto parts_from(const X& x) {
     return tl::Tuple{tl::part_of<kFirst>(x), tl::part_of<kFirst + 1>(x)};
 }
 
-/// Queries times keys: the sum over the parts of heads.
-template <typename Queries, typename Keys>
+/// Queries times keys, which become operands of type T: the sum over the parts of heads.
+template <typename T, typename Queries, typename Keys>
 KILN_DEVICE auto product_of_parts(const Queries& queries, const Keys& keys) {
   if constexpr (tl::kParts<Queries> == 1)
-    return tl::dot(queries.first, keys.first);
+    return tl::dot(queries.first, as_operand<T>(keys.first));
   else
-    return tl::dot(queries.second, keys.second, tl::dot(queries.first, keys.first));
+    return tl::dot(queries.second, as_operand<T>(keys.second), tl::dot(queries.first, as_operand<T>(keys.first)));
 }
 
 }  // namespace kiln::ops

@@ -48,11 +48,11 @@ KILN_DEVICE X scaled_scores(const X& products, float scale, float softcap) {
 }
 
 /// Scores of `rows` of queries and of `keys`: products, scaled and capped, and what is added. `zeros` lies as they do;
-/// mask and slope are the head's.
+/// mask, scale and slope are the head's.
 template <AttentionForm kForm, typename X, typename Rows, typename Keys, typename M>
 KILN_DEVICE X biased_scores(const X& products, const X& zeros, const Rows& rows, const Keys& keys, const M* mask,
-                            float slope, const AttentionIteration& it) {
-  X x = scaled_scores<kForm>(products, it.scale, it.softcap);
+                            float scale, float slope, const AttentionIteration& it) {
+  X x = scaled_scores<kForm>(products, scale, it.softcap);
   if constexpr (kForm.has_slopes) x = x - tl::abs(zeros + (keys - rows - it.diagonal)) * slope;
   if constexpr (kForm.has_mask && tl::is_same<M, bool>)
     x = tl::where(mask_of_scores<kForm>(x, rows, keys, mask, it), x, -INFINITY);

@@ -2,6 +2,8 @@
 
 #include <kiln/tl.hpp>
 
+#include "ops/attention/kernel_operand.hpp"
+
 namespace kiln::ops {
 
 // Softmax over keys that are seen step by step, with the values added as their weights become known. The running
@@ -14,8 +16,8 @@ inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 /// Where a row's largest score begins: a number, so that the difference to a hidden key's score, -inf, is no NaN.
 inline constexpr float kLowestScore = -3.40282347e+38f;
 
-/// Adds a step's keys to their rows' largest scores, totals and sums of values; values and sums are a tile each or a
-/// Tuple of as many.
+/// Adds a step's keys to their rows' largest scores, totals and sums of values, by products of T; values and sums are a
+/// tile each or a Tuple of as many.
 template <typename T, bool kScalesFirst, typename X, typename Values, typename Rows, typename Sums>
 KILN_DEVICE void add_keys(const X& x, float factor, const Values& values, Rows& largest, Rows& total, Sums& sums) {
   const auto row_largest = tl::max<1>(x);
@@ -23,8 +25,9 @@ KILN_DEVICE void add_keys(const X& x, float factor, const Values& values, Rows& 
     total = total * fade + tl::sum<1>(p);
     // All sums fade before the first product begins: who reads sums waits for every product there is.
     const auto faded = tl::map_parts([&](const auto& sum) { return sum * tl::expand_dims<1>(fade); }, sums);
-    sums = tl::map_parts([&](const auto& value, const auto& sum) { return tl::dot(tl::cast<T>(p), value, sum); },
-                         values, faded);
+    sums = tl::map_parts(
+        [&](const auto& value, const auto& sum) { return tl::dot(tl::cast<T>(p), as_operand<T>(value), sum); }, values,
+        faded);
     largest = now_largest;
   };
   if constexpr (kScalesFirst) {

@@ -1,11 +1,10 @@
 #include "ops/attention/launch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "ops/attention/form_argument.hpp"
+#include "ops/attention/number_types.hpp"
 #include "ops/attention/tiling.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/common/kernel_parameters.hpp"
@@ -24,8 +23,15 @@ LaunchPlan plan_of(const AttentionCall& call, const Config& config, const Target
   if (problem.heads == 0 || problem.queries == 0) return plan;
   const auto add_launch = [&](std::int64_t first_head, std::int64_t first_request) {
     KernelLaunch& launch = plan.launches.emplace_back();
-    launch.template_arguments = {call.dtype, call.mask,           call.sink, argument_of(call.form),
-                                 block_m,    config.at("BLOCK_N")};
+    launch.template_arguments = {call.out,
+                                 call.dtype,
+                                 call.keys,
+                                 product_dtype(call.dtype),
+                                 call.mask,
+                                 call.sink,
+                                 argument_of(call.form),
+                                 block_m,
+                                 config.at("BLOCK_N")};
     for (const char* name : {"NUM_STAGES", "PROGRAMS"})
       launch.template_arguments.emplace_back(is_cuda(target) ? config.at(name) : std::int64_t{1});
     launch.geometry.grid = {ceil_div(problem.queries, block_m), std::min(problem.heads - first_head, most),
@@ -35,14 +41,17 @@ LaunchPlan plan_of(const AttentionCall& call, const Config& config, const Target
     iteration.first_head = first_head;
     iteration.first_request = first_request;
     common::KernelParameters(launch)
-        .written(0, call.dtype)
+        .written(0, call.out)
         .written(problem.returns_lse ? 1 : -1, DType::f32)
         .read(call.tensor(kQuery), call.dtype)
-        .read(call.tensor(kKey), call.dtype)
-        .read(call.tensor(kValue), call.dtype)
+        .read(call.tensor(kKey), call.keys)
+        .read(call.tensor(kValue), call.keys)
         .read(call.tensor(kMask, problem.mask != nullptr), call.mask)
         .read(call.tensor(kSlopes, problem.slopes != nullptr), DType::f32)
         .read(call.tensor(kSinks, problem.sinks != nullptr), call.sink)
+        .read(call.tensor(kQueryScale, call.form.has_query_scale), DType::f32)
+        .read(call.tensor(kKeyScale, call.form.has_key_scale), DType::f32)
+        .read(call.tensor(kValueScale, call.form.has_value_scale), DType::f32)
         .value(call.iteration.k.row)
         .value(call.iteration.v.row)
         .value(iteration);
@@ -56,10 +65,11 @@ Variant make_variant(const common::CallParser<AttentionCall>& parse, const HeadK
   return common::variant_of<AttentionCall>(
       parse,
       {.name = kind.name(),
-       .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
+       .doc = kind.doc(),
        .source = embedded_source("ops/attention/kernel.hpp"),
        .kernel = kKernel,
-       .serves = [kind](const AttentionCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
+       .serves = [kind](const AttentionCall& call,
+                        const Target&) { return kind.serves(call.form, call.dtype, call.keys); },
        .space = [kind](const Target& target) { return attention_space(kind, target); },
        .default_config = [kind](const AttentionCall& call,
                                 const Target& target) { return default_tiling(kind, call.form, call.work(), target); },

@@ -1,11 +1,18 @@
 #include "ops/attention/paged_call.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <tuple>
 
+#include "core/errors.hpp"
+#include "ops/attention/number_types.hpp"
 #include "ops/attention/paged_contract.hpp"
+#include "ops/attention/score_form.hpp"
 #include "ops/attention/strides.hpp"
+#include "ops/common/grid.hpp"
 
 namespace kiln::attention {
 namespace {
@@ -17,8 +24,7 @@ void set_paged_extents(const CallInputs& inputs, PagedProblem& problem) {
   kv_cache::check_rank(kPagedOp, "q", q, 4, "[B, Sq, H, D]");
   kv_cache::check_rank(kPagedOp, "k_cache", k, 4, shape);
   kv_cache::check_rank(kPagedOp, "v_cache", v, 4, shape);
-  check_same_dtype(kPagedOp, "k_cache", k, q);
-  check_same_dtype(kPagedOp, "v_cache", v, q);
+  check_key_types(kPagedOp, {"k_cache", "v_cache"}, q, k, v);
   problem.batch = q.shape[0];
   problem.queries = q.shape[1];
   problem.heads = q.shape[2];
@@ -39,6 +45,7 @@ void set_form(PagedCall& call) {
   const ops::PagedAttentionIteration& it = call.iteration;
   ops::AttentionForm& form = call.form;
   form = {};
+  set_form(problem, form);
   form.head_dim = static_cast<int>(problem.head_dim);
   form.value_dim = static_cast<int>(problem.values.width);
   form.is_dense = it.q.element == 1 && it.k.element_stride == 1 && it.v.element_stride == 1 && it.out.element == 1;
@@ -46,11 +53,6 @@ void set_form(PagedCall& call) {
   form.has_high = problem.queries > 1 && (problem.is_causal || problem.right >= 0);
   form.has_low = problem.left >= 0 && problem.left < problem.most_tokens + problem.queries;
   form.checks_keys = true;
-  form.caps = problem.softcap > 0;
-  form.has_slopes = problem.slopes != nullptr;
-  form.has_sinks = problem.sinks != nullptr;
-  form.returns_lse = problem.returns_lse;
-  form.scales_first = form.caps || form.has_slopes || !(problem.scale > 0);
 }
 
 }  // namespace
@@ -59,28 +61,51 @@ PagedProblem paged_problem(const CallInputs& inputs, const Attributes& attribute
   PagedProblem problem;
   problem.layout = kv_cache::page_layout(kPagedOp, attributes);
   set_paged_extents(inputs, problem);
-  problem.most_tokens = most_tokens_of(kPagedOp, inputs[kBlockTable], inputs[kLengths],
-                                       {.batch = problem.batch,
-                                        .num_blocks = problem.keys.num_blocks,
-                                        .page = problem.keys.page,
-                                        .rows = problem.rows(),
-                                        .query = "q",
-                                        .cache = "k_cache"});
+  const TableShape shape{.batch = problem.batch,
+                         .num_blocks = problem.keys.num_blocks,
+                         .page = problem.keys.page,
+                         .rows = problem.rows(),
+                         .query = "q",
+                         .cache = "k_cache"};
+  const TensorView* const starts = inputs.find(kPageStarts);
+  problem.is_list = starts != nullptr;
+  problem.most_tokens =
+      problem.is_list
+          ? most_tokens_of_list(kPagedOp, {inputs[kBlockTable], inputs[kLengths], *starts, "page_indptr"}, shape)
+          : most_tokens_of(kPagedOp, inputs[kBlockTable], inputs[kLengths], shape);
+  problem.usual_tokens = problem.most_tokens;
+  if (problem.is_list && problem.batch > 0)
+    problem.usual_tokens = ceil_div(problem.most_tokens, problem.batch * problem.keys.page) * problem.keys.page;
   problem.is_causal = is_causal_over_pages(kPagedOp, attributes);
   std::tie(problem.left, problem.right) = window_of(kPagedOp, attributes);
   static_cast<ScoreOptions&>(problem) = score_options(kPagedOp, inputs, attributes,
                                                       {.batch = problem.batch,
                                                        .heads = problem.heads,
+                                                       .key_heads = problem.keys.heads,
                                                        .head_dim = problem.head_dim,
                                                        .slopes = kPagedSlopes,
-                                                       .sinks = kPagedSinks});
+                                                       .sinks = kPagedSinks,
+                                                       .key_scale = {kPagedKeyScale, "k_scale"},
+                                                       .value_scale = {kPagedValueScale, "v_scale"}});
   problem.num_splits = num_splits_of(kPagedOp, attributes);
   problem.checks_bounds = attributes.get_bool("check_bounds");
+  if (problem.checks_bounds && problem.is_list)
+    throw_value_error(
+        fmt::format("op '{}': attribute 'check_bounds' is true, expected false where there is a 'page_indptr': only "
+                    "tables of a row for each request are checked",
+                    kPagedOp));
   return problem;
 }
 
 PagedTable PagedProblem::table(const CallInputs& inputs) const {
-  return {inputs[kBlockTable], inputs[kLengths], batch, keys.page, keys.num_blocks, most_tokens};
+  const TensorView* const starts = inputs.find(kPageStarts);
+  return {inputs[kBlockTable],
+          inputs[kLengths],
+          batch,
+          keys.page,
+          keys.num_blocks,
+          most_tokens,
+          starts == nullptr ? std::nullopt : std::optional(*starts)};
 }
 
 std::vector<TensorMeta> infer_paged(const CallInputs& inputs, const Attributes& attributes) {
@@ -105,21 +130,18 @@ PagedCall paged_call(const OpCall& call) {
   it.most_tokens = problem.most_tokens;
   it.left = std::min(problem.left, kMostCounted);
   it.right = problem.is_causal ? 0 : std::min(problem.right, kMostCounted);
-  it.scale = static_cast<float>(problem.scale);
-  it.softcap = static_cast<float>(problem.softcap);
+  set_scores(problem, it);
   it.q = query_strides(call.inputs[kPagedQuery]);
   it.out = query_strides(call.outputs[0]);
   it.k = kv_cache::paged_cache(call.inputs[kKeyCache], problem.layout);
   it.v = kv_cache::paged_cache(call.inputs[kValueCache], problem.layout);
   result.set_strides(it);
-  if (problem.slopes != nullptr) {
-    it.slope_batch = problem.slopes->ndim() == 2 ? step(*problem.slopes, 0) : 0;
-    it.slope_head = step(*problem.slopes, problem.slopes->ndim() - 1);
+  if (const TensorView* const starts = call.inputs.find(kPageStarts)) {
+    it.all_pages = problem.keys.num_blocks == 0 ? 0 : call.inputs[kBlockTable].shape[0];
+    it.start_stride = step(*starts, 0);
   }
-  if (problem.sinks != nullptr) {
-    result.sink = problem.sinks->dtype;
-    it.sink_head = step(*problem.sinks, 0);
-  }
+  result.keys = call.inputs[kKeyCache].dtype;
+  if (problem.sinks != nullptr) result.sink = problem.sinks->dtype;
   set_form(result);
   return result;
 }

@@ -22,7 +22,10 @@ enum PagedInput : std::uint8_t {
   kBlockTable,
   kLengths,
   kPagedSlopes,
-  kPagedSinks
+  kPagedSinks,
+  kPagedKeyScale,
+  kPagedValueScale,
+  kPageStarts
 };
 
 /// A call of attention_paged, checked and named.
@@ -30,7 +33,9 @@ struct PagedProblem : ScoreOptions {
   kv_cache::PageLayout layout = kv_cache::PageLayout::nhd;
   std::int64_t batch = 0, queries = 0, heads = 0, head_dim = 0;
   kv_cache::CacheShape keys = {}, values = {};
-  std::int64_t most_tokens = 0;  ///< of a request: what its row of the table has room for
+  std::int64_t most_tokens = 0;   ///< of a request: what its row of the table, or a list of all pages, has room for
+  std::int64_t usual_tokens = 0;  ///< of a request, where all have as many
+  bool is_list = false;           ///< the table lists the pages of one request after the other
   bool is_causal = false;
   std::int64_t left = -1, right = -1;  ///< of the window; -1: all keys
   std::int64_t num_splits = 0;         ///< 0: chosen
@@ -49,7 +54,7 @@ std::vector<TensorMeta> infer_paged(const CallInputs& inputs, const Attributes& 
 /// A call as the kernel sees it, in one part.
 struct PagedCall : PagesCall {
   PagedProblem problem;
-  DType sink = DType::f32;
+  DType keys = DType::f32, sink = DType::f32;  ///< keys: of the caches
   ops::AttentionForm form;
   ops::PagedAttentionIteration iteration;
 

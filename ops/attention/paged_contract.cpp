@@ -11,6 +11,19 @@
 #include "ops/kv_cache/paged_call.hpp"
 
 namespace kiln::attention {
+namespace {
+
+std::int64_t checked_tokens(std::string_view op, const TensorView& table, const TableShape& shape, std::int64_t pages) {
+  const std::int64_t most_tokens = shape.num_blocks == 0 ? 0 : pages * shape.page;
+  if (std::max(most_tokens, shape.rows) > kMostCounted)
+    throw_value_error(
+        fmt::format("op '{}': input 'block_table' of shape {} has room for {} tokens a request and '{}' has {} rows a "
+                    "head of '{}', expected no more than {}",
+                    op, to_string(table.shape), most_tokens, shape.query, shape.rows, shape.cache, kMostCounted));
+  return most_tokens;
+}
+
+}  // namespace
 
 AttributeSpec paged_causal_spec() {
   return {"causal", std::string("bottom_right"), false,
@@ -60,13 +73,21 @@ std::int64_t most_tokens_of(std::string_view op, const TensorView& table, const 
   kv_cache::check_rank(op, "seq_lens", lengths, 1, "[B], a length for each request");
   check_extent(op, "block_table", "requests", table.shape[0], shape.query, shape.batch);
   check_extent(op, "seq_lens", "requests", lengths.shape[0], shape.query, shape.batch);
-  const std::int64_t most_tokens = shape.num_blocks == 0 ? 0 : table.shape[1] * shape.page;
-  if (std::max(most_tokens, shape.rows) > kMostCounted)
-    throw_value_error(
-        fmt::format("op '{}': input 'block_table' of shape {} has room for {} tokens a request and '{}' has {} rows a "
-                    "head of '{}', expected no more than {}",
-                    op, to_string(table.shape), most_tokens, shape.query, shape.rows, shape.cache, kMostCounted));
-  return most_tokens;
+  return checked_tokens(op, table, shape, table.shape[1]);
+}
+
+std::int64_t most_tokens_of_list(std::string_view op, const PageList& list, const TableShape& shape) {
+  kv_cache::check_rank(op, "block_table", list.pages, 1, "[pages of all requests], as there is a page_indptr");
+  kv_cache::check_rank(op, "seq_lens", list.last_lengths, 1, "[B], the tokens of each request's last page");
+  kv_cache::check_rank(op, list.starts_name, list.starts, 1, "[B + 1], where each request's pages begin");
+  check_extent(op, "seq_lens", "requests", list.last_lengths.shape[0], shape.query, shape.batch);
+  if (list.starts.shape[0] != shape.batch + 1)
+    throw_value_error(fmt::format("op '{}': input '{}' has {} numbers, expected {}, one more than '{}' has requests",
+                                  op, list.starts_name, list.starts.shape[0], shape.batch + 1, shape.query));
+  if (list.starts.dtype != list.pages.dtype)
+    throw_type_error(fmt::format("op '{}': input '{}' is {}, expected {}, as 'block_table' is; cast it", op,
+                                 list.starts_name, name(list.starts.dtype), name(list.pages.dtype)));
+  return checked_tokens(op, list.pages, shape, list.pages.shape[0]);
 }
 
 std::int64_t cpu_page_keys(std::int64_t page, std::int64_t most_tokens, std::int64_t most) {

@@ -38,6 +38,14 @@ struct TableShape {
 std::int64_t most_tokens_of(std::string_view op, const TensorView& table, const TensorView& lengths,
                             const TableShape& shape);
 
+/// Pages of all requests one after the other, FlashInfer's kv_indices, kv_last_page_len and kv_indptr.
+struct PageList {
+  const TensorView &pages, &last_lengths, &starts;
+  std::string_view starts_name;
+};
+/// Tokens that all of these pages have room for.
+std::int64_t most_tokens_of_list(std::string_view op, const PageList& list, const TableShape& shape);
+
 /// Keys of a CPU's step, `most` at most: a block that is part of a page is read where it lies.
 std::int64_t cpu_page_keys(std::int64_t page, std::int64_t most_tokens, std::int64_t most);
 

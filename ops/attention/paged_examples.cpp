@@ -12,22 +12,29 @@ namespace {
 
 /// A call's shapes; a cache is [blocks, page, key_heads, dim].
 struct PagedShapes {
-  DType dtype = DType::bf16, index = DType::i32;
+  DType dtype = DType::bf16, index = DType::i32, cache_dtype = dtype;
   std::int64_t batch = 1, queries = 1, key_heads = 1, group = 1, dim = 64, value_dim = 64;
   std::int64_t blocks = 1, page = 16, max_pages = 1;
   bool heads_first = false;
+  std::int64_t listed_pages = -1;  ///< of all requests, in a list in place of a table
+  bool has_scales = false;
 
   Example example(Attributes attributes) const {
     const auto cache = [&](std::int64_t width) {
       return heads_first ? Dims{blocks, key_heads, page, width} : Dims{blocks, page, key_heads, width};
     };
     attributes.set("layout", std::string(heads_first ? "HND" : "NHD"));
-    return {{{dtype, {batch, queries, key_heads * group, dim}},
-             {dtype, cache(dim)},
-             {dtype, cache(value_dim)},
-             {index, {batch, max_pages}},
-             {index, {batch}}},
-            std::move(attributes)};
+    const bool is_list = listed_pages >= 0;
+    std::vector<TensorMeta> inputs = {{dtype, {batch, queries, key_heads * group, dim}},
+                                      {cache_dtype, cache(dim)},
+                                      {cache_dtype, cache(value_dim)},
+                                      {index, is_list ? Dims{listed_pages} : Dims{batch, max_pages}},
+                                      {index, {batch}}};
+    if (is_list || has_scales) inputs.resize(kPagedKeyScale, TensorMeta::left_out());
+    if (is_list || has_scales)
+      inputs.insert(inputs.end(), {{DType::f32, {key_heads}, !has_scales}, {DType::f32, {batch, 1}, !has_scales}});
+    if (is_list) inputs.push_back({index, {batch + 1}});
+    return {std::move(inputs), std::move(attributes)};
   }
 };
 
@@ -65,6 +72,26 @@ std::vector<Example> paged_examples() {
       PagedShapes{.dtype = DType::f32, .batch = 2, .blocks = 300, .page = 1, .max_pages = 200}.example(with_lse),
       PagedShapes{.dtype = DType::f32, .batch = 2, .blocks = 0, .max_pages = 2}.example(with_lse),
       PagedShapes{.dtype = DType::f32, .batch = 0, .blocks = 3, .max_pages = 2}.example({}),
+      PagedShapes{.cache_dtype = DType::fp8e4m3,
+                  .batch = 3,
+                  .key_heads = 2,
+                  .group = 4,
+                  .dim = 128,
+                  .value_dim = 128,
+                  .blocks = 30,
+                  .max_pages = 10,
+                  .has_scales = true}
+          .example(with_lse),
+      PagedShapes{.dtype = DType::f16,
+                  .batch = 4,
+                  .key_heads = 2,
+                  .group = 3,
+                  .dim = 80,
+                  .value_dim = 80,
+                  .blocks = 20,
+                  .page = 8,
+                  .listed_pages = 35}
+          .example({{"num_splits", std::int64_t{2}}}),
   };
   Example biased = PagedShapes{.batch = 3,
                                .queries = 2,
@@ -101,6 +128,9 @@ Example random_paged_example(std::mt19937_64& random) {
   shapes.blocks = random() % 30 == 0 ? 0 : 1 + common::random_up_to(20, random);
   shapes.max_pages = common::random_up_to(std::max<std::int64_t>(200 / shapes.page, 2), random);
   shapes.heads_first = random() % 2 == 0;
+  shapes.cache_dtype = random() % 3 != 0 ? shapes.dtype : random() % 2 == 0 ? DType::fp8e4m3 : DType::fp8e5m2;
+  shapes.has_scales = random() % 4 == 0;
+  if (random() % 4 == 0) shapes.listed_pages = shapes.max_pages * shapes.batch;
 
   Attributes attributes;
   if (random() % 3 == 0) attributes.set("causal", std::string("none"));
@@ -111,13 +141,16 @@ Example random_paged_example(std::mt19937_64& random) {
   if (random() % 4 == 0) attributes.set("softcap", 5.0);
   if (random() % 2 == 0) attributes.set("return_lse", true);
   if (random() % 2 == 0) attributes.set("num_splits", 1 + common::random_up_to(6, random));
-  if (random() % 4 == 0 && shapes.blocks > 0) attributes.set("check_bounds", true);
+  if (random() % 4 == 0 && shapes.blocks > 0 && shapes.listed_pages < 0) attributes.set("check_bounds", true);
   Example example = shapes.example(attributes);
   const std::int64_t heads = shapes.key_heads * shapes.group;
   const bool has_slopes = random() % 3 == 0, has_sinks = random() % 3 == 0;
-  if (has_slopes || has_sinks)
-    example.inputs.push_back({DType::f32, random() % 2 == 0 ? Dims{heads} : Dims{shapes.batch, heads}, !has_slopes});
-  if (has_sinks) example.inputs.push_back({random() % 2 == 0 ? shapes.dtype : DType::f32, {heads}});
+  const auto put = [&](std::size_t input, const TensorMeta& meta) {
+    if (example.inputs.size() <= input) example.inputs.resize(input + 1, TensorMeta::left_out());
+    example.inputs[input] = meta;
+  };
+  if (has_slopes) put(kPagedSlopes, {DType::f32, random() % 2 == 0 ? Dims{heads} : Dims{shapes.batch, heads}});
+  if (has_sinks) put(kPagedSinks, {random() % 2 == 0 ? shapes.dtype : DType::f32, {heads}});
   return example;
 }
 

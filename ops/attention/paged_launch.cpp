@@ -1,7 +1,5 @@
 #include "ops/attention/paged_launch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ops/attention/form_argument.hpp"
@@ -37,11 +35,13 @@ void add_attention(const PagedCall& call, const Config& config, const Target& ta
   KernelLaunch& launch = plan.launches.emplace_back();
   launch.template_arguments = {in_one ? call.dtype : DType::f32,
                                call.dtype,
+                               call.keys,
                                call.sink,
                                call.pages.table.dtype,
                                call.pages.lengths.dtype,
                                argument_of(call.form),
                                std::int64_t{call.iteration.k.page},
+                               problem.is_list,
                                problem.queries == 1,
                                block_m,
                                config.at("BLOCK_N")};
@@ -63,12 +63,15 @@ void add_attention(const PagedCall& call, const Config& config, const Target& ta
   else
     parameters.written_workspace(kPartRows, DType::f32).written_workspace(kPartLses, DType::f32);
   parameters.read(call.tensor(kPagedQuery), call.dtype)
-      .read(call.tensor(kKeyCache), call.dtype)
-      .read(call.tensor(kValueCache), call.dtype)
+      .read(call.tensor(kKeyCache), call.keys)
+      .read(call.tensor(kValueCache), call.keys)
       .read(call.tensor(kBlockTable), call.pages.table.dtype)
       .read(call.tensor(kLengths), call.pages.lengths.dtype)
+      .read(call.tensor(kPageStarts, problem.is_list), call.pages.table.dtype)
       .read(call.tensor(kPagedSlopes, problem.slopes != nullptr), DType::f32)
       .read(call.tensor(kPagedSinks, problem.sinks != nullptr), call.sink)
+      .read(call.tensor(kPagedKeyScale, call.form.has_key_scale), DType::f32)
+      .read(call.tensor(kPagedValueScale, call.form.has_value_scale), DType::f32)
       .value(iteration.k.place_stride)
       .value(iteration.v.place_stride)
       .value(iteration);
@@ -96,16 +99,17 @@ LaunchPlan paged_plan(const HeadKind& kind, const PagedCall& call, const Config&
 
 Variant paged_variant(const common::CallParser<PagedCall>& parse, const HeadKind& kind) {
   return common::variant_of<PagedCall>(
-      parse, {.name = kind.name(),
-              .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
-              .source = embedded_source("ops/attention/kernel_paged.hpp"),
-              .kernel = kPagedKernel,
-              .serves = [kind](const PagedCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
-              .space = [kind](const Target& target) { return paged_space(kind, target); },
-              .default_config = [kind](const PagedCall& call,
-                                       const Target& target) { return default_paged_tiling(kind, call, target); },
-              .plan = [kind](const PagedCall& call, const Config& config,
-                             const Target& target) { return paged_plan(kind, call, config, target); }});
+      parse,
+      {.name = kind.name(),
+       .doc = kind.doc(),
+       .source = embedded_source("ops/attention/kernel_paged.hpp"),
+       .kernel = kPagedKernel,
+       .serves = [kind](const PagedCall& call, const Target&) { return kind.serves(call.form, call.dtype, call.keys); },
+       .space = [kind](const Target& target) { return paged_space(kind, target); },
+       .default_config = [kind](const PagedCall& call,
+                                const Target& target) { return default_paged_tiling(kind, call, target); },
+       .plan = [kind](const PagedCall& call, const Config& config,
+                      const Target& target) { return paged_plan(kind, call, config, target); }});
 }
 
 }  // namespace

@@ -18,20 +18,29 @@ std::int64_t stated_length(const PagedTable& table, std::int64_t request) {
   return entry_at(table.lengths, request * table.lengths.strides[0]);
 }
 
-std::int64_t entry_offset(const PagedTable& table, std::int64_t request, std::int64_t entry) {
-  return request * table.table.strides[0] + entry * table.table.strides[1];
-}
-
 }  // namespace
 
+PagedTable::Entries PagedTable::entries(std::int64_t request) const {
+  if (!starts.has_value()) return {request * table.strides[0], table.shape[1], table.strides[1]};
+  const auto start_of = [&](std::int64_t number) {
+    return std::clamp<std::int64_t>(entry_at(*starts, number * starts->strides[0]), 0, table.shape[0]);
+  };
+  const std::int64_t first = start_of(request);
+  return {first * table.strides[0], std::max<std::int64_t>(start_of(request + 1) - first, 0), table.strides[0]};
+}
+
 std::int64_t PagedTable::length(std::int64_t request) const {
-  return std::clamp<std::int64_t>(stated_length(*this, request), 0, most_tokens);
+  const std::int64_t stated = stated_length(*this, request);
+  if (!starts.has_value()) return std::clamp<std::int64_t>(stated, 0, most_tokens);
+  const std::int64_t pages = num_blocks == 0 ? 0 : entries(request).count;
+  return pages == 0 ? 0 : (pages - 1) * page + std::clamp<std::int64_t>(stated, 0, page);
 }
 
 std::vector<std::int64_t> PagedTable::blocks(std::int64_t request) const {
+  const Entries own = entries(request);
   std::vector<std::int64_t> result;
   for (std::int64_t entry = 0; entry * page < length(request); ++entry)
-    result.push_back(std::clamp<std::int64_t>(entry_at(table, entry_offset(*this, request, entry)), 0, num_blocks - 1));
+    result.push_back(std::clamp<std::int64_t>(entry_at(table, own.first + entry * own.stride), 0, num_blocks - 1));
   return result;
 }
 
@@ -73,13 +82,15 @@ void spoil_table(const PagedTable& table, bool checks_bounds, std::mt19937_64& r
     if (random() % 20 == 0) put(lengths, at, -2);
   }
   // Entries that share memory are used by one request and not by another.
-  const bool shared =
-      (entries.shape[0] > 1 && entries.strides[0] == 0) || (entries.shape[1] > 1 && entries.strides[1] == 0);
+  bool shared = false;
+  for (int axis = 0; axis < entries.ndim(); ++axis)
+    shared = shared || (entries.shape[axis] > 1 && entries.strides[axis] == 0);
   for (std::int64_t request = 0; request < table.batch; ++request) {
-    const std::int64_t length = stated_length(table, request);
-    for (std::int64_t entry = 0; entry < entries.shape[1]; ++entry) {
+    const std::int64_t length = table.length(request);
+    const PagedTable::Entries own = table.entries(request);
+    for (std::int64_t entry = 0; entry < own.count; ++entry) {
       const bool is_used = shared || entry * table.page < length;
-      const std::int64_t at = entry_offset(table, request, entry);
+      const std::int64_t at = own.first + entry * own.stride;
       if (is_used && !checks_bounds && random() % 20 == 0)
         put(entries, at,
             random() % 2 == 0 ? -1 - common::random_up_to(9, random)
@@ -91,15 +102,17 @@ void spoil_table(const PagedTable& table, bool checks_bounds, std::mt19937_64& r
 }
 
 SkippedWork skipped_tokens(const PagedTable& table) {
-  SkippedWork work{table.batch * table.most_tokens, table.batch * table.most_tokens,
-                   "tokens that 'block_table' has room for"};
+  const std::int64_t room = table.starts.has_value() ? table.most_tokens : table.batch * table.most_tokens;
+  SkippedWork work{room, room, "tokens that 'block_table' has room for"};
   for (std::int64_t request = 0; request < table.batch; ++request) {
-    const std::int64_t length = std::min(stated_length(table, request), table.most_tokens);
+    const std::int64_t length = table.length(request);
+    const PagedTable::Entries own = table.entries(request);
     for (std::int64_t entry = 0; entry * table.page < length; ++entry) {
-      const std::int64_t block = entry_at(table.table, entry_offset(table, request, entry));
+      const std::int64_t block = entry_at(table.table, own.first + entry * own.stride);
       if (block >= 0 && block < table.num_blocks) work.skipped -= std::min(table.page, length - entry * table.page);
     }
   }
+  work.skipped = std::max<std::int64_t>(work.skipped, 0);
   return work;
 }
 

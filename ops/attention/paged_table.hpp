@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -14,7 +15,14 @@ namespace kiln::attention {
 struct PagedTable {
   TensorView table, lengths;
   std::int64_t batch, page, num_blocks, most_tokens;
+  /// Where requests' pages begin in a table that lists those of all; lengths are then those of last pages.
+  std::optional<TensorView> starts = std::nullopt;
 
+  /// Entries that a request has room for: the first one's offset in the table, and how many there are.
+  struct Entries {
+    std::int64_t first, count, stride;
+  };
+  Entries entries(std::int64_t request) const;
   /// A request's length, which is no more than the table has room for.
   std::int64_t length(std::int64_t request) const;
   /// The blocks that its length uses; of an entry that is none, the nearest.

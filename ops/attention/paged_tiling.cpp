@@ -49,9 +49,9 @@ std::int64_t programs_each(const HeadKind& kind, const Config& config) {
 SplitDemand demand_of(const HeadKind& kind, const PagedCall& call, const Config& config, const Target& target) {
   const PagedProblem& problem = call.problem;
   return {.programs = problem.batch * problem.keys.heads * ceil_div(problem.rows(), config.at("BLOCK_M")),
-          .most_tokens = problem.most_tokens,
+          .most_tokens = problem.usual_tokens,
           .block_keys = config.at("BLOCK_N"),
-          .token_bytes = static_cast<double>((problem.head_dim + problem.values.width) * itemsize_bytes(call.dtype)),
+          .token_bytes = static_cast<double>((problem.head_dim + problem.values.width) * itemsize_bytes(call.keys)),
           .requested = problem.num_splits,
           .processors = call.processors,
           .programs_each = is_cuda(target) ? programs_each(kind, config) : 1};
@@ -73,7 +73,7 @@ Config default_paged_tiling(const HeadKind& kind, const PagedCall& call, const T
   const std::int64_t rows = call.problem.rows();
   if (!is_cuda(target)) {
     config.set("BLOCK_M", std::max(kLeastBlock, common::block_over(rows, {kLeastBlock, kMostCpuRows})));
-    config.set("BLOCK_N", cpu_page_keys(call.problem.keys.page, call.problem.most_tokens, kMostCpuKeys));
+    config.set("BLOCK_N", cpu_page_keys(call.problem.keys.page, call.problem.usual_tokens, kMostCpuKeys));
     return config;
   }
   std::vector<Config> configs = space.enumerate();

@@ -20,6 +20,7 @@ PagesCall::PagesCall(const OpCall& call, std::size_t cache, const PagedTable& ta
       returns_lse(call.outputs.size() > 1),
       processors(call.processors) {
   pages.table.data = pages.lengths.data = nullptr;
+  if (pages.starts.has_value()) pages.starts->data = nullptr;
   if (returns_lse) lse = without_data(call.outputs[1]);
 }
 

@@ -28,8 +28,8 @@ struct PagesCall {
   template <typename Iteration>
   void set_strides(Iteration& it) const {
     it.splits = 1;
-    it.table_request = step(pages.table, 0);
-    it.table_entry = step(pages.table, 1);
+    it.table_request = pages.starts.has_value() ? 0 : step(pages.table, 0);
+    it.table_entry = step(pages.table, pages.table.ndim() - 1);
     it.length_stride = step(pages.lengths, 0);
     if (!returns_lse) return;
     it.lse_batch = step(lse, 0);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/errors.hpp"
+#include "ops/attention/number_types.hpp"
 
 namespace kiln::attention {
 namespace {
@@ -32,10 +33,8 @@ void set_extents(const CallInputs& inputs, AttentionProblem& problem) {
   const TensorView &q = inputs[kQuery], &k = inputs[kKey], &v = inputs[kValue];
   const int rows = problem.row_axis(), heads = problem.head_axis();
   const std::pair<std::string_view, const TensorView&> named[] = {{"q", q}, {"k", k}, {"v", v}};
-  for (const auto& [name, view] : named) {
-    check_rank(name, view, problem.heads_first);
-    check_same_dtype(kOp, name, view, q);
-  }
+  for (const auto& [name, view] : named) check_rank(name, view, problem.heads_first);
+  check_key_types(kOp, {"k", "v"}, q, k, v);
   check_extent(kOp, "k", "requests", k.shape[0], "q", q.shape[0]);
   check_extent(kOp, "v", "requests", v.shape[0], "q", q.shape[0]);
   check_extent(kOp, "v", "keys", v.shape[rows], "k", k.shape[rows]);
@@ -122,9 +121,13 @@ AttentionProblem attention_problem(const CallInputs& inputs, const Attributes& a
   static_cast<ScoreOptions&>(problem) = score_options(kOp, inputs, attributes,
                                                       {.batch = problem.batch,
                                                        .heads = problem.heads,
+                                                       .key_heads = problem.key_heads,
                                                        .head_dim = problem.head_dim,
                                                        .slopes = kSlopes,
-                                                       .sinks = kSinks});
+                                                       .sinks = kSinks,
+                                                       .query_scale = {kQueryScale, "q_descale"},
+                                                       .key_scale = {kKeyScale, "k_descale"},
+                                                       .value_scale = {kValueScale, "v_descale"}});
   problem.mask = inputs.find(kMask);
   if (problem.mask != nullptr) check_mask(*problem.mask, inputs[kQuery], problem);
   return problem;
@@ -134,7 +137,7 @@ std::vector<TensorMeta> infer(const CallInputs& inputs, const Attributes& attrib
   const AttentionProblem problem = attention_problem(inputs, attributes);
   Dims out = inputs[kQuery].shape;
   out[3] = problem.value_dim;
-  std::vector<TensorMeta> outputs = {{inputs[kQuery].dtype, out}};
+  std::vector<TensorMeta> outputs = {{out_dtype(kOp, attributes, inputs[kQuery].dtype), out}};
   if (problem.returns_lse) outputs.push_back({DType::f32, {problem.batch, problem.heads, problem.queries}});
   return outputs;
 }

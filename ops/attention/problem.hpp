@@ -12,7 +12,7 @@ namespace kiln::attention {
 inline constexpr const char* kOp = "attention";
 
 /// The inputs, in their order.
-enum Input : std::uint8_t { kQuery, kKey, kValue, kMask, kSlopes, kSinks };
+enum Input : std::uint8_t { kQuery, kKey, kValue, kMask, kSlopes, kSinks, kQueryScale, kKeyScale, kValueScale };
 
 /// A call of attention, checked and named.
 struct AttentionProblem : ScoreOptions {

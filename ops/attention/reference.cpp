@@ -65,9 +65,12 @@ Scores softmax_of(const AttentionProblem& problem, const std::vector<double>& q,
                   std::int64_t head, std::int64_t query) {
   Scores row;
   row.first = problem.first_key(query);
+  const double scales =
+      problem.query_scale.at(request, head / problem.group()) * problem.key_scale.at(request, head / problem.group());
   for (std::int64_t key = row.first; key < problem.end_key(query); ++key) {
     double product = 0;
     for (std::size_t i = 0; i < q.size(); ++i) product += q[i] * k[static_cast<std::size_t>(key)][i];
+    product *= scales;
     row.weights.push_back(score_of(problem, product, request, head, query, key));
   }
   const double sink = problem.sinks != nullptr ? broadcast_element(*problem.sinks, {head}) : -kInfinity;
@@ -108,8 +111,9 @@ void attend_in_double(const AttentionProblem& problem, const TensorView& query_v
             sums[i] += row.weights[key] * v[static_cast<std::size_t>(row.first) + key][i];
         std::int64_t at = request * out.strides[0] + head * out.strides[problem.head_axis()] +
                           query * out.strides[problem.row_axis()];
+        const double value_scale = problem.value_scale.at(request, head / problem.group());
         for (const double sum : sums) {
-          common::store_at<double>(out, at, sum);
+          common::store_at<double>(out, at, sum * value_scale);
           at += out.strides[3];
         }
         if (problem.returns_lse) {

@@ -118,12 +118,6 @@ void check_extent(std::string_view op, std::string_view name, std::string_view w
                                   expected, other));
 }
 
-void check_same_dtype(std::string_view op, std::string_view name, const TensorView& view, const TensorView& q) {
-  if (view.dtype != q.dtype)
-    throw_type_error(fmt::format("op '{}': input '{}' is {}, expected {}, as 'q' is; cast it", op, name,
-                                 kiln::name(view.dtype), kiln::name(q.dtype)));
-}
-
 void check_groups(std::string_view op, std::string_view keys, std::int64_t heads, std::int64_t key_heads) {
   if (key_heads == 0 ? heads != 0 : heads % key_heads != 0)
     throw_value_error(fmt::format(
@@ -133,11 +127,17 @@ void check_groups(std::string_view op, std::string_view keys, std::int64_t heads
 
 ScoreOptions score_options(std::string_view op, const CallInputs& inputs, const Attributes& attributes,
                            const ScoreShape& shape) {
+  const auto scale_of_heads = [&](const NamedInput& input) {
+    return HeadScale(op, inputs, input.number, input.name, shape.batch, shape.key_heads);
+  };
   const ScoreOptions options{.scale = scale_of(op, attributes, shape.head_dim),
                              .softcap = softcap_of(op, attributes),
                              .returns_lse = attributes.get_bool("return_lse"),
                              .slopes = inputs.find(shape.slopes),
-                             .sinks = inputs.find(shape.sinks)};
+                             .sinks = inputs.find(shape.sinks),
+                             .query_scale = scale_of_heads(shape.query_scale),
+                             .key_scale = scale_of_heads(shape.key_scale),
+                             .value_scale = scale_of_heads(shape.value_scale)};
   if (options.slopes != nullptr) check_slopes(op, *options.slopes, shape.batch, shape.heads);
   if (options.sinks != nullptr) check_sinks(op, *options.sinks, shape.heads, inputs[0]);
   return options;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ops/attention/head_scales.hpp"
 #include "ops/op_spec.hpp"
 
 namespace kiln::attention {
@@ -31,11 +32,18 @@ struct ScoreOptions {
   bool returns_lse = false;
   const TensorView* slopes = nullptr;  ///< of ALiBi; null where the call has none, as sinks
   const TensorView* sinks = nullptr;
+  HeadScale query_scale, key_scale, value_scale;
 };
-/// Extents that they are held against, and which inputs slopes and sinks are. Input 0 is q.
+/// An input that an op may have none of.
+struct NamedInput {
+  std::size_t number = kMaxTensors;
+  std::string_view name;
+};
+/// Extents that they are held against, and which inputs slopes, sinks and scales are. Input 0 is q.
 struct ScoreShape {
-  std::int64_t batch, heads, head_dim;
+  std::int64_t batch, heads, key_heads, head_dim;
   std::size_t slopes, sinks;
+  NamedInput query_scale = {}, key_scale = {}, value_scale = {};
 };
 ScoreOptions score_options(std::string_view op, const CallInputs& inputs, const Attributes& attributes,
                            const ScoreShape& shape);
@@ -44,7 +52,6 @@ void check_head_dim(std::string_view op, std::string_view name, std::int64_t dim
 /// An extent of input `name` that is to be as that of input `other`.
 void check_extent(std::string_view op, std::string_view name, std::string_view what, std::int64_t extent,
                   std::string_view other, std::int64_t expected);
-void check_same_dtype(std::string_view op, std::string_view name, const TensorView& view, const TensorView& q);
 /// Query heads are a multiple of those of `keys`, an input.
 void check_groups(std::string_view op, std::string_view keys, std::int64_t heads, std::int64_t key_heads);
 

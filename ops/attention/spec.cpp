@@ -7,6 +7,7 @@
 #include "ops/attention/launch.hpp"
 #include "ops/attention/merge_spec.hpp"
 #include "ops/attention/mla_spec.hpp"
+#include "ops/attention/number_types.hpp"
 #include "ops/attention/paged_spec.hpp"
 #include "ops/attention/problem.hpp"
 #include "ops/attention/reference.hpp"
@@ -45,7 +46,10 @@ OpSpec attention_spec() {
                  {"v", "[B, Sk, Hk, Dv]"},
                  mask_spec(),
                  slopes_spec("B"),
-                 sinks_spec()};
+                 sinks_spec(),
+                 head_scale_spec("q_descale", "numbers of q", "[B, Hk]"),
+                 head_scale_spec("k_descale", "numbers of k", "[B, Hk]"),
+                 head_scale_spec("v_descale", "numbers of v", "[B, Hk]")};
   spec.outputs = {{"out", "as q, with Dv numbers a head"},
                   {"lse", "[B, H, Sq], f32, with return_lse: the natural logarithm of the sum of exp(score)"}};
   spec.attributes = {
@@ -59,8 +63,9 @@ OpSpec attention_spec() {
        "all"},
       softcap_spec(),
       {"layout", std::string("BSHD"), false, "\"BSHD\": [batch, length, heads, head dim], or \"BHSD\""},
+      out_dtype_spec(),
       return_lse_spec()};
-  spec.dtypes = {DType::f32, DType::f16, DType::bf16};
+  spec.dtypes.assign(std::begin(kQueryTypes), std::end(kQueryTypes));
   spec.infer = infer;
   spec.variants = attention_variants();
   spec.cost = cost;

@@ -37,6 +37,7 @@ std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
     return is_large ? tunables({64, 32}, {32, 16}, {2}, {4, 2}) : tunables({32}, {16}, {2}, {2});
   }
   if (has_wgmma(target)) {
+    if (kind.has_bytes) return tunables({128, 64}, {64, 32}, {2, 3}, {8, 4});
     if (kind.most_dim == 256) return tunables({128, 64}, {64, 32}, {2, 3}, {8, 4});
     return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4}, {1, 2, 3, 4});
   }
@@ -58,14 +59,18 @@ ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
   const common::ConfigExpression rows("BLOCK_M"), keys("BLOCK_N"), stages("NUM_STAGES"), warps("num_warps");
   const common::ConfigExpression programs("PROGRAMS");
   // Keys and values of 16 bits take 128 KiB at most, and a thread has 128 registers or more.
-  return {gpu_tunables(kind, target),
-          {rows == rows_of_warp(kind) * warps, keys * stages <= 32768 / kind.most_dim, warps * programs <= 16}};
+  std::vector<Constraint> constraints = {rows == rows_of_warp(kind) * warps,
+                                                      keys * stages <= 32768 / kind.most_dim, warps * programs <= 16};
+  // What keys and values of 8 bits are cast to has 48 KiB, beside weights.
+  if (kind.has_bytes) constraints.push_back(rows * keys <= 4096);
+  return {gpu_tunables(kind, target), std::move(constraints)};
 }
 
 Config default_tiling(const HeadKind& kind, const ops::AttentionForm& form, const BlockWork& work,
                       const Target& target) {
-  // Scores that more happens to need registers: with as many keys as the others have, they spill.
-  const bool is_busy = form.scales_first || form.has_mask;
+  // Scores that more happens to need registers, and so do keys that are cast: with as many as the others have, they
+  // spill.
+  const bool is_busy = form.scales_first || form.has_mask || kind.has_bytes;
   if (has_wgmma(target) && !kind.is_float && !is_busy) return quickest_config(kind, form, work);
   const ConfigSpace space = attention_space(kind, target);
   Config config = common::first_config(space);

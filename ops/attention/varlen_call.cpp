@@ -7,57 +7,107 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "core/errors.hpp"
+#include "ops/attention/number_types.hpp"
+#include "ops/attention/paged_contract.hpp"
+#include "ops/attention/score_form.hpp"
 #include "ops/attention/strides.hpp"
 #include "ops/common/element.hpp"
+#include "ops/kv_cache/paged_call.hpp"
 
 namespace kiln::attention {
 namespace {
 
-void set_packed_extents(const CallInputs& inputs, VarlenProblem& problem) {
-  const TensorView &q = inputs[kPackedQuery], &k = inputs[kPackedKey], &v = inputs[kPackedValue];
-  const std::tuple<std::string_view, const TensorView&, std::string_view> named[] = {
-      {"q", q, "[Tq, H, D]"}, {"k", k, "[Tk, Hk, D]"}, {"v", v, "[Tk, Hk, Dv]"}};
-  for (const auto& [name, view, expected] : named) {
-    if (view.ndim() != 3)
-      throw_value_error(fmt::format("op '{}': input '{}' has shape {}, expected {}, sequences one after the other",
-                                    kVarlenOp, name, to_string(view.shape), expected));
-    check_same_dtype(kVarlenOp, name, view, q);
-  }
-  check_extent(kVarlenOp, "v", "keys", v.shape[0], "k", k.shape[0]);
-  check_extent(kVarlenOp, "v", "heads", v.shape[1], "k", k.shape[1]);
-  check_extent(kVarlenOp, "k", "numbers a head", k.shape[2], "q", q.shape[2]);
-  check_head_dim(kVarlenOp, "q", q.shape[2]);
-  check_head_dim(kVarlenOp, "v", v.shape[2]);
-  problem.queries = q.shape[0];
-  problem.keys = k.shape[0];
-  problem.heads = q.shape[1];
-  problem.key_heads = k.shape[1];
-  problem.head_dim = q.shape[2];
-  problem.value_dim = v.shape[2];
+/// k and v as [rows, H, D], whether these are packed or pages of tokens.
+void set_key_extents(const TensorView& k, const TensorView& v, VarlenProblem& problem) {
+  const int heads = problem.in_pages() ? 2 : 1;
+  check_extent(kVarlenOp, "v", problem.in_pages() ? "blocks" : "keys", v.shape[0], "k", k.shape[0]);
+  if (problem.in_pages()) check_extent(kVarlenOp, "v", "tokens a block", v.shape[1], "k", k.shape[1]);
+  check_extent(kVarlenOp, "v", "heads", v.shape[heads], "k", k.shape[heads]);
+  check_extent(kVarlenOp, "k", "numbers a head", k.shape[heads + 1], "q", problem.head_dim);
+  check_head_dim(kVarlenOp, "v", v.shape[heads + 1]);
+  problem.key_heads = k.shape[heads];
+  problem.value_dim = v.shape[heads + 1];
   check_groups(kVarlenOp, "k", problem.heads, problem.key_heads);
-  for (const auto& [name, view, expected] : named)
-    if (view.shape[0] > std::numeric_limits<std::int32_t>::max())
-      throw_value_error(
-          fmt::format("op '{}': input '{}' has {} rows, expected less than 2^31", kVarlenOp, name, view.shape[0]));
+}
+
+void check_packed_rank(std::string_view name, const TensorView& view, int rank, std::string_view expected) {
+  if (view.ndim() != rank)
+    throw_value_error(
+        fmt::format("op '{}': input '{}' has shape {}, expected {}", kVarlenOp, name, to_string(view.shape), expected));
+}
+
+void check_rows(std::string_view name, std::int64_t rows) {
+  if (rows > std::numeric_limits<std::int32_t>::max())
+    throw_value_error(fmt::format("op '{}': input '{}' has {} rows, expected less than 2^31", kVarlenOp, name, rows));
+}
+
+void set_extents(const CallInputs& inputs, VarlenProblem& problem) {
+  const TensorView &q = inputs[kPackedQuery], &k = inputs[kPackedKey], &v = inputs[kPackedValue];
+  check_packed_rank("q", q, 3, "[Tq, H, D], sequences one after the other");
+  check_head_dim(kVarlenOp, "q", q.shape[2]);
+  problem.queries = q.shape[0];
+  problem.heads = q.shape[1];
+  problem.head_dim = q.shape[2];
+  check_rows("q", problem.queries);
+  const TensorView* const table = inputs.find(kVarlenTable);
+  if (table == nullptr) {
+    check_packed_rank("k", k, 3, "[Tk, Hk, D], sequences one after the other; pages need a 'block_table'");
+    check_packed_rank("v", v, 3, "[Tk, Hk, Dv], sequences one after the other");
+    problem.keys = k.shape[0];
+    check_rows("k", problem.keys);
+  } else {
+    check_packed_rank("k", k, 4, "[blocks, page, Hk, D], as there is a 'block_table'");
+    check_packed_rank("v", v, 4, "[blocks, page, Hk, Dv], as there is a 'block_table'");
+    check_packed_rank("block_table", *table, 2, "[B, max_pages]");
+    problem.num_blocks = k.shape[1] == 0 ? 0 : k.shape[0];
+    problem.page = std::max<std::int64_t>(k.shape[1], 1);
+    problem.keys = problem.num_blocks == 0 ? 0 : table->shape[1] * problem.page;
+    if (problem.keys > kMostCounted)
+      throw_value_error(fmt::format(
+          "op '{}': input 'block_table' of shape {} has room for {} tokens a sequence, expected no more than {}",
+          kVarlenOp, to_string(table->shape), problem.keys, kMostCounted));
+  }
+  check_key_types(kVarlenOp, {"k", "v"}, q, k, v);
+  set_key_extents(k, v, problem);
+}
+
+/// Inputs that say where sequences are: as many as `starts` has sequences, of its type.
+void check_index(std::string_view name, const TensorView& view, std::int64_t count, const TensorView& starts) {
+  if (view.ndim() == 0 || view.shape[0] != count)
+    throw_value_error(fmt::format("op '{}': input '{}' has shape {}, expected {}{}, for 'cu_seqlens_q' has {}",
+                                  kVarlenOp, name, to_string(view.shape), count,
+                                  view.ndim() == 2 ? " rows" : " numbers", to_string(starts.shape)));
+  if (view.dtype != starts.dtype)
+    throw_type_error(fmt::format("op '{}': input '{}' is {}, expected {}, as 'cu_seqlens_q' is; cast it", kVarlenOp,
+                                 name, kiln::name(view.dtype), kiln::name(starts.dtype)));
 }
 
 void set_sequences(const CallInputs& inputs, VarlenProblem& problem) {
-  const TensorView &queries = inputs[kQueryStarts], &keys = inputs[kKeyStarts];
-  if (queries.ndim() != 1 || queries.shape[0] < 1)
+  const TensorView& starts = inputs[kQueryStarts];
+  const TensorView *const keys = inputs.find(kKeyStarts), *const used = inputs.find(kUsedKeys),
+                          *const table = inputs.find(kVarlenTable);
+  if (starts.ndim() != 1 || starts.shape[0] < 1)
     throw_value_error(
         fmt::format("op '{}': input 'cu_seqlens_q' has shape {}, expected [B + 1], where each sequence begins and the "
                     "last one ends",
-                    kVarlenOp, to_string(queries.shape)));
-  if (keys.shape != queries.shape)
-    throw_value_error(fmt::format("op '{}': input 'cu_seqlens_k' has shape {}, expected {}, as 'cu_seqlens_q' has",
-                                  kVarlenOp, to_string(keys.shape), to_string(queries.shape)));
-  if (keys.dtype != queries.dtype)
-    throw_type_error(fmt::format("op '{}': input 'cu_seqlens_k' is {}, expected {}, as 'cu_seqlens_q' is; cast it",
-                                 kVarlenOp, name(keys.dtype), name(queries.dtype)));
-  problem.sequences = queries.shape[0] - 1;
+                    kVarlenOp, to_string(starts.shape)));
+  problem.sequences = starts.shape[0] - 1;
+  if (keys == nullptr && (table == nullptr || used == nullptr))
+    throw_value_error(fmt::format(
+        "op '{}': input 'cu_seqlens_k' is left out, expected [{}], where each sequence's keys begin and the last ones "
+        "end; only with a 'block_table' may 'seqused_k' take its place",
+        kVarlenOp, problem.sequences + 1));
+  if (keys != nullptr) {
+    check_packed_rank("cu_seqlens_k", *keys, 1, "[B + 1], as 'cu_seqlens_q'");
+    check_index("cu_seqlens_k", *keys, problem.sequences + 1, starts);
+  }
+  if (used != nullptr) {
+    check_packed_rank("seqused_k", *used, 1, "[B], a number of keys for each sequence");
+    check_index("seqused_k", *used, problem.sequences, starts);
+  }
+  if (table != nullptr) check_index("block_table", *table, problem.sequences, starts);
 }
 
 std::int64_t most_of(const Attributes& attributes, std::string_view name) {
@@ -84,11 +134,20 @@ ops::AttentionStrides packed_strides(const TensorView& view) {
   return {0, step(view, 1), step(view, 0), element_step(view)};
 }
 
+ops::AttentionStrides paged_strides(const ops::PagedCache& cache) {
+  return {0, cache.head_stride, cache.place_stride, cache.element_stride};
+}
+
+/// Of numbers in the host's memory.
+std::int64_t index_at(const TensorView& numbers, std::int64_t place, std::int64_t most) {
+  return std::clamp<std::int64_t>(common::load_at<std::int64_t>(numbers, place * numbers.strides[0]), 0, most);
+}
+
 }  // namespace
 
 VarlenProblem varlen_problem(const CallInputs& inputs, const Attributes& attributes) {
   VarlenProblem problem;
-  set_packed_extents(inputs, problem);
+  set_extents(inputs, problem);
   set_sequences(inputs, problem);
   set_seen(attributes, problem);
   problem.max_queries = std::min(most_of(attributes, "max_seqlen_q"), problem.queries);
@@ -96,21 +155,39 @@ VarlenProblem varlen_problem(const CallInputs& inputs, const Attributes& attribu
   static_cast<ScoreOptions&>(problem) = score_options(kVarlenOp, inputs, attributes,
                                                       {.batch = problem.sequences,
                                                        .heads = problem.heads,
+                                                       .key_heads = problem.key_heads,
                                                        .head_dim = problem.head_dim,
                                                        .slopes = kVarlenSlopes,
-                                                       .sinks = kVarlenSinks});
+                                                       .sinks = kVarlenSinks,
+                                                       .query_scale = {kVarlenQueryScale, "q_descale"},
+                                                       .key_scale = {kVarlenKeyScale, "k_descale"},
+                                                       .value_scale = {kVarlenValueScale, "v_descale"}});
   return problem;
 }
 
 std::vector<TensorMeta> infer_varlen(const CallInputs& inputs, const Attributes& attributes) {
   const VarlenProblem problem = varlen_problem(inputs, attributes);
-  std::vector<TensorMeta> outputs = {{inputs[kPackedQuery].dtype, {problem.queries, problem.heads, problem.value_dim}}};
+  std::vector<TensorMeta> outputs = {{out_dtype(kVarlenOp, attributes, inputs[kPackedQuery].dtype),
+                                      {problem.queries, problem.heads, problem.value_dim}}};
   if (problem.returns_lse) outputs.push_back({DType::f32, {problem.heads, problem.queries}});
   return outputs;
 }
 
-std::int64_t sequence_start(const TensorView& starts, std::int64_t number, std::int64_t rows) {
-  return std::clamp<std::int64_t>(common::load_at<std::int64_t>(starts, number * starts.strides[0]), 0, rows);
+RowRange sequence_queries(const CallInputs& inputs, const VarlenProblem& problem, std::int64_t number) {
+  return {index_at(inputs[kQueryStarts], number, problem.queries),
+          index_at(inputs[kQueryStarts], number + 1, problem.queries)};
+}
+
+RowRange sequence_keys(const CallInputs& inputs, const VarlenProblem& problem, std::int64_t number) {
+  RowRange rows{0, problem.keys};
+  if (const TensorView* const starts = inputs.find(kKeyStarts)) {
+    const std::int64_t most = problem.in_pages() ? kMostCounted : problem.keys;
+    rows = {index_at(*starts, number, most), index_at(*starts, number + 1, most)};
+    if (problem.in_pages()) rows = {0, std::min(rows.end - rows.begin, problem.keys)};
+  }
+  if (const TensorView* const used = inputs.find(kUsedKeys))
+    rows.end = rows.begin + index_at(*used, number, std::max<std::int64_t>(rows.end - rows.begin, 0));
+  return rows;
 }
 
 BlockWork VarlenCall::work() const {
@@ -127,36 +204,45 @@ VarlenCall varlen_call(const OpCall& call) {
   result.problem = varlen_problem(call.inputs, call.attributes);
   const VarlenProblem& problem = result.problem;
   result.dtype = call.inputs[kPackedQuery].dtype;
-  result.starts = call.inputs[kQueryStarts].dtype;
+  result.keys = call.inputs[kPackedKey].dtype;
+  result.out = call.outputs[0].dtype;
+  result.index = call.inputs[kQueryStarts].dtype;
+  const TensorView *const key_starts = call.inputs.find(kKeyStarts), *const used = call.inputs.find(kUsedKeys);
+  result.has_key_starts = key_starts != nullptr;
+  result.has_used_keys = used != nullptr;
   result.processors = call.processors;
 
   ops::VarlenIteration& it = result.iteration;
   it = {};
   it.each.group = static_cast<int>(problem.group());
-  it.each.scale = static_cast<float>(problem.scale);
-  it.each.softcap = static_cast<float>(problem.softcap);
+  set_scores(problem, it.each);
   it.each.q = packed_strides(call.inputs[kPackedQuery]);
-  it.each.k = packed_strides(call.inputs[kPackedKey]);
-  it.each.v = packed_strides(call.inputs[kPackedValue]);
+  if (problem.in_pages()) {
+    const TensorView& table = call.inputs[kVarlenTable];
+    it.k_cache = kv_cache::paged_cache(call.inputs[kPackedKey], kv_cache::PageLayout::nhd);
+    it.v_cache = kv_cache::paged_cache(call.inputs[kPackedValue], kv_cache::PageLayout::nhd);
+    it.each.k = paged_strides(it.k_cache);
+    it.each.v = paged_strides(it.v_cache);
+    it.table_sequence = step(table, 0);
+    it.table_entry = step(table, 1);
+    it.most_keys = problem.keys;
+  } else {
+    it.each.k = packed_strides(call.inputs[kPackedKey]);
+    it.each.v = packed_strides(call.inputs[kPackedValue]);
+  }
   it.each.out = packed_strides(call.outputs[0]);
   if (problem.returns_lse) {
     it.each.lse_head = step(call.outputs[1], 0);
     it.each.lse_row = step(call.outputs[1], 1);
   }
-  if (problem.slopes != nullptr) {
-    it.each.slope_batch = problem.slopes->ndim() == 2 ? step(*problem.slopes, 0) : 0;
-    it.each.slope_head = step(*problem.slopes, problem.slopes->ndim() - 1);
-  }
-  if (problem.sinks != nullptr) {
-    result.sink = problem.sinks->dtype;
-    it.each.sink_head = step(*problem.sinks, 0);
-  }
+  if (problem.sinks != nullptr) result.sink = problem.sinks->dtype;
   it.all_queries = problem.queries;
-  it.all_keys = problem.keys;
+  it.all_keys = problem.in_pages() ? kMostCounted : problem.keys;
   it.max_queries = problem.max_queries;
   it.sequences = problem.sequences;
   it.q_start = step(call.inputs[kQueryStarts], 0);
-  it.k_start = step(call.inputs[kKeyStarts], 0);
+  if (key_starts != nullptr) it.k_start = step(*key_starts, 0);
+  if (used != nullptr) it.used = step(*used, 0);
   it.is_top_left = problem.is_top_left;
   // Wider than all there is makes no difference, and cannot overflow.
   const std::int64_t most = problem.queries + problem.keys;
@@ -167,6 +253,7 @@ VarlenCall varlen_call(const OpCall& call) {
 
   ops::AttentionForm& form = result.form;
   form = {};
+  set_form(problem, form);
   form.head_dim = static_cast<int>(problem.head_dim);
   form.value_dim = static_cast<int>(problem.value_dim);
   form.is_dense =
@@ -174,11 +261,6 @@ VarlenCall varlen_call(const OpCall& call) {
   form.has_low = has_left;
   form.has_high = problem.is_causal || has_right;
   form.checks_keys = true;
-  form.caps = problem.softcap > 0;
-  form.has_slopes = problem.slopes != nullptr;
-  form.has_sinks = problem.sinks != nullptr;
-  form.returns_lse = problem.returns_lse;
-  form.scales_first = form.caps || form.has_slopes || !(problem.scale > 0);
   return result;
 }
 

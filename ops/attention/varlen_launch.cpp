@@ -1,10 +1,10 @@
 #include "ops/attention/varlen_launch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "ops/attention/form_argument.hpp"
+#include "ops/attention/number_types.hpp"
+#include "ops/attention/paged_contract.hpp"
 #include "ops/attention/tiling.hpp"
 #include "ops/attention/varlen_call.hpp"
 #include "ops/common/call_parser.hpp"
@@ -27,8 +27,16 @@ LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Targe
   if (problem.heads == 0 || problem.queries == 0) return plan;
   const auto add_launch = [&](std::int64_t first_head, std::int64_t first_part) {
     KernelLaunch& launch = plan.launches.emplace_back();
-    launch.template_arguments = {call.dtype, call.sink,           call.starts, argument_of(call.form),
-                                 block_m,    config.at("BLOCK_N")};
+    launch.template_arguments = {call.out,
+                                 call.dtype,
+                                 call.keys,
+                                 product_dtype(call.dtype),
+                                 call.sink,
+                                 call.index,
+                                 argument_of(call.form),
+                                 problem.page,
+                                 block_m,
+                                 config.at("BLOCK_N")};
     for (const char* name : {"NUM_STAGES", "PROGRAMS"})
       launch.template_arguments.emplace_back(is_cuda(target) ? config.at(name) : std::int64_t{1});
     launch.geometry.grid = {blocks, std::min(problem.heads - first_head, most), std::min(parts - first_part, most)};
@@ -40,15 +48,20 @@ LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Targe
     iteration.each.first_head = first_head;
     iteration.each.first_request = first_part;
     common::KernelParameters(launch)
-        .written(0, call.dtype)
+        .written(0, call.out)
         .written(problem.returns_lse ? 1 : -1, DType::f32)
         .read(call.tensor(kPackedQuery), call.dtype)
-        .read(call.tensor(kPackedKey), call.dtype)
-        .read(call.tensor(kPackedValue), call.dtype)
-        .read(call.tensor(kQueryStarts), call.starts)
-        .read(call.tensor(kKeyStarts), call.starts)
+        .read(call.tensor(kPackedKey), call.keys)
+        .read(call.tensor(kPackedValue), call.keys)
+        .read(call.tensor(kQueryStarts), call.index)
+        .read(call.tensor(kKeyStarts, call.has_key_starts), call.index)
+        .read(call.tensor(kUsedKeys, call.has_used_keys), call.index)
+        .read(call.tensor(kVarlenTable, problem.in_pages()), call.index)
         .read(call.tensor(kVarlenSlopes, problem.slopes != nullptr), DType::f32)
         .read(call.tensor(kVarlenSinks, problem.sinks != nullptr), call.sink)
+        .read(call.tensor(kVarlenQueryScale, call.form.has_query_scale), DType::f32)
+        .read(call.tensor(kVarlenKeyScale, call.form.has_key_scale), DType::f32)
+        .read(call.tensor(kVarlenValueScale, call.form.has_value_scale), DType::f32)
         .value(iteration.each.k.row)
         .value(iteration.each.v.row)
         .value(iteration);
@@ -58,18 +71,25 @@ LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Targe
   return plan;
 }
 
+Config default_varlen_tiling(const HeadKind& kind, const VarlenCall& call, const Target& target) {
+  Config config = default_tiling(kind, call.form, call.work(), target);
+  if (call.problem.in_pages() && !is_cuda(target))
+    config.set("BLOCK_N", cpu_page_keys(call.problem.page, call.problem.max_keys, config.at("BLOCK_N")));
+  return config;
+}
+
 Variant varlen_variant(const common::CallParser<VarlenCall>& parse, const HeadKind& kind) {
   return common::variant_of<VarlenCall>(
-      parse,
-      {.name = kind.name(),
-       .doc = fmt::format("heads of up to {} numbers of {}", kind.most_dim, kind.is_float ? "f32" : "16 bits"),
-       .source = embedded_source("ops/attention/kernel_varlen.hpp"),
-       .kernel = kVarlenKernel,
-       .serves = [kind](const VarlenCall& call, const Target&) { return kind.serves(call.form, call.dtype); },
-       .space = [kind](const Target& target) { return attention_space(kind, target); },
-       .default_config = [kind](const VarlenCall& call,
-                                const Target& target) { return default_tiling(kind, call.form, call.work(), target); },
-       .plan = varlen_plan});
+      parse, {.name = kind.name(),
+              .doc = kind.doc(),
+              .source = embedded_source("ops/attention/kernel_varlen.hpp"),
+              .kernel = kVarlenKernel,
+              .serves = [kind](const VarlenCall& call,
+                               const Target&) { return kind.serves(call.form, call.dtype, call.keys); },
+              .space = [kind](const Target& target) { return attention_space(kind, target); },
+              .default_config = [kind](const VarlenCall& call,
+                                       const Target& target) { return default_varlen_tiling(kind, call, target); },
+              .plan = varlen_plan});
 }
 
 }  // namespace

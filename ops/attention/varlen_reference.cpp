@@ -1,10 +1,13 @@
 #include "ops/attention/varlen_reference.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/attention/paged_table.hpp"
 #include "ops/attention/problem.hpp"
 #include "ops/attention/reference.hpp"
 #include "ops/attention/varlen_call.hpp"
@@ -32,6 +35,29 @@ TensorView logs_of(const TensorView& lse, std::int64_t from, std::int64_t to) {
   return view;
 }
 
+/// A sequence's keys or values, [1, S, H, D]; of pages a copy.
+class SequenceRows {
+ public:
+  SequenceRows(const TensorView& rows, const CallInputs& inputs, const VarlenProblem& problem, std::int64_t number) {
+    const auto [begin, end] = sequence_keys(inputs, problem, number);
+    if (!problem.in_pages()) {
+      view_ = sequence_of(rows, begin, end);
+      return;
+    }
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(problem.sequences), std::max<std::int64_t>(end, 0));
+    const PagedTable table{inputs[kVarlenTable], dense_view(lengths.data(), DType::i64, {problem.sequences}),
+                           problem.sequences,    problem.page,
+                           problem.num_blocks,   problem.keys};
+    tokens_.emplace(rows, kv_cache::PageLayout::nhd, table, number);
+    view_ = tokens_->view;
+  }
+  const TensorView& view() const { return view_; }
+
+ private:
+  std::optional<GatheredTokens> tokens_;
+  TensorView view_;
+};
+
 void fill_with(const TensorView& view, double value) {
   common::for_each_position(view.shape, [&](const Dims& position) {
     common::store_at<double>(view, common::offset_at(view, position), value);
@@ -43,22 +69,23 @@ void fill_with(const TensorView& view, double value) {
 void varlen_reference(const OpCall& call) {
   const VarlenProblem problem = varlen_problem(call.inputs, call.attributes);
   Attributes attributes;
-  for (const char* name : {"causal", "scale", "window", "softcap", "return_lse"})
+  for (const char* name : {"causal", "scale", "window", "softcap", "out_dtype", "return_lse"})
     attributes.set(name, *call.attributes.find(name));
   attributes.set("layout", std::string("BSHD"));
   const double values_of_nobody[] = {0, -std::numeric_limits<double>::infinity()};
   for (std::size_t i = 0; i < call.outputs.size(); ++i) fill_with(call.outputs[i], values_of_nobody[i]);
   for (std::int64_t number = 0; number < problem.sequences; ++number) {
-    const TensorView &q_starts = call.inputs[kQueryStarts], &k_starts = call.inputs[kKeyStarts];
-    const std::int64_t from = sequence_start(q_starts, number, problem.queries),
-                       to = sequence_start(q_starts, number + 1, problem.queries);
-    const std::int64_t first_key = sequence_start(k_starts, number, problem.keys),
-                       past_key = sequence_start(k_starts, number + 1, problem.keys);
+    const auto [from, to] = sequence_queries(call.inputs, problem, number);
     if (from >= to) continue;
-    std::vector<TensorView> inputs(kSinks + 1);
+    const SequenceRows keys(call.inputs[kPackedKey], call.inputs, problem, number),
+        values(call.inputs[kPackedValue], call.inputs, problem, number);
+    std::vector<TensorView> inputs(kValueScale + 1);
     inputs[kQuery] = sequence_of(call.inputs[kPackedQuery], from, to);
-    inputs[kKey] = sequence_of(call.inputs[kPackedKey], first_key, past_key);
-    inputs[kValue] = sequence_of(call.inputs[kPackedValue], first_key, past_key);
+    inputs[kKey] = keys.view();
+    inputs[kValue] = values.view();
+    inputs[kQueryScale] = problem.query_scale.of_request(number);
+    inputs[kKeyScale] = problem.key_scale.of_request(number);
+    inputs[kValueScale] = problem.value_scale.of_request(number);
     if (problem.slopes != nullptr) {
       inputs[kSlopes] = *problem.slopes;
       if (problem.slopes->ndim() == 2) {

@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "ops/attention/number_types.hpp"
+#include "ops/attention/paged_contract.hpp"
+#include "ops/attention/paged_table.hpp"
 #include "ops/attention/reference.hpp"
 #include "ops/attention/shared_contract.hpp"
 #include "ops/attention/varlen_call.hpp"
@@ -28,6 +31,30 @@ InputSpec starts_input(std::string name, std::string doc, std::function<std::int
   return input;
 }
 
+InputSpec optional_starts(InputSpec input) {
+  input.optional = true;
+  return input;
+}
+
+/// Keys, as many as a sequence may have, and pages.
+InputSpec used_keys_input() {
+  InputSpec input = paged_index_input(
+      "seqused_k", "[B], of cu_seqlens_q's dtype: keys of each sequence, of those that cu_seqlens_k gives it the first",
+      [](const OpCall& call) { return varlen_problem(call.inputs, call.attributes).keys; });
+  input.optional = true;
+  return input;
+}
+
+InputSpec table_input() {
+  InputSpec input = paged_index_input(
+      "block_table",
+      "[B, max_pages], of cu_seqlens_q's dtype: k and v are pages; key t of sequence b lies at place t % page of block "
+      "block_table[b, t / page]",
+      [](const OpCall& call) { return varlen_problem(call.inputs, call.attributes).num_blocks - 1; });
+  input.optional = true;
+  return input;
+}
+
 /// Pairs of a query and a key that sequences of the greatest lengths make.
 std::int64_t most_pairs(const VarlenProblem& problem) {
   return std::min(problem.sequences * problem.max_queries, problem.queries) * problem.max_keys;
@@ -36,8 +63,14 @@ std::int64_t most_pairs(const VarlenProblem& problem) {
 Cost varlen_cost(const OpCall& call) {
   const VarlenProblem problem = varlen_problem(call.inputs, call.attributes);
   const auto width = static_cast<double>(problem.head_dim + problem.value_dim);
-  return {2 * width * static_cast<double>(problem.heads) * static_cast<double>(most_pairs(problem)),
-          common::sum_of_tensors(call, common::stored_bytes)};
+  double bytes = common::sum_of_tensors(call, common::stored_bytes);
+  if (problem.in_pages()) {
+    bytes += static_cast<double>(problem.sequences * problem.max_keys * problem.key_heads *
+                                 itemsize_bytes(call.inputs[kPackedKey].dtype)) *
+             width;
+    for (const int cache : {kPackedKey, kPackedValue}) bytes -= common::stored_bytes(call.inputs[cache]);
+  }
+  return {2 * width * static_cast<double>(problem.heads) * static_cast<double>(most_pairs(problem)), bytes};
 }
 
 SkippedWork skipped_by_varlen(const OpCall& call) {
@@ -45,13 +78,11 @@ SkippedWork skipped_by_varlen(const OpCall& call) {
   const std::int64_t total = most_pairs(problem);
   std::int64_t pairs = 0;
   for (std::int64_t number = 0; number < problem.sequences; ++number) {
-    const auto length = [&](VarlenInput starts, std::int64_t rows, std::int64_t most) {
-      return std::clamp<std::int64_t>(
-          sequence_start(call.inputs[starts], number + 1, rows) - sequence_start(call.inputs[starts], number, rows), 0,
-          most);
+    const auto length = [](const RowRange& rows, std::int64_t most) {
+      return std::clamp<std::int64_t>(rows.end - rows.begin, 0, most);
     };
-    pairs +=
-        length(kQueryStarts, problem.queries, problem.max_queries) * length(kKeyStarts, problem.keys, problem.max_keys);
+    pairs += length(sequence_queries(call.inputs, problem, number), problem.max_queries) *
+             length(sequence_keys(call.inputs, problem, number), problem.max_keys);
   }
   return {total - std::min(pairs, total), total, "pairs of a query and a key in sequences of the greatest lengths"};
 }
@@ -69,6 +100,27 @@ Example packed_example(DType dtype, const Dims& q, std::int64_t keys, std::int64
           std::move(attributes)};
 }
 
+struct Pages {
+  std::int64_t page, blocks, max_pages;
+  bool has_starts = false;  ///< lengths are cu_seqlens_k's and seqused_k's, not the latter's alone
+};
+
+/// A packed example with its keys and values in pages.
+Example in_pages(Example example, const Pages& pages) {
+  for (const int cache : {kPackedKey, kPackedValue}) {
+    Dims& shape = example.inputs[cache].shape;
+    shape = {pages.blocks, pages.page, shape[1], shape[2]};
+  }
+  const TensorMeta starts = example.inputs[kQueryStarts];
+  const std::int64_t sequences = starts.shape[0] - 1;
+  while (example.inputs.size() <= kVarlenTable) example.inputs.push_back(TensorMeta::left_out());
+  if (!pages.has_starts) example.inputs[kKeyStarts] = TensorMeta::left_out();
+  example.inputs[kUsedKeys] = {starts.dtype, {sequences}};
+  example.inputs[kVarlenTable] = {starts.dtype, {sequences, pages.max_pages}};
+  example.attributes.set("max_seqlen_k", pages.page * pages.max_pages);
+  return example;
+}
+
 std::vector<Example> varlen_examples() {
   const std::string bottom_right = "bottom_right", top_left = "top_left";
   std::vector<Example> examples = {
@@ -84,12 +136,20 @@ std::vector<Example> varlen_examples() {
   biased.inputs.push_back({DType::f32, {3, 8}});
   biased.inputs.push_back({DType::f32, {8}});
   examples.push_back(biased);
+  examples.push_back(in_pages(packed_example(DType::bf16, {130, 8, 128}, 0, 2, 128, 3, {{"causal", bottom_right}}),
+                              {.page = 16, .blocks = 40, .max_pages = 9}));
+  examples.push_back(in_pages(packed_example(DType::f32, {50, 4, 80}, 0, 1, 64, 4, {{"return_lse", true}}),
+                              {.page = 5, .blocks = 20, .max_pages = 11, .has_starts = true}));
+  Example narrow = packed_example(DType::fp8e4m3, {90, 4, 64}, 120, 2, 64, 3, {{"causal", bottom_right}});
+  for (int i = 0; i < 4; ++i) narrow.inputs.push_back(TensorMeta::left_out());
+  for (int i = 0; i < 3; ++i) narrow.inputs.push_back({DType::f32, {3, 2}});
+  examples.push_back(narrow);
   return examples;
 }
 
 Example random_varlen_example(std::mt19937_64& random) {
   using common::one_of;
-  constexpr DType kTypes[] = {DType::bf16, DType::f32, DType::f16};
+  constexpr DType kTypes[] = {DType::bf16, DType::f32, DType::f16, DType::f32, DType::fp8e4m3, DType::fp8e5m2};
   constexpr std::int64_t kRows[] = {0, 1, 3, 16, 65, 113, 203, 300}, kWidths[] = {1, 8, 40, 64, 80, 128, 192, 256},
                          kGroups[] = {1, 1, 2, 3, 7, 8};
   const DType dtype = one_of(kTypes, random), index = common::random_index_dtype(random);
@@ -112,8 +172,36 @@ Example random_varlen_example(std::mt19937_64& random) {
   const bool has_slopes = random() % 3 == 0, has_sinks = random() % 3 == 0;
   if (has_slopes || has_sinks)
     example.inputs.push_back({DType::f32, random() % 2 == 0 ? Dims{heads} : Dims{sequences, heads}, !has_slopes});
-  if (has_sinks) example.inputs.push_back({random() % 2 == 0 ? dtype : DType::f32, {heads}});
+  if (has_sinks) example.inputs.push_back({random() % 2 == 0 && !is_fp8(dtype) ? dtype : DType::f32, {heads}});
+  if (random() % 4 == 0)
+    example.inputs[kPackedKey].dtype = example.inputs[kPackedValue].dtype =
+        random() % 2 == 0 ? DType::fp8e4m3 : DType::fp8e5m2;
+  const auto add = [&](int input, const TensorMeta& meta) {
+    while (example.inputs.size() <= static_cast<std::size_t>(input)) example.inputs.push_back(TensorMeta::left_out());
+    example.inputs[input] = meta;
+  };
+  if (random() % 3 == 0) {
+    constexpr std::int64_t kPages[] = {1, 5, 16, 64, 128};
+    const std::int64_t page = one_of(kPages, random);
+    example = in_pages(std::move(example), {.page = page,
+                                            .blocks = random() % 20 == 0 ? 0 : 1 + common::random_up_to(20, random),
+                                            .max_pages = common::random_up_to(300 / page, random),
+                                            .has_starts = random() % 3 == 0});
+  } else if (random() % 3 == 0) {
+    add(kUsedKeys, {index, {sequences}});
+  }
+  if (random() % 3 == 0) add(kVarlenKeyScale, {DType::f32, {sequences, key_heads}});
+  if (random() % 3 == 0) add(kVarlenValueScale, {DType::f32, random() % 2 == 0 ? Dims{key_heads} : Dims{}});
   return example;
+}
+
+/// Garbage in entries that no sequence uses, and lengths beyond what the table has room for.
+void spoil_varlen(const OpCall& call, std::mt19937_64& random) {
+  const VarlenProblem problem = varlen_problem(call.inputs, call.attributes);
+  if (!problem.in_pages() || call.inputs.find(kKeyStarts) != nullptr) return;
+  spoil_table({call.inputs[kVarlenTable], call.inputs[kUsedKeys], problem.sequences, problem.page, problem.num_blocks,
+               problem.keys},
+              /*checks_bounds=*/false, random);
 }
 
 }  // namespace
@@ -126,14 +214,24 @@ OpSpec varlen_spec() {
       "cu_seqlens_k[b] to cu_seqlens_k[b + 1]; rows of q that are no sequence's give zeros and lse -inf";
   spec.inputs = {
       {"q", "[Tq, H, D], D from 1 to 256, any strides"},
-      {"k", "[Tk, Hk, D]; H is a multiple of Hk, and query head h takes head h / (H / Hk)"},
-      {"v", "[Tk, Hk, Dv]"},
+      {"k",
+       "[Tk, Hk, D], or with block_table [blocks, page, Hk, D]; H is a multiple of Hk, and query head h takes head h / "
+       "(H / Hk)"},
+      {"v", "[Tk, Hk, Dv], or [blocks, page, Hk, Dv]"},
       starts_input("cu_seqlens_q", "[B + 1], i32 or i64: where sequences begin in q, and where the last ends",
                    [](const VarlenProblem& problem) { return problem.queries; }),
-      starts_input("cu_seqlens_k", "the same in k and v, of cu_seqlens_q's dtype",
-                   [](const VarlenProblem& problem) { return problem.keys; }),
+      optional_starts(
+          starts_input("cu_seqlens_k",
+                       "the same in k and v, of cu_seqlens_q's dtype; with block_table their differences are lengths, "
+                       "and it may be left out where seqused_k has these",
+                       [](const VarlenProblem& problem) { return problem.keys; })),
       slopes_spec("B"),
-      sinks_spec()};
+      sinks_spec(),
+      used_keys_input(),
+      table_input(),
+      head_scale_spec("q_descale", "numbers of q", "[B, Hk]"),
+      head_scale_spec("k_descale", "numbers of k", "[B, Hk]"),
+      head_scale_spec("v_descale", "numbers of v", "[B, Hk]")};
   spec.outputs = {{"out", "[Tq, H, Dv]"},
                   {"lse", "[H, Tq], f32, with return_lse: the natural logarithm of the sum of exp(score)"}};
   spec.attributes = {
@@ -146,14 +244,16 @@ OpSpec varlen_spec() {
       scale_spec(),
       window_spec(),
       softcap_spec(),
+      out_dtype_spec(),
       return_lse_spec()};
-  spec.dtypes = {DType::f32, DType::f16, DType::bf16};
+  spec.dtypes.assign(std::begin(kQueryTypes), std::end(kQueryTypes));
   const auto varying = [](int input) {
     return ShapeKeyRule::Part{
         .input = input, .axis = 0, .bucket = ShapeKeyRule::Bucket::power_of_two, .exact_up_to = 16};
   };
-  for (const int input : {kPackedQuery, kPackedKey, kPackedValue, kQueryStarts, kKeyStarts})
+  for (const int input : {kPackedQuery, kPackedKey, kPackedValue, kQueryStarts, kKeyStarts, kUsedKeys, kVarlenTable})
     spec.shape_rule.parts.push_back(varying(input));
+  spec.shape_rule.parts.push_back(varying_extent(kVarlenTable, 1));
   spec.infer = infer_varlen;
   spec.variants = varlen_variants();
   spec.cost = varlen_cost;
@@ -162,6 +262,7 @@ OpSpec varlen_spec() {
   spec.random_example = random_varlen_example;
   spec.tolerance = attention_tolerance;
   spec.input_ranges = {{-1, 1}, {-1, 1}, {}, {}, {}, {-0.125, 0.125}};
+  spec.spoil_inputs = spoil_varlen;
   spec.skipped_work = skipped_by_varlen;
   return spec;
 }

@@ -32,8 +32,7 @@ Example call_of(DType dtype, const AppendShape& shape, bool is_hnd, Attributes a
 }
 
 void add_rotation(Example& example, DType table, const Dims& table_shape, bool has_positions, DType position) {
-  TensorMeta none;
-  none.absent = true;
+  const TensorMeta none = TensorMeta::left_out();
   const TensorMeta tables = table_shape.empty() ? none : TensorMeta{table, table_shape};
   example.inputs.push_back(tables);
   example.inputs.push_back(tables);

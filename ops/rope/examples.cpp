@@ -13,12 +13,6 @@ namespace {
 
 constexpr DType kDTypes[] = {DType::bf16, DType::f32, DType::f16};
 
-TensorMeta left_out() {
-  TensorMeta meta;
-  meta.absent = true;
-  return meta;
-}
-
 Attributes llama3() {
   return {{"base", 500000.0},       {"scaling", std::string("llama3")}, {"factor", 8.0},
           {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},          {"original_max_position", std::int64_t{8192}}};
@@ -61,14 +55,14 @@ std::vector<Example> rope_examples() {
   const TensorMeta table{DType::f32, {4096, 64}};
   std::vector<Example> examples = {
       {{{DType::bf16, {512, 8, 128}}, table, table, positions({512})}, {}},
-      {{{DType::f32, {2, 100, 6, 64}}, left_out(), left_out(), positions({2, 100}, DType::i32)}, llama3()},
-      {{{DType::f16, {130, 4, 128}}, left_out(), left_out(), positions({130})}, {{"interleaved", true}}},
+      {{{DType::f32, {2, 100, 6, 64}}, TensorMeta::left_out(), TensorMeta::left_out(), positions({2, 100}, DType::i32)}, llama3()},
+      {{{DType::f16, {130, 4, 128}}, TensorMeta::left_out(), TensorMeta::left_out(), positions({130})}, {{"interleaved", true}}},
       {{{DType::f32, {2, 50, 3, 80}}, {DType::f32, {50, 16}}, {DType::f32, {50, 16}}},
        {{"rotary_dim", std::int64_t{32}}}},
       {{{DType::bf16, {2, 33, 1, 64}}, {DType::bf16, {2, 33, 32}}, {DType::bf16, {2, 33, 32}}},
        {{"interleaved", true}, {"inverse", true}}},
       {{{DType::f32, {3, 7, 2, 10}}}, {{"scaling", std::string("linear")}, {"factor", 4.0}}},
-      {{{DType::bf16, {1, 32, 128}}, left_out(), left_out(), positions({1})}, with(llama3(), "inverse", true)},
+      {{{DType::bf16, {1, 32, 128}}, TensorMeta::left_out(), TensorMeta::left_out(), positions({1})}, with(llama3(), "inverse", true)},
       {{{DType::f32, {0, 4, 16}}}, {}},
   };
   return examples;
@@ -89,7 +83,7 @@ Example random_rope_example(std::mt19937_64& random) {
   shape.push_back(random() % 20 == 0 ? 0 : std::max<std::int64_t>(common::one_of(kHeads, random), 1));
   shape.push_back(dim);
 
-  Example example{{{dtype, shape}, left_out(), left_out(), left_out()}, {}};
+  Example example{{{dtype, shape}, TensorMeta::left_out(), TensorMeta::left_out(), TensorMeta::left_out()}, {}};
   Attributes& attributes = example.attributes;
   std::int64_t rotary_dim = dim;
   if (random() % 3 == 0) {

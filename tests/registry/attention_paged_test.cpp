@@ -202,6 +202,11 @@ TEST(AttentionPagedErrors, NameWhatIsWrong) {
     inputs[input] = meta;
     return inputs;
   };
+  const auto listed = [&](const TensorMeta& starts) {
+    std::vector<TensorMeta> inputs = with(9, starts);
+    inputs[3].shape = {6};
+    return inputs;
+  };
   const struct {
     std::vector<TensorMeta> inputs;
     Attributes attributes;
@@ -210,7 +215,13 @@ TEST(AttentionPagedErrors, NameWhatIsWrong) {
       {with(0, {DType::f32, {2, 6, 32}}), {}, "input 'q' has shape (2, 6, 32), expected [B, Sq, H, D]"},
       {with(0, {DType::f32, {2, 1, 5, 32}}), {}, "input 'q' has 5 heads and 'k_cache' 2; expected a multiple"},
       {with(0, {DType::f32, {2, 1, 6, 300}}), {}, "input 'k_cache' has 32 numbers a head, expected 300, as 'q' has"},
-      {with(1, {DType::bf16, {5, 16, 2, 32}}), {}, "input 'k_cache' is bf16, expected f32, as 'q' is; cast it"},
+      {with(1, {DType::bf16, {5, 16, 2, 32}}), {}, "input 'k_cache' is bf16, expected f32, as 'q' is, fp8e4m3"},
+      {with(0, {DType::fp8e4m3, {2, 1, 6, 32}}), {}, "input 'q' of dtype fp8e4m3; its dtypes: f32, f16, bf16"},
+      {with(8, {DType::f32, {3, 2}}), {}, "input 'v_scale' has shape (3, 2), which does not broadcast to (2, 2)"},
+      {with(9, {DType::i32, {3}}), {}, "input 'block_table' has shape (2, 3), expected [pages of all requests]"},
+      {listed({DType::i32, {2}}), {}, "input 'page_indptr' has 2 numbers, expected 3, one more than 'q' has requests"},
+      {listed({DType::i64, {3}}), {}, "input 'page_indptr' is i64, expected i32, as 'block_table' is; cast it"},
+      {listed({DType::i32, {3}}), {{"check_bounds", true}}, "attribute 'check_bounds' is true, expected false"},
       {with(1, {DType::f32, {5, 16, 32}}), {}, "input 'k_cache' has shape (5, 16, 32), expected [blocks, page, H, D]"},
       {with(2, {DType::f32, {4, 16, 2, 40}}), {}, "input 'v_cache' has 4 blocks, expected 5, as 'k_cache' has"},
       {with(2, {DType::f32, {5, 8, 2, 40}}), {}, "input 'v_cache' has 8 tokens a block, expected 16"},
