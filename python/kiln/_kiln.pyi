@@ -12,6 +12,9 @@ class UsageValueError(UsageError, ValueError): ...
 class UsageTypeError(UsageError, TypeError): ...
 class UsageNotImplementedError(UsageError, NotImplementedError): ...
 
+class UnknownOpError(UsageValueError, UsageNotImplementedError):
+    op: str
+
 class CompileError(Error, RuntimeError):
     op: str
     configuration: str
