@@ -80,6 +80,7 @@ if TYPE_CHECKING:
 
     from .autotuning import TuningTable as TuningTable
     from .autotuning import autotune as autotune
+    from .autotuning import tuned_config as tuned_config
     from .benchmarking import Benchmark as Benchmark
     from .benchmarking import benchmark as benchmark
     from .checking import CheckReport as CheckReport
@@ -121,6 +122,7 @@ _LAZY: dict[str, str] = {
     "register_op": "kiln.user_op",
     "set_tuning_log": "kiln.policy",
     "set_tuning_policy": "kiln.policy",
+    "tuned_config": "kiln.autotuning",
     "tuning": "kiln.policy",
     "tuning_policy": "kiln.policy",
 }
@@ -218,6 +220,7 @@ __all__ = [
     "swap_blocks",
     "synchronize",
     "to_device",
+    "tuned_config",
     "tuning",
     "tuning_policy",
     "wait_stream",

@@ -742,6 +742,7 @@ def tune_op(
     tensors: Sequence[object],
     arguments: dict[str, object],
     *,
+    configs: Sequence[Mapping[str, int]] | None,
     budget_s: float,
     strategy: str,
     seed: int,
@@ -752,6 +753,34 @@ def tune_op(
     progress: Callable[[dict[str, Any]], object] | None,
     hung: Callable[[dict[str, int]], object] | None,
 ) -> tuple[str, str]: ...
+
+@final
+class PythonFunction:
+    def __init__(
+        self,
+        name: str,
+        digest: str,
+        tensors: Sequence[object],
+        attributes: dict[str, object],
+        device: str,
+        call: Callable[[dict[str, int]], object],
+    ) -> None: ...
+
+def tune_function(
+    function: PythonFunction,
+    *,
+    configs: Sequence[Mapping[str, int]],
+    budget_s: float,
+    strategy: str,
+    seed: int,
+    measuring: str | None,
+    record: bool,
+    resume: bool,
+    stream: object,
+    progress: Callable[[dict[str, Any]], object] | None,
+    hung: Callable[[dict[str, int]], object] | None,
+) -> tuple[str, str]: ...
+def tuned_config(function: PythonFunction, configs: Sequence[Mapping[str, int]]) -> dict[str, int] | None: ...
 def tuning_policy() -> str: ...
 def set_tuning_policy(policy: str) -> None: ...
 def set_tuning_log(log: Callable[[str], object] | None) -> None: ...
