@@ -99,6 +99,8 @@ if TYPE_CHECKING:
     from .policy import tuning as tuning
     from .policy import tuning_policy as tuning_policy
     from .profiling import profile as profile
+    from .sweeping import SweepTable as SweepTable
+    from .sweeping import sweep as sweep
     from .user_op import register_op as register_op
 
 # Names whose modules are imported when they are first asked for, so that importing kiln stays cheap.
@@ -109,6 +111,7 @@ _LAZY: dict[str, str] = {
     "Kernel": "kiln.kernel",
     "Launch": "kiln.op_definition",
     "Selection": "kiln.op_input",
+    "SweepTable": "kiln.sweeping",
     "TuningTable": "kiln.autotuning",
     "autotune": "kiln.autotuning",
     "benchmark": "kiln.benchmarking",
@@ -122,6 +125,7 @@ _LAZY: dict[str, str] = {
     "register_op": "kiln.user_op",
     "set_tuning_log": "kiln.policy",
     "set_tuning_policy": "kiln.policy",
+    "sweep": "kiln.sweeping",
     "tuned_config": "kiln.autotuning",
     "tuning": "kiln.policy",
     "tuning_policy": "kiln.policy",
@@ -178,6 +182,7 @@ __all__ = [
     "ResolvedOp",
     "Selection",
     "Stream",
+    "SweepTable",
     "Tensor",
     "TensorLayout",
     "TensorMeta",
@@ -218,6 +223,7 @@ __all__ = [
     "set_tuning_policy",
     "stream_priority_range",
     "swap_blocks",
+    "sweep",
     "synchronize",
     "to_device",
     "tuned_config",
