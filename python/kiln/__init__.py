@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from .checking import CheckReport as CheckReport
     from .checking import check as check
     from .debugging import debug_op as debug_op
+    from .history import TuningRecord as TuningRecord
+    from .history import tuning_history as tuning_history
     from .inspection import inspect as inspect
     from .kernel import Kernel as Kernel
     from .kernel import cdiv as cdiv
@@ -112,6 +114,7 @@ _LAZY: dict[str, str] = {
     "Launch": "kiln.op_definition",
     "Selection": "kiln.op_input",
     "SweepTable": "kiln.sweeping",
+    "TuningRecord": "kiln.history",
     "TuningTable": "kiln.autotuning",
     "autotune": "kiln.autotuning",
     "benchmark": "kiln.benchmarking",
@@ -128,6 +131,7 @@ _LAZY: dict[str, str] = {
     "sweep": "kiln.sweeping",
     "tuned_config": "kiln.autotuning",
     "tuning": "kiln.policy",
+    "tuning_history": "kiln.history",
     "tuning_policy": "kiln.policy",
 }
 
@@ -187,6 +191,7 @@ __all__ = [
     "TensorLayout",
     "TensorMeta",
     "TimeDistribution",
+    "TuningRecord",
     "TuningTable",
     "UnknownOpError",
     "UsageError",
@@ -228,6 +233,7 @@ __all__ = [
     "to_device",
     "tuned_config",
     "tuning",
+    "tuning_history",
     "tuning_policy",
     "wait_stream",
     "warm_up",
