@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "registry/plan/plan.hpp"
+#include "registry/profiling/profile_memory.hpp"
 #include "registry/profiling/profile_session.hpp"
 #include "registry/profiling/profiled_op.hpp"
 
@@ -48,6 +49,7 @@ class ReportBuilder {
     report_.elapsed_us = to_us(session.stop_time - session.start_time);
     report_.threads = session.threads.size();
     report_.device_timing = session.timing.text();
+    report_.memory = memory_rows(session.timing.memory());
     for (const ThreadRecords& thread : session.threads) add(thread);
   }
 

@@ -49,10 +49,20 @@ struct ProfileRegionRow {
   double device_us = 0;   ///< of those
 };
 
+/// Copies of one kind, or sets, that one GPU's engines made.
+struct ProfileMemoryRow {
+  std::string name;  ///< "copy pinned to device", "set"
+  Device device;
+  double bytes = 0;  ///< of all
+  TimeDistribution time;
+  double gb_s = 0;
+};
+
 struct ProfileReport {
   std::vector<ProfileRow> rows;           ///< most device time first
   std::vector<ProfileTotal> ops;          ///< most device time first
   std::vector<ProfileRegionRow> regions;  ///< in order of first use
+  std::vector<ProfileMemoryRow> memory;   ///< most time first; where CUPTI times GPUs
   TimeDistribution graph_device_time, graph_host_time;
   double elapsed_us = 0;  ///< from start to stop
   std::size_t threads = 0;
