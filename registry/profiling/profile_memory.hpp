@@ -4,10 +4,20 @@
 #include <string>
 #include <vector>
 
-#include "registry/profiling/profile_report.hpp"
+#include "core/device.hpp"
+#include "registry/profiling/time_distribution.hpp"
 #include "runtime/memory_activity.hpp"
 
 namespace kiln {
+
+/// Copies of one kind, or sets, that one GPU's engines made.
+struct ProfileMemoryRow {
+  std::string name;  ///< "copy pinned to device", "set"
+  Device device;
+  double bytes = 0;  ///< of all
+  TimeDistribution time;
+  double gb_s = 0;
+};
 
 /// "copy pinned to device", "set": what a row of the table and a slice of the trace are called.
 std::string name_of(const MemoryActivity& activity);

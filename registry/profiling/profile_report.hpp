@@ -6,16 +6,10 @@
 
 #include "core/device.hpp"
 #include "registry/profiling/known_peak.hpp"
+#include "registry/profiling/profile_memory.hpp"
+#include "registry/profiling/time_distribution.hpp"
 
 namespace kiln {
-
-/// How long something took, time and again. Percentiles lie between neighbouring samples in proportion. All 0 when
-/// `count` is.
-struct TimeDistribution {
-  std::size_t count = 0;
-  double total_us = 0, mean_us = 0, min_us = 0, max_us = 0, p50_us = 0, p99_us = 0;
-};
-TimeDistribution distribution_of(std::vector<double> samples_us);
 
 /// Calls of one op with the same dtypes, shapes and config on one device.
 struct ProfileRow {
@@ -47,15 +41,6 @@ struct ProfileRegionRow {
   TimeDistribution time;
   std::size_t calls = 0;  ///< inside it and its inner regions
   double device_us = 0;   ///< of those
-};
-
-/// Copies of one kind, or sets, that one GPU's engines made.
-struct ProfileMemoryRow {
-  std::string name;  ///< "copy pinned to device", "set"
-  Device device;
-  double bytes = 0;  ///< of all
-  TimeDistribution time;
-  double gb_s = 0;
 };
 
 struct ProfileReport {
