@@ -84,7 +84,8 @@ std::vector<Tensor> PythonFunction::results_of(const py::object& returned) const
       if (array.tensor.device() != device_) continue;
       // The library lets go of it without the GIL.
       results.emplace_back(array.tensor.view(), share(py::reinterpret_borrow<py::object>(object)));
-    } catch (const UsageError&) {  // no array, and nothing that can be compared
+    } catch (const UsageError&) {
+      continue;  // no array, and nothing that can be compared
     }
   }
   return results;

@@ -28,22 +28,23 @@
 namespace kiln {
 namespace {
 
+/// The database keeps configs as text.
+bool survives_as_text(const Config& config) {
+  try {
+    return parse_config(to_string(config)) == config;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
 void check_function(const TunedFunction& function) {
   detail::check_configs(function.configs);
   detail::check_same_tunables(function.configs);
-  // The database keeps configs as text.
-  for (std::size_t i = 0; i < function.configs.size(); ++i) {
-    const Config& config = function.configs[i];
-    bool survives = false;
-    try {
-      survives = parse_config(to_string(config)) == config;
-    } catch (const UsageError&) {
-    }
-    if (!survives)
+  for (std::size_t i = 0; i < function.configs.size(); ++i)
+    if (const Config& config = function.configs[i]; !survives_as_text(config))
       throw_value_error(
-          fmt::format("configs[{}] ({}): names of tunables may not be empty, nor hold spaces, commas or '='", i,
+          fmt::format("configs[{}] ({}): names of tunables are of letters (a to z), digits and '_', no digit first", i,
                       to_string(config)));
-  }
 }
 
 TuningKey key_of(const TunedFunction& function, Device device) {
@@ -61,7 +62,7 @@ TuningKey key_of(const TunedFunction& function, Device device) {
   return {.device_model = info.name,
           .processors = info.processors,
           .op = function.name,
-          .variant = "function",
+          .variant = kFunctionVariant,
           .dtypes = dtypes_text(dtypes),
           .shapes = shape_key(shapes),
           .attributes = attributes_text(function.attributes) + layouts_text(tensors, device),

@@ -12,6 +12,9 @@
 
 namespace kiln {
 
+/// What stands in a key in place of an op's variant.
+inline constexpr const char* kFunctionVariant = "function";
+
 /// A call of a function of the user's, which is no op, and the configs that it may be called with.
 struct TunedFunction {
   std::string name;                 ///< "my_module.scaled": what the database has it under
