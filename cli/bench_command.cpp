@@ -176,6 +176,7 @@ int bench_command(const BenchOptions& options) {
   if (options.is_sweep && !options.profile.empty())
     throw_value_error("--profile records the calls of one size; leave out --sweep");
   if (options.is_sweep) return sweep_command(options);
+  if (!options.sweep_budget.empty()) throw_value_error("--sweep-budget bounds a sweep; give --sweep too");
   if (!options.plot.empty()) throw_value_error("--plot draws a sweep; give --sweep too");
   CommandProfile profile(options.profile, options.measured_peak);
   Bench bench(options);

@@ -20,8 +20,9 @@ struct BenchOptions {
   bool json = false;
   bool measured_peak = false;  ///< measure what the profile's roofline lacks
   bool is_sweep = false;
-  std::string sweep;  ///< sizes, as parse_sweep_range takes them; empty: from small to larger than the caches
-  std::string plot;   ///< PNG file that a sweep draws; empty: none
+  std::string sweep;         ///< sizes, as parse_sweep_range takes them; empty: from small to larger than the caches
+  std::string sweep_budget;  ///< of all sizes together; empty: a minute, or what the sizes' own budgets come to
+  std::string plot;          ///< PNG file that a sweep draws; empty: none
 };
 
 }  // namespace kiln::cli

@@ -244,9 +244,14 @@ class CommandLine {
         ->type_name("WHAT");
     command
         .add_option("--sweep", bench_.sweep,
-                    "Many sizes: of a letter in --shape, like N=1:64K, or of the call in bytes, like 1K:256M")
-        ->type_name("[RANGE]")
+                    "Many sizes: of a letter in --shape, like N=1:64K or N=1,100,3000, or of the call in bytes, like "
+                    "1K:256M")
+        ->type_name("[SIZES]")
         ->expected(0, 1);
+    command
+        .add_option("--sweep-budget", bench_.sweep_budget,
+                    "Time for all sizes of a sweep (default 1min, or twice their --budget); larger ones are left out")
+        ->type_name("TIME");
     command.add_option("--plot", bench_.plot, "Draw the sweep (needs python3 with matplotlib)")->type_name("FILE.png");
     command.add_option("--budget", bench_.budget, "Time at most, like 3s (default 3s; in a sweep 0.5s for each size)")
         ->type_name("TIME");

@@ -11,7 +11,6 @@
 #include "core/errors.hpp"
 #include "core/text_table.hpp"
 #include "registry/inspection/inspection.hpp"
-#include "registry/plan/choice.hpp"
 #include "registry/plan/registry.hpp"
 #include "runtime/device_info.hpp"
 
@@ -37,18 +36,17 @@ Place place_of(const InspectOptions& options) {
   return {device.is_cuda() ? found.target : host_cpu_target(), device};
 }
 
-std::vector<CompileRequest> requests_of(const OpSpec& spec, const InspectOptions& options, const Target& target) {
+std::vector<InspectedKernel> kernels_of(const OpSpec& spec, const InspectOptions& options, const Target& target) {
   const Attributes attributes = parse_attributes(spec, options.call.attributes);
   const Device device = target.type == DeviceType::cuda ? Device::cuda(0) : Device::cpu();
   const Call call = validated_call(spec, placeholder_views(input_metas(spec, options.call, attributes), device),
                                    attributes, {.seen_on = device});
   const std::optional<Config> config =
       options.config.empty() ? std::nullopt : std::optional(parse_config(options.config));
-  return choose(call, target, config ? &*config : nullptr).requests;
+  return inspect_call(call, target, config ? &*config : nullptr).kernels;
 }
 
-Json resources_of(const CompileRequest& request, const std::optional<Device>& device) {
-  const KernelUsage usage = kernel_usage(request, device);
+Json resources_of(const KernelUsage& usage) {
   Json json = {{"registers", usage.registers},
                {"static_shared_bytes", usage.static_shared_bytes},
                {"pipeline_shared_bytes", usage.pipeline_shared_bytes},
@@ -62,6 +60,15 @@ Json resources_of(const CompileRequest& request, const std::optional<Device>& de
                       {"static_shared_bytes", usage.loaded->static_shared_bytes},
                       {"local_bytes", usage.loaded->local_bytes},
                       {"max_threads_per_block", usage.loaded->max_threads_per_block}};
+  if (const auto& occupancy = usage.occupancy)
+    json["occupancy"] = {{"programs", occupancy->programs},
+                         {"warps", occupancy->warps},
+                         {"share", occupancy->share},
+                         {"by_registers", occupancy->by_registers},
+                         {"by_shared_memory", occupancy->by_shared_memory},
+                         {"by_threads", occupancy->by_threads},
+                         {"by_programs", occupancy->by_programs},
+                         {"limited_by", occupancy->limited_by}};
   return json;
 }
 
@@ -77,9 +84,19 @@ std::string resources_text(const Json& resources) {
       add(key, value.dump());
       continue;
     }
+    if (key == "occupancy") continue;  // as a sentence, below
     for (const auto& [inner, inner_value] : value.items()) add(key + ": " + inner, inner_value.dump());
   }
   return format_table(rows);
+}
+
+/// How many programs are on a multiprocessor, and how many each resource allows for; nothing for an unknown GPU.
+std::string occupancy_text(const KernelUsage& usage, const Target& target) {
+  if (!usage.occupancy) return {};
+  const Occupancy& occupancy = *usage.occupancy;
+  return fmt::format("on a multiprocessor: {}\n  by registers {}, by shared memory {}, by threads {}, at most {}\n",
+                     to_string(occupancy, *multiprocessor_limits(target)), occupancy.by_registers,
+                     occupancy.by_shared_memory, occupancy.by_threads, occupancy.by_programs);
 }
 
 }  // namespace
@@ -88,19 +105,21 @@ int inspect_command(const InspectOptions& options) {
   const OpSpec& spec = Registry::process().get(options.call.op);
   const Place place = place_of(options);
   check_kernel_form(options.emit, place.target);
-  const std::vector<CompileRequest> requests = requests_of(spec, options, place.target);
+  const std::vector<InspectedKernel> kernels = kernels_of(spec, options, place.target);
 
   Json json = {
       {"op", spec.name}, {"target", to_string(place.target)}, {"emit", options.emit}, {"kernels", Json::array()}};
   std::string text;
-  for (const CompileRequest& request : requests) {
+  for (const InspectedKernel& kernel : kernels) {
+    const CompileRequest& request = kernel.request;
     Json entry = {{"kernel", instance_name(request)}, {"configuration", request.configuration}};
     if (!text.empty()) text += '\n';
     if (options.emit == "resources") {
-      const Json resources = resources_of(request, place.device);
+      const KernelUsage usage = kernel_usage(kernel, place.device);
+      const Json resources = resources_of(usage);
       entry["resources"] = resources;
       text += format_table({{"kernel", instance_name(request)}, {"target", to_string(place.target)}}) +
-              resources_text(resources);
+              resources_text(resources) + occupancy_text(usage, place.target);
     } else {
       const std::string emitted = kernel_text(request, options.emit);
       entry["text"] = emitted;

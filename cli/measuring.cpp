@@ -29,13 +29,13 @@ Device chosen_device(const std::string& text) {
   return device;
 }
 
-double parse_budget_s(const std::string& text) {
+double parse_budget_s(const std::string& text, std::string_view option) {
   double number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
   const double factor = unit.empty() || unit == "s" ? 1 : unit == "ms" ? 1e-3 : unit == "min" || unit == "m" ? 60 : 0;
   if (error != std::errc() || factor == 0 || !(number > 0) || !(number * factor < 1e9))
-    throw_value_error(fmt::format("--budget is '{}'; expected a time above 0, like 30s, 2min or 500ms", text));
+    throw_value_error(fmt::format("{} is '{}'; expected a time above 0, like 30s, 2min or 500ms", option, text));
   return number * factor;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "autotune/tuning_entry.hpp"
 #include "core/device.hpp"
@@ -15,7 +16,8 @@ MeasuringPolicy measuring_policy(const std::string& measure, const std::string& 
 /// that is not there.
 Device chosen_device(const std::string& text);
 
-/// Seconds in "30s", "2min", "500ms", "1.5" (seconds). UsageError(value) for another text, and for 0.
-double parse_budget_s(const std::string& text);
+/// Seconds in "30s", "2min", "500ms", "1.5" (seconds), which `option` says. UsageError(value) for another text, and for
+/// 0.
+double parse_budget_s(const std::string& text, std::string_view option = "--budget");
 
 }  // namespace kiln::cli

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "autotune/sweep_budget.hpp"
 #include "autotune/turns.hpp"
 #include "cli/attribute_text.hpp"
 #include "cli/end_request.hpp"
@@ -67,6 +68,8 @@ class Sweep {
         range_(options.sweep.empty() ? usual_range() : parse_sweep_range(options.sweep)),
         pattern_(sweep_pattern(spec_, options.call, range_.variable)),
         values_(sweep_values(range_, [this](std::int64_t value) { return sized_call(value).data_bytes; })) {
+    sweep_budget_s_ = options.sweep_budget.empty() ? usual_sweep_budget_s(budget_s_, values_.size())
+                                                   : parse_budget_s(options.sweep_budget, "--sweep-budget");
     if (!options.config.empty()) config_ = parse_config(options.config);
     check_calls();
   }
@@ -83,6 +86,7 @@ class Sweep {
     report.device_name = device_info(device_).name;
     report.policy = to_string(policy_);
     report.peak = &measured_peak(device_);
+    SweepBudget budget(sweep_budget_s_);
     for (std::size_t i = 0; i < values_.size() && report.ended.empty(); ++i) {
       if (EndRequest::is_made()) {
         report.ended = fmt::format("interrupted before {}={}", pattern_.variable, values_[i]);
@@ -93,7 +97,11 @@ class Sweep {
       try {
         const SizedCall call = sized_call(values_[i]);
         report.ended = memory_problem(call);
-        if (report.ended.empty()) report.points.push_back(measure(values_[i], call));
+        if (const std::string too_long = budget.begin(static_cast<double>(values_[i])); !too_long.empty())
+          report.ended = fmt::format("{}={}: {}; --sweep-budget gives more", pattern_.variable, values_[i], too_long);
+        if (!report.ended.empty()) break;
+        report.points.push_back(measure(values_[i], call));
+        budget.end(report.points.back().median_us);
       } catch (const Error& error) {  // memory that somebody else took meanwhile, a kernel that does not compile
         if (report.points.empty()) throw;
         report.ended = fmt::format("{}={}: {}", pattern_.variable, values_[i], error.what());
@@ -213,6 +221,7 @@ class Sweep {
   const Stream stream_;
   const MeasuringPolicy policy_;
   const double budget_s_;
+  double sweep_budget_s_ = 0;
   const SweepRange range_;
   const SweepPattern pattern_;
   const std::vector<std::int64_t> values_;

@@ -24,9 +24,11 @@ bool is_sweep_variable(const std::string& text) {
 
 SweepRange parse_sweep_range(const std::string& text) {
   const auto fail = [&](const std::string& why) {
-    throw_value_error(fmt::format(
-        "--sweep '{}': {}; write the sizes of a letter in --shape, like N=1:64K, or of the call in bytes, like 1K:256M",
-        text, why));
+    throw_value_error(
+        fmt::format("--sweep '{}': {}; write the sizes of a letter in --shape, like N=1:64K or N=1,100,3000, or of the "
+                    "call in bytes, "
+                    "like 1K:256M",
+                    text, why));
   };
   SweepRange range;
   std::string ends = text;
@@ -35,8 +37,6 @@ SweepRange parse_sweep_range(const std::string& text) {
     ends = text.substr(equals + 1);
     if (!is_sweep_variable(range.variable)) fail(fmt::format("'{}' is not a name of capital letters", range.variable));
   }
-  const std::size_t colon = ends.find(':');
-  if (colon == std::string::npos) fail("a range is LOW:HIGH");
   const auto number = [&](const std::string& end) {
     try {
       return parse_bytes(end, "--sweep");
@@ -45,6 +45,19 @@ SweepRange parse_sweep_range(const std::string& text) {
     }
     return std::int64_t{0};
   };
+  const std::size_t colon = ends.find(':');
+  if (colon == std::string::npos && !range.variable.empty() && !ends.empty()) {
+    for (std::size_t begin = 0; begin <= ends.size();) {
+      const std::size_t end = std::min(ends.find(',', begin), ends.size());
+      range.listed.push_back(number(ends.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+    std::ranges::sort(range.listed);
+    range.listed.erase(std::ranges::unique(range.listed).begin(), range.listed.end());
+    if (range.listed.front() < 1) fail("sizes start at 1");
+    return range;
+  }
+  if (colon == std::string::npos) fail("a range is LOW:HIGH");
   range.low = number(ends.substr(0, colon));
   range.high = number(ends.substr(colon + 1));
   if (range.low < 1) fail("sizes start at 1");
@@ -53,6 +66,7 @@ SweepRange parse_sweep_range(const std::string& text) {
 }
 
 std::vector<std::int64_t> sweep_values(const SweepRange& range, const std::function<double(std::int64_t)>& bytes_of) {
+  if (!range.listed.empty()) return range.listed;
   std::vector<std::int64_t> values;
   if (!range.variable.empty()) {
     for (std::int64_t value = range.low; value <= range.high; value *= 2) {

@@ -53,6 +53,7 @@ std::string table(const SweepReport& report) {
   std::vector<std::vector<std::string>> rows{
       {report.variable, "data", "median", "95% interval", "GB/s", "of the peak"}};
   if (report.matmul_peak != nullptr) rows[0].insert(rows[0].end(), {"TFLOP/s", "of matmul's"});
+  rows[0].emplace_back("config");
   for (const SweepPoint& point : report.points) {
     std::vector<std::string>& row = rows.emplace_back();
     row = {std::to_string(point.value),
@@ -66,6 +67,7 @@ std::string table(const SweepReport& report) {
            percent(share_of_peak(report, point))};
     if (report.matmul_peak != nullptr)
       row.insert(row.end(), {fmt::format("{:.4g}", point.tflop_s()), percent(share_of_matmul(report, point))});
+    row.push_back(fmt::format("{} ({})", point.config, point.config_source));
   }
   return format_table(rows, 2);
 }
@@ -89,13 +91,11 @@ Json point_json(const SweepReport& report, const SweepPoint& point) {
                {"samples", point.samples},
                {"skipped_share", skipped_share(point)},
                {"gb_s", point.gb_s()},
+               {"tflop_s", point.tflop_s()},
                {"share_of_peak", share_of_peak(report, point)},
                {"config", point.config},
                {"config_source", point.config_source}};
-  if (report.matmul_peak != nullptr) {
-    json["tflop_s"] = point.tflop_s();
-    json["share_of_matmul_peak"] = share_of_matmul(report, point);
-  }
+  if (report.matmul_peak != nullptr) json["share_of_matmul_peak"] = share_of_matmul(report, point);
   return json;
 }
 

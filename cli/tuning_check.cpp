@@ -11,6 +11,7 @@
 #include "registry/plan/device_target.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/plan/tuned_config.hpp"
+#include "registry/tuning/function_tuning.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::cli {
@@ -39,6 +40,8 @@ std::string config_problem(const Variant& variant, Device device, const Config& 
 EntryVerdict check_tuning_entry(const TuningEntry& entry) {
   const TuningKey& key = entry.key;
   const OpSpec* spec = Registry::process().find(key.op);
+  if (spec == nullptr && key.variant == kFunctionVariant)
+    return {Kind::elsewhere, "it is of a function, which is no op and known to its own program only"};
   if (spec == nullptr) return {Kind::elsewhere, fmt::format("there is no op '{}' in this program", key.op)};
   const auto variant = std::ranges::find(spec->variants, key.variant, &Variant::name);
   if (variant == spec->variants.end())

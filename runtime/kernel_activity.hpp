@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/memory_activity.hpp"
+
 namespace kiln {
 
 /// One launch, of a kernel or of a graph, and when its kernels ran on a GPU.
@@ -15,9 +17,9 @@ struct LaunchActivity {
   bool has_run = false;  ///< false, with no times: recorded into a graph, or a graph without kernels
 };
 
-/// The times of the process's launches while it lives, taken by the GPU and brought together by CUPTI. Unlike
-/// events it puts nothing between the kernels of a stream, and does not count the host's launch where the stream is
-/// idle. One at a time.
+/// The times of the process's launches, copies and sets while it lives, taken by the GPU and brought together by CUPTI.
+/// Unlike events it puts nothing between the kernels of a stream, and does not count the host's launch where the stream
+/// is idle. One at a time.
 class KernelActivity {
  public:
   /// Waits for another one to end. More than `max_launches` are dropped. DeviceError where there is no GPU, where CUPTI
@@ -34,6 +36,8 @@ class KernelActivity {
   bool is_complete() const;
   /// What has come so far, by thread and then by time.
   std::vector<LaunchActivity> launches() const;
+  /// The copies and sets that have come so far, in no order; at most `max_launches` of them.
+  std::vector<MemoryActivity> memory() const;
 
  private:
   bool is_active_ = false;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "autotune/sweep_budget.hpp"
 #include "autotune/turns.hpp"
 #include "python/bindings/bound_call.hpp"
 #include "python/bindings/config.hpp"
@@ -169,6 +170,15 @@ void bind_benchmark(py::module_& module) {
       .def("add_reference", &Benchmark::add_reference, py::arg("op"), py::arg("tensors"), py::arg("arguments"))
       .def("add_callable", &Benchmark::add_callable, py::arg("callable"), py::arg("device"))
       .def("run", &Benchmark::run, py::arg("samples"), py::arg("budget_s"));
+  py::class_<SweepBudget> budget(module, "SweepBudget", "Ends a sweep before a size that takes too long.",
+                                 py::is_final());
+  construct_with(budget,
+                 py::cpp_function(
+                     [](std::optional<double> total_s, double budget_s, std::size_t sizes) {
+                       return std::make_unique<SweepBudget>(total_s.value_or(usual_sweep_budget_s(budget_s, sizes)));
+                     },
+                     py::name("SweepBudget"), py::arg("total_s"), py::arg("budget_s"), py::arg("sizes")));
+  budget.def("begin", &SweepBudget::begin, py::arg("size")).def("end", &SweepBudget::end, py::arg("call_us"));
 }
 
 }  // namespace kiln::python

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/errors.hpp"
+#include "registry/plan/unknown_op_error.hpp"
 
 namespace kiln::python {
 namespace {
@@ -18,6 +19,7 @@ struct ErrorTypes {
   PyObject* usage_value = nullptr;
   PyObject* usage_type = nullptr;
   PyObject* usage_not_implemented = nullptr;
+  PyObject* unknown_op = nullptr;
   PyObject* compile = nullptr;
   PyObject* device = nullptr;
   PyObject* file = nullptr;
@@ -34,9 +36,9 @@ PyObject* define(py::module_& module, const char* name, const char* doc, const p
 }
 
 /// An instance with attributes of its own, set as the Python error.
-void set_with(PyObject* type, const Error& error,
+void set_with(PyObject* type, const std::string& message,
               std::initializer_list<std::pair<const char*, py::object>> attributes) {
-  const py::object instance = py::handle(type)(py::str(error.what()));
+  const py::object instance = py::handle(type)(py::str(message));
   for (const auto& [name, value] : attributes) py::setattr(instance, name, value);
   PyErr_SetObject(type, instance.ptr());
 }
@@ -88,16 +90,18 @@ std::string python_spelling(std::string text) {
 void translate() {
   try {
     throw;
+  } catch (const UnknownOpError& error) {
+    set_with(g_types.unknown_op, error.what(), {{"op", py::str(error.op())}});
   } catch (const UsageError& error) {
     PyErr_SetString(type_of(error.kind()), python_spelling(error.what()).c_str());
   } catch (const CompileError& error) {
-    set_with(g_types.compile, error,
+    set_with(g_types.compile, error.what(),
              {{"op", py::str(error.op())},
               {"configuration", py::str(error.configuration())},
               {"log", py::str(error.log())}});
   } catch (const DeviceError& error) {
     set_with(
-        g_types.device, error,
+        g_types.device, error.what(),
         {{"call", py::str(error.call())}, {"code", py::int_(error.code())}, {"meaning", py::str(error.meaning())}});
   } catch (const SystemError& error) {
     PyErr_SetString(g_types.file, error.what());
@@ -124,6 +128,8 @@ void bind_errors(py::module_& module) {
   types.usage_not_implemented =
       define(module, "UsageNotImplementedError", "Legal, but no kernel or no target serves it.",
              py::make_tuple(base(types.usage), base(PyExc_NotImplementedError)));
+  types.unknown_op = define(module, "UnknownOpError", "A name that no op has.\n\nAttributes: op (the name).",
+                            py::make_tuple(base(types.usage_value), base(types.usage_not_implemented)));
   const py::tuple runtime = py::make_tuple(base(types.error), base(PyExc_RuntimeError));
   types.compile =
       define(module, "CompileError",

@@ -7,7 +7,8 @@ namespace kiln::python {
 namespace py = pybind11;
 
 /// Defines the exceptions and has pybind11 translate Kiln's into them: UsageError by its kind to kiln.UsageValueError,
-/// UsageTypeError and UsageNotImplementedError; CompileError (with op, configuration, log), DeviceError (with call,
+/// UsageTypeError and UsageNotImplementedError; UnknownOpError (with op) to one that is both a value and not
+/// implemented; CompileError (with op, configuration, log), DeviceError (with call,
 /// code, meaning), FileError and InternalError.
 void bind_errors(py::module_& module);
 

@@ -62,6 +62,18 @@ py::dict to_python(const KernelUsage& usage) {
     loaded["max_threads_per_block"] = usage.loaded->max_threads_per_block;
     dict["loaded"] = loaded;
   }
+  if (const auto& occupancy = usage.occupancy) {
+    py::dict programs;
+    programs["programs"] = occupancy->programs;
+    programs["warps"] = occupancy->warps;
+    programs["share"] = occupancy->share;
+    programs["by_registers"] = occupancy->by_registers;
+    programs["by_shared_memory"] = occupancy->by_shared_memory;
+    programs["by_threads"] = occupancy->by_threads;
+    programs["by_programs"] = occupancy->by_programs;
+    programs["limited_by"] = occupancy->limited_by;
+    dict["occupancy"] = programs;
+  }
   return dict;
 }
 
@@ -108,7 +120,7 @@ py::object inspect(const std::string& op, const py::sequence& tensors, const py:
     inspected = inspect_call(placed(call, place), place.target, given ? &*given : nullptr, tuning_policy());
     for (const InspectedKernel& kernel : inspected.kernels) {
       if (emit == "resources")
-        usages.push_back(kernel_usage(kernel.request, place.device));
+        usages.push_back(kernel_usage(kernel, place.device));
       else if (emit != "plan")
         texts.push_back(kernel_text(kernel.request, emit));
     }

@@ -26,6 +26,7 @@
 #include "python/bindings/tensor_layout.hpp"
 #include "python/bindings/tensor_object.hpp"
 #include "python/bindings/tuning.hpp"
+#include "python/bindings/tuning_history.hpp"
 #include "python/bindings/user_op.hpp"
 #include "python/bindings/warm_up.hpp"
 
@@ -53,6 +54,7 @@ PYBIND11_MODULE(_kiln_of_main_interpreter, module) {
   bind_offload_pipeline(module);
   bind_warm_up(module);
   bind_tuning(module);
+  bind_tuning_history(module);
   bind_benchmark(module);
   bind_inspection(module);
   bind_profiler(module);

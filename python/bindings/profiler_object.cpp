@@ -161,6 +161,13 @@ void bind_rows(py::module_& module) {
       .def_readonly("calls", &ProfileRegionRow::calls, "Inside it and its inner regions.")
       .def_readonly("device_us", &ProfileRegionRow::device_us, "Of those.");
   define_dict(region, {"path", "time", "calls", "device_us"});
+  py::class_<ProfileMemoryRow> memory(module, "ProfileMemoryRow", "Copies of one kind, or sets, that a GPU made.");
+  memory.def_readonly("name", &ProfileMemoryRow::name, "\"copy pinned to device\", \"set\".")
+      .def_property_readonly("device", [](const ProfileMemoryRow& self) { return to_string(self.device); })
+      .def_readonly("bytes", &ProfileMemoryRow::bytes, "Of all.")
+      .def_readonly("time", &ProfileMemoryRow::time, "kiln.TimeDistribution of each.")
+      .def_readonly("gb_s", &ProfileMemoryRow::gb_s);
+  define_dict(memory, {"name", "device", "bytes", "time", "gb_s"});
 }
 
 void bind_report(py::module_& module) {
@@ -176,6 +183,9 @@ void bind_report(py::module_& module) {
       .def_property_readonly(
           "regions", [](const ProfileReport& self) { return list_of(self.regions); },
           "A kiln.ProfileRegionRow each, in order of first use.")
+      .def_property_readonly(
+          "memory", [](const ProfileReport& self) { return list_of(self.memory); },
+          "A kiln.ProfileMemoryRow for each kind of copy and for sets, most time first; where CUPTI times GPUs.")
       .def_readonly("graph_device_time", &ProfileReport::graph_device_time, "Of launches of graphs.")
       .def_readonly("graph_host_time", &ProfileReport::graph_host_time)
       .def_readonly("elapsed_us", &ProfileReport::elapsed_us, "From start to stop.")

@@ -1,118 +1,45 @@
 #include "python/bindings/tuning.hpp"
 
-#include <fmt/format.h>
-
-#include <exception>
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
 
-#include "core/errors.hpp"
 #include "python/bindings/bound_call.hpp"
 #include "python/bindings/config.hpp"
 #include "python/bindings/gil.hpp"
 #include "python/bindings/measuring.hpp"
+#include "python/bindings/python_function.hpp"
+#include "python/bindings/stream.hpp"
+#include "python/bindings/tuning_run.hpp"
 #include "registry/plan/tuning_policy.hpp"
 #include "registry/tuning/tuning.hpp"
-#include "registry/tuning/tuning_report.hpp"
 
 namespace kiln::python {
 namespace {
 
-const char* phase_name(Search::Phase phase) {
-  switch (phase) {
-    case Search::Phase::warming_up:
-      return "warming up";
-    case Search::Phase::screening:
-      return "screening";
-    case Search::Phase::playoff:
-      return "playoff";
-    case Search::Phase::finished:
-      break;
-  }
-  return "finished";
-}
-
-py::dict to_python(const TuningProgress& progress) {
-  py::dict dict;
-  dict["phase"] = phase_name(progress.phase);
-  dict["candidates"] = progress.candidates;
-  dict["tried"] = progress.tried;
-  dict["failed"] = progress.failed;
-  dict["default_us"] = progress.default_us;
-  dict["best_us"] = progress.best_us;
-  dict["best"] = python::to_python(progress.best);
-  dict["elapsed_s"] = progress.elapsed_s;
-  dict["budget_s"] = progress.budget_s;
-  return dict;
-}
-
-/// Keeps what Python throws in the middle of a tuning, which then stops in good order and keeps what it found.
-class Interruption {
- public:
-  std::stop_token token() const { return stop_.get_token(); }
-  /// Runs `body` with the GIL.
-  void guard(const std::function<void()>& body) {
-    const GilAcquired gil;
-    try {
-      body();
-    } catch (...) {
-      if (!thrown_) thrown_ = std::current_exception();
-      stop_.request_stop();
-    }
-  }
-  void rethrow() const {
-    if (thrown_) std::rethrow_exception(thrown_);
-  }
-
- private:
-  std::stop_source stop_;
-  std::exception_ptr thrown_;
-};
-
-/// On the watchdog's thread, while the tuning is stuck.
-void report_hung(const TuningEntry& entry, const py::object& hung) {
-  const GilAcquired gil;
-  try {
-    for (const CandidateEvidence& evidence : entry.tried)
-      if (evidence.outcome == Outcome::hung && !hung.is_none()) hung(python::to_python(evidence.config));
-  } catch (py::error_already_set& error) {
-    error.discard_as_unraisable("kiln.autotune");
-  }
-}
-
-py::tuple tune(const std::string& op, const py::sequence& tensors, const py::dict& arguments, double budget_s,
-               const std::string& strategy, std::uint64_t seed, const py::object& measuring, bool record, bool resume,
-               const py::object& stream, const py::object& progress, const py::object& hung) {
+py::tuple tune(const std::string& op, const py::sequence& tensors, const py::dict& arguments, const py::object& configs,
+               double budget_s, const std::string& strategy, std::uint64_t seed, const py::object& measuring,
+               bool record, bool resume, const py::object& stream, const py::object& progress, const py::object& hung) {
   const BoundCall call(op, tensors, arguments);
-  Interruption interruption;
-  TuneOptions options;
+  TuningRun run({configs, budget_s, strategy, seed, record, resume, progress, hung});
   const Stream where = call.stream(stream);
-  options.strategy = parse_strategy(strategy == "automatic" ? "auto" : strategy);
-  options.seed = seed;
-  options.budget_s = budget_s;
-  options.measuring = measuring_argument(measuring, call.device());
-  options.record = record;
-  options.resume = resume;
-  options.stop = interruption.token();
-  options.progress = [&](const TuningProgress& state) {
-    interruption.guard([&] {
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (!progress.is_none()) progress(to_python(state));
-    });
-  };
-  options.hung = [&](const TuningEntry& entry) { report_hung(entry, hung); };
-  std::optional<TuneReport> report;
-  try {
-    const GilReleased released;
-    report = tune_op(call.on(where), options);
-  } catch (...) {
-    interruption.rethrow();
-    throw;
-  }
-  interruption.rethrow();
-  return py::make_tuple(tuning_json(*report), tuning_text(*report));
+  run.options().measuring = measuring_argument(measuring, call.device());
+  return run.run([&](const TuneOptions& options) { return tune_op(call.on(where), options); });
+}
+
+py::tuple tune_python_function(const PythonFunction& function, const py::object& configs, double budget_s,
+                               const std::string& strategy, std::uint64_t seed, const py::object& measuring,
+                               bool record, bool resume, const py::object& stream, const py::object& progress,
+                               const py::object& hung) {
+  TuningRun run({configs, budget_s, strategy, seed, record, resume, progress, hung});
+  const Stream where = stream_argument(stream, function.device(), library_of_streams());
+  run.options().measuring = measuring_argument(measuring, function.device());
+  const TunedFunction tuned = function.with(run.options().configs);
+  return run.run([&](const TuneOptions& options) { return tune_function(tuned, where, options); });
+}
+
+py::object tuned_config(const PythonFunction& function, const py::object& configs) {
+  const auto entry = tuned_entry(function.with(configs_argument(configs)), function.device());
+  return entry == nullptr ? py::object(py::none()) : to_python(entry->config);
 }
 
 /// Called by dispatching threads, without the GIL.
@@ -133,9 +60,16 @@ std::function<void(const std::string&)> log_to(const py::object& log) {
 
 void bind_tuning(py::module_& module) {
   module.def("tune_op", tune, py::arg("op"), py::arg("tensors"), py::arg("arguments"), py::kw_only(),
+             py::arg("configs"), py::arg("budget_s"), py::arg("strategy"), py::arg("seed"), py::arg("measuring"),
+             py::arg("record"), py::arg("resume"), py::arg("stream"), py::arg("progress"), py::arg("hung"),
+             "Tunes a call; returns what was found as JSON, and as text for people.");
+  bind_python_function(module);
+  module.def("tune_function", tune_python_function, py::arg("function"), py::kw_only(), py::arg("configs"),
              py::arg("budget_s"), py::arg("strategy"), py::arg("seed"), py::arg("measuring"), py::arg("record"),
              py::arg("resume"), py::arg("stream"), py::arg("progress"), py::arg("hung"),
-             "Tunes a call; returns what was found as JSON, and as text for people.");
+             "Tunes a call of a function of Python's; returns the same.");
+  module.def("tuned_config", tuned_config, py::arg("function"), py::arg("configs"),
+             "The config that was found for such a call; None where none was.");
   module.def(
       "tuning_policy", [] { return std::string(to_string(tuning_policy())); },
       "Where configs come from that are not given with a call: off, use, nearest or first_use.");

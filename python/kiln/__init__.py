@@ -35,6 +35,7 @@ from ._kiln import (
     PinnedPool,
     PinnedPoolStatistics,
     PlanReport,
+    ProfileMemoryRow,
     Profiler,
     ProfileRegionRow,
     ProfileReport,
@@ -46,6 +47,7 @@ from ._kiln import (
     TensorLayout,
     TensorMeta,
     TimeDistribution,
+    UnknownOpError,
     UsageError,
     UsageNotImplementedError,
     UsageTypeError,
@@ -79,11 +81,14 @@ if TYPE_CHECKING:
 
     from .autotuning import TuningTable as TuningTable
     from .autotuning import autotune as autotune
+    from .autotuning import tuned_config as tuned_config
     from .benchmarking import Benchmark as Benchmark
     from .benchmarking import benchmark as benchmark
     from .checking import CheckReport as CheckReport
     from .checking import check as check
     from .debugging import debug_op as debug_op
+    from .history import TuningRecord as TuningRecord
+    from .history import tuning_history as tuning_history
     from .inspection import inspect as inspect
     from .kernel import Kernel as Kernel
     from .kernel import cdiv as cdiv
@@ -97,6 +102,8 @@ if TYPE_CHECKING:
     from .policy import tuning as tuning
     from .policy import tuning_policy as tuning_policy
     from .profiling import profile as profile
+    from .sweeping import SweepTable as SweepTable
+    from .sweeping import sweep as sweep
     from .user_op import register_op as register_op
 
 # Names whose modules are imported when they are first asked for, so that importing kiln stays cheap.
@@ -107,6 +114,8 @@ _LAZY: dict[str, str] = {
     "Kernel": "kiln.kernel",
     "Launch": "kiln.op_definition",
     "Selection": "kiln.op_input",
+    "SweepTable": "kiln.sweeping",
+    "TuningRecord": "kiln.history",
     "TuningTable": "kiln.autotuning",
     "autotune": "kiln.autotuning",
     "benchmark": "kiln.benchmarking",
@@ -120,7 +129,10 @@ _LAZY: dict[str, str] = {
     "register_op": "kiln.user_op",
     "set_tuning_log": "kiln.policy",
     "set_tuning_policy": "kiln.policy",
+    "sweep": "kiln.sweeping",
+    "tuned_config": "kiln.autotuning",
     "tuning": "kiln.policy",
+    "tuning_history": "kiln.history",
     "tuning_policy": "kiln.policy",
 }
 
@@ -167,6 +179,7 @@ __all__ = [
     "PinnedPool",
     "PinnedPoolStatistics",
     "PlanReport",
+    "ProfileMemoryRow",
     "ProfileRegionRow",
     "ProfileReport",
     "ProfileRow",
@@ -175,11 +188,14 @@ __all__ = [
     "ResolvedOp",
     "Selection",
     "Stream",
+    "SweepTable",
     "Tensor",
     "TensorLayout",
     "TensorMeta",
     "TimeDistribution",
+    "TuningRecord",
     "TuningTable",
+    "UnknownOpError",
     "UsageError",
     "UsageNotImplementedError",
     "UsageTypeError",
@@ -214,9 +230,12 @@ __all__ = [
     "set_tuning_policy",
     "stream_priority_range",
     "swap_blocks",
+    "sweep",
     "synchronize",
     "to_device",
+    "tuned_config",
     "tuning",
+    "tuning_history",
     "tuning_policy",
     "wait_stream",
     "warm_up",

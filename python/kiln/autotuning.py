@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from kiln import _kiln
-from kiln.op_call import name_of, op_call, takes_by_name
+from kiln.function_call import function_call
+from kiln.op_call import is_op, name_of, op_call, takes_by_name
 from kiln.progress import make_progress
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ def _warn_hung(config: Mapping[str, int]) -> None:
 def autotune(
     op: Any,
     *tensors: object,
+    configs: Sequence[Mapping[str, int]] | None = None,
     budget_s: float = 30.0,
     strategy: str = "automatic",
     seed: int | None = None,
@@ -194,16 +196,25 @@ def autotune(
     The tensors are only read: results, and copies of inputs that the op changes, are in memory of the tuning's own.
     Every candidate's output is compared with the default's before it is timed.
 
+    A function of one's own is tuned over a list: ``function(config, *tensors, **attributes)`` is called with one config
+    after the other, as a dict. The first that works is its default; arrays that it returns are compared with those of
+    the default. Tensors that it changes stay changed. What was found is kept by the function's name and code, the
+    arrays' dtypes and shapes, and the other arguments: kiln.tuned_config gives it back.
+
     Parameters
     ----------
     op
-        The name of an op, a kiln.Op or a kiln.Kernel.
+        The name of an op, a kiln.Op, a kiln.Kernel, or a function that takes a config first.
     tensors
-        The call's tensors, as the op or kernel takes them.
+        The call's tensors, as the op or kernel takes them; a function's arguments of any kind.
+    configs
+        What to choose from: dicts of integers by name. None: the op's or kernel's whole space. Of an op or kernel the
+        default takes part as well, and tunables that a config leaves out have the default's values; all that is listed
+        is tried, and what cannot be compiled or run is in the table with the reason.
     budget_s
         Seconds at most, but for what is under way when they end.
     strategy
-        ``"automatic"``, ``"exhaustive"``, ``"halving"``, ``"evolutionary"`` or ``"likeliest"``.
+        ``"automatic"`` (which tries each of ``configs``), ``"exhaustive"``, ``"halving"``, ``"evolutionary"`` or ``"likeliest"``.
     seed
         Of strategies that sample the space (0); an op or kernel that takes a ``seed`` is given it too.
     measuring
@@ -219,7 +230,7 @@ def autotune(
     stream
         As in a call.
     attributes
-        The op's attributes; tensors may be given by name too.
+        The op's attributes, tensors may be given by name too; a function's arguments by name.
 
     Returns
     -------
@@ -229,19 +240,34 @@ def autotune(
     Raises
     ------
     ValueError, TypeError, NotImplementedError
-        As a call; for a budget that is not above 0.
+        As a call; for a budget that is not above 0, an empty list of configs, one with tunables that the op does not
+        have, one of which no config works.
     KeyboardInterrupt
-        On Ctrl-C, after what was found has been recorded: the same call goes on from there.
+        On Ctrl-C, after what was found has been recorded: the same call goes on from there. Where it ends a function,
+        nothing is recorded.
     """
-    if seed is not None and takes_by_name(op, len(tensors), "seed"):
-        attributes["seed"] = seed
-    call = op_call(op, tensors, attributes)
+    if not is_op(op) and callable(op):
+        if configs is None:
+            raise _kiln.UsageTypeError(
+                f"configs is missing: {name_of(op)} is a function, so give the list of dicts that it may be called with"
+            )
+        function = function_call(op, tensors, attributes)
+
+        def tune(**choices: Any) -> tuple[str, str]:
+            return _kiln.tune_function(function, **choices)
+
+    else:
+        if seed is not None and takes_by_name(op, len(tensors), "seed"):
+            attributes["seed"] = seed
+        call = op_call(op, tensors, attributes)
+
+        def tune(**choices: Any) -> tuple[str, str]:
+            return _kiln.tune_op(call.op, call.tensors, call.arguments, **choices)
+
     shown = make_progress(progress, f"tuning {name_of(op)}")
     try:
-        report, text = _kiln.tune_op(
-            call.op,
-            call.tensors,
-            call.arguments,
+        report, text = tune(
+            configs=configs,
             budget_s=budget_s,
             strategy=strategy,
             seed=seed or 0,
@@ -255,3 +281,33 @@ def autotune(
     finally:
         shown.close()
     return TuningTable(json.loads(report), text)
+
+
+def tuned_config(
+    function: Callable[..., Any],
+    *arguments: object,
+    configs: Sequence[Mapping[str, int]],
+    **named: object,
+) -> dict[str, int] | None:
+    """The config that kiln.autotune found for a call of a function, here or in another process; None where it has not
+    looked for one::
+
+        config = kiln.tuned_config(scaled, x, configs=CONFIGS) or CONFIGS[0]
+        scaled(config, x)
+
+    Parameters
+    ----------
+    function, arguments, configs, named
+        As kiln.autotune was given them: another list is another question.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a list of configs that kiln.autotune refuses. What an op's call takes says ``kiln.resolve(...).report``.
+    """
+    if is_op(function):
+        raise _kiln.UsageTypeError(
+            f"{name_of(function)} is an op, whose calls take what was tuned by themselves; kiln.resolve(...).report.config "
+            "tells which"
+        )
+    return _kiln.tuned_config(function_call(function, arguments, named), configs)

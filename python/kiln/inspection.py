@@ -29,8 +29,9 @@ def inspect(
     emit
         ``"source"``: what is given to the compiler. For the CPU ``"llvm-ir"`` and ``"asm"``. For GPUs ``"ptx"``,
         ``"sass"`` (needs cuobjdump or nvdisasm) and ``"resources"``: registers, shared memory and spills of each
-        kernel, and whether its products on wgmma wait for each other (``serializes_products``); ``"costs"``: a table of
-        what each line of a kernel's source became: accesses of shared memory (where layouts change), shuffles, barriers
+        kernel, whether its products on wgmma wait for each other (``serializes_products``), and ``occupancy``: how many
+        of its programs are on a multiprocessor at a time, of how many warps, and what they are limited by; ``"costs"``:
+        a table of what each line of a kernel's source became: accesses of shared memory (where layouts change), shuffles, barriers
         and so on. ``"plan"``: variant, config and where it came from, kernels and their grids, bytes and flops.
     device
         ``"cpu"``, ``"cuda"`` or ``"cuda:1"``; None: where the tensors are.

@@ -297,7 +297,7 @@ class Kernel:
             with _registering:  # the same kernel may have been made before: a notebook's cell that runs twice
                 try:
                     self._op = _kiln.op(self.op_name)
-                except _kiln.UsageValueError:
+                except _kiln.UnknownOpError:
                     _kiln.register_kernel(self.definition())
                     self._op = _kiln.op(self.op_name)
         return self._op

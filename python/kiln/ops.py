@@ -12,7 +12,7 @@ def __getattr__(name: str) -> _kiln.Op:
         raise AttributeError(f"module 'kiln.ops' has no attribute {name!r}")
     try:
         op = _kiln.op(name)
-    except _kiln.UsageValueError as error:
+    except _kiln.UnknownOpError as error:
         raise AttributeError(f"kiln.ops: {error}") from None
     globals()[name] = op  # a registered op is never changed, so the next look-up need not come here
     return op

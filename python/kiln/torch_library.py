@@ -298,7 +298,7 @@ def register(name: str) -> Wrapper:
     Built-in ops are registered when kiln.torch is imported, and so are ops that were registered with Kiln by then;
     later ones when this or `kiln.torch.<name>` asks for them. Asking again returns the same function.
 
-    Raises kiln.UsageError for a name that Kiln does not know, and for one that is spelled in torch as another op's is
+    Raises kiln.UnknownOpError for a name that Kiln does not know, and kiln.UsageError for one that is spelled in torch as another op's is
     (``my.op`` and ``my_op``).
     """
     with _lock:

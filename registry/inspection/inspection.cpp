@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "compiler/artifact_cache.hpp"
@@ -65,8 +66,8 @@ std::string kernel_text(const CompileRequest& request, std::string_view form) {
   return compiler.emit(request, kind);
 }
 
-KernelUsage kernel_usage([[maybe_unused]] const CompileRequest& request,
-                         [[maybe_unused]] std::optional<Device> device) {
+KernelUsage kernel_usage(const InspectedKernel& kernel, std::optional<Device> device) {
+  const CompileRequest& request = kernel.request;
   check_kernel_form("resources", request.target);
   const PtxasReport report = ptxas_report(request);
   KernelUsage usage{.registers = report.registers,
@@ -77,11 +78,18 @@ KernelUsage kernel_usage([[maybe_unused]] const CompileRequest& request,
                     .spill_load_bytes = report.spill_load_bytes,
                     .serializes_products = report.serializes_products,
                     .threads_per_block = 32 * request.num_warps,
-                    .loaded = std::nullopt};
+                    .loaded = std::nullopt,
+                    .occupancy = std::nullopt};
   if (device) {
     const auto found = ArtifactCache::process().get(request, compiler_for(DeviceType::cuda));
     usage.loaded = load_kernel(*found.artifact, *device)->resources();
   }
+  const std::int32_t dynamic_bytes = std::max(kernel.geometry.shared_bytes, usage.pipeline_shared_bytes);
+  usage.occupancy = occupancy(
+      request.target,
+      {.threads = usage.threads_per_block,
+       .registers_per_thread = usage.loaded ? usage.loaded->registers : usage.registers,
+       .shared_bytes = dynamic_bytes + (usage.loaded ? usage.loaded->static_shared_bytes : usage.static_shared_bytes)});
   return usage;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/launch.hpp"
+#include "registry/inspection/occupancy.hpp"
 #include "registry/plan/call.hpp"
 #include "registry/plan/tuning_policy.hpp"
 #include "runtime/kernel.hpp"
@@ -55,8 +56,9 @@ struct KernelUsage {
   bool serializes_products = false;  ///< each of wgmma's products is waited for before the next
   std::int32_t threads_per_block = 0;
   std::optional<KernelResources> loaded;
+  std::optional<Occupancy> occupancy;  ///< of what was loaded, else of ptxas's account; nullopt for an unknown GPU
 };
 /// Compiles the kernel. CompileError; DeviceError where there is no NVRTC.
-KernelUsage kernel_usage(const CompileRequest& request, std::optional<Device> device);
+KernelUsage kernel_usage(const InspectedKernel& kernel, std::optional<Device> device);
 
 }  // namespace kiln

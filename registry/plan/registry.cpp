@@ -75,8 +75,8 @@ const OpSpec* Registry::find(std::string_view name) const {
 
 const OpSpec& Registry::get(std::string_view name) const {
   if (const OpSpec* spec = find(name)) return *spec;
-  throw_value_error("unknown op '" + std::string(name) + "'" + did_you_mean(name, names()) +
-                    " ('kiln ops' lists them all)");
+  throw UnknownOpError(std::string(name), "unknown op '" + std::string(name) + "'" + did_you_mean(name, names()) +
+                                              " ('kiln ops' lists them all)");
 }
 
 std::vector<std::string> Registry::names() const {

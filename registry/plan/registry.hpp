@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/op_spec.hpp"
+#include "registry/plan/unknown_op_error.hpp"
 
 namespace kiln {
 
@@ -22,7 +23,7 @@ class Registry {
   void register_op(OpSpec spec);
   /// nullptr when unknown.
   const OpSpec* find(std::string_view name) const;
-  /// UsageError(value) naming the nearest names.
+  /// UnknownOpError naming the nearest names.
   const OpSpec& get(std::string_view name) const;
   std::vector<std::string> names() const;  ///< sorted
   /// Whether it is one of Kiln's own.

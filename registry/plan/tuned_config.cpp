@@ -17,20 +17,18 @@ namespace {
 /// contents say nothing.
 constexpr std::int64_t kDrawnEntries = 2;
 
-/// ", layout[1]=(1, 4096)" for each input that is not dense and row-major, ", host[1]" for one in host memory that a
-/// GPU reads: the bus asks for another config than the GPU's own memory.
-std::string layouts_text(const Call& call) {
+}  // namespace
+
+std::string layouts_text(std::span<const TensorView* const> tensors, Device device) {
   std::string text;
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    const TensorView* const input = call.input(i);
-    if (input == nullptr) continue;
-    if (!input->is_contiguous()) text += ", layout[" + std::to_string(i) + "]=" + to_string(input->strides);
-    if (call.device.is_cuda() && !input->device.is_cuda()) text += ", host[" + std::to_string(i) + "]";
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorView* const tensor = tensors[i];
+    if (tensor == nullptr) continue;
+    if (!tensor->is_contiguous()) text += ", layout[" + std::to_string(i) + "]=" + to_string(tensor->strides);
+    if (device.is_cuda() && !tensor->device.is_cuda()) text += ", host[" + std::to_string(i) + "]";
   }
   return text;
 }
-
-}  // namespace
 
 const std::string& kernel_hash(const OpSpec& spec, const Variant& variant) {
   // A registered variant never changes, and nor do the files it reads but under KILN_SOURCE_DIR, where an edit shows in
@@ -65,10 +63,12 @@ TuningKey tuning_key(const Call& call, const Variant& variant, const Target& tar
   const DeviceInfo& info = device_info(call.device);
   std::vector<DType> dtypes;
   std::vector<const Dims*> shapes;
+  std::vector<const TensorView*> inputs;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const TensorView* const input = call.input(i);
     if (input != nullptr) dtypes.push_back(input->dtype);
     shapes.push_back(input == nullptr ? nullptr : &input->shape);
+    inputs.push_back(input);
   }
   return {.device_model = info.name,
           .processors = info.processors,
@@ -76,7 +76,8 @@ TuningKey tuning_key(const Call& call, const Variant& variant, const Target& tar
           .variant = variant.name,
           .dtypes = dtypes_text(dtypes),
           .shapes = shape_key(shapes, call.spec->shape_rule),
-          .attributes = attributes_text(deciding_attributes(*call.spec, call.attributes)) + layouts_text(call),
+          .attributes =
+              attributes_text(deciding_attributes(*call.spec, call.attributes)) + layouts_text(inputs, call.device),
           .kernel_hash = kernel_hash(*call.spec, variant),
           .space_hash = space_hash(variant.space(target))};
 }

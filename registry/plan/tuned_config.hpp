@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "autotune/tuning_entry.hpp"
@@ -20,6 +21,11 @@ using TunedLookup = std::function<std::optional<TunedConfig>(const Variant&)>;
 
 /// Those of a call's attributes that its best config depends on (AttributeSpec::decides_speed).
 Attributes deciding_attributes(const OpSpec& spec, const Attributes& attributes);
+
+/// What a key says of layouts, after the attributes: ", layout[1]=(1, 4096)" for each tensor that is not dense and
+/// row-major, ", host[1]" for one in host memory that a GPU reads: the bus asks for another config than the GPU's own
+/// memory. nullptr for a tensor that is left out.
+std::string layouts_text(std::span<const TensorView* const> tensors, Device device);
 
 /// What a call is tuned under. Layouts that are not row-major are part of it: a transposed operand is another kernel in
 /// all but name. The call's device is asked for its model and processors.

@@ -36,10 +36,11 @@ void check_view(const OpSpec& spec, const std::string& label, const TensorView& 
 }
 
 std::string_view type_name(const AttributeValue& value) {
-  constexpr std::string_view kNames[] = {"None",     "a boolean", "an integer",         "a number",
-                                         "a string", "a dtype",   "a list of integers", "an integer of 2^63 or more"};
-  static_assert(std::size(kNames) == std::variant_size_v<AttributeValue>);
-  return kNames[value.index()];
+  constexpr std::string_view kTypeNames[] = {
+      "None",     "a boolean", "an integer",         "a number",
+      "a string", "a dtype",   "a list of integers", "an integer of 2^63 or more"};
+  static_assert(std::size(kTypeNames) == std::variant_size_v<AttributeValue>);
+  return kTypeNames[value.index()];
 }
 
 /// `value` as an attribute whose default is `fallback`, or nullptr-like false when the types do not go together.

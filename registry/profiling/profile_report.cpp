@@ -1,7 +1,6 @@
 #include "registry/profiling/profile_report.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -13,13 +12,6 @@
 
 namespace kiln {
 namespace {
-
-double percentile(const std::vector<double>& sorted, double fraction) {
-  const double position = fraction * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(std::floor(position));
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
 
 /// The calls of one row.
 struct RowSamples {
@@ -48,6 +40,7 @@ class ReportBuilder {
     report_.elapsed_us = to_us(session.stop_time - session.start_time);
     report_.threads = session.threads.size();
     report_.device_timing = session.timing.text();
+    report_.memory = memory_rows(session.timing.memory());
     for (const ThreadRecords& thread : session.threads) add(thread);
   }
 
@@ -182,20 +175,6 @@ class ReportBuilder {
 };
 
 }  // namespace
-
-TimeDistribution distribution_of(std::vector<double> samples_us) {
-  TimeDistribution times;
-  if (samples_us.empty()) return times;
-  std::sort(samples_us.begin(), samples_us.end());
-  times.count = samples_us.size();
-  for (const double sample_us : samples_us) times.total_us += sample_us;
-  times.mean_us = times.total_us / static_cast<double>(times.count);
-  times.min_us = samples_us.front();
-  times.max_us = samples_us.back();
-  times.p50_us = percentile(samples_us, 0.5);
-  times.p99_us = percentile(samples_us, 0.99);
-  return times;
-}
 
 ProfileReport make_report(const ProfileSession& session, const RooflinePeaks& peaks) {
   return ReportBuilder(session).finish(peaks);

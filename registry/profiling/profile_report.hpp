@@ -6,16 +6,10 @@
 
 #include "core/device.hpp"
 #include "registry/profiling/known_peak.hpp"
+#include "registry/profiling/profile_memory.hpp"
+#include "registry/profiling/time_distribution.hpp"
 
 namespace kiln {
-
-/// How long something took, time and again. Percentiles lie between neighbouring samples in proportion. All 0 when
-/// `count` is.
-struct TimeDistribution {
-  std::size_t count = 0;
-  double total_us = 0, mean_us = 0, min_us = 0, max_us = 0, p50_us = 0, p99_us = 0;
-};
-TimeDistribution distribution_of(std::vector<double> samples_us);
 
 /// Calls of one op with the same dtypes, shapes and config on one device.
 struct ProfileRow {
@@ -53,6 +47,7 @@ struct ProfileReport {
   std::vector<ProfileRow> rows;           ///< most device time first
   std::vector<ProfileTotal> ops;          ///< most device time first
   std::vector<ProfileRegionRow> regions;  ///< in order of first use
+  std::vector<ProfileMemoryRow> memory;   ///< most time first; where CUPTI times GPUs
   TimeDistribution graph_device_time, graph_host_time;
   double elapsed_us = 0;  ///< from start to stop
   std::size_t threads = 0;

@@ -63,6 +63,16 @@ TextRows region_rows(const ProfileReport& report) {
   return rows;
 }
 
+TextRows memory_rows_of(const ProfileReport& report) {
+  TextRows rows{{"copies and sets", "device", "times", "bytes", "total", "mean", "min", "p50", "p99", "max", "GB/s"}};
+  for (const ProfileMemoryRow& row : report.memory)
+    rows.push_back({row.name, to_string(row.device), fmt::format("{}", row.time.count),
+                    format_bytes(static_cast<std::int64_t>(row.bytes)), time_text(row.time.total_us),
+                    time_text(row.time.mean_us), time_text(row.time.min_us), time_text(row.time.p50_us),
+                    time_text(row.time.p99_us), time_text(row.time.max_us), number_text(row.gb_s)});
+  return rows;
+}
+
 }  // namespace
 
 std::string to_string(const ProfileReport& report) {
@@ -74,6 +84,7 @@ std::string to_string(const ProfileReport& report) {
   if (calls + report.graph_host_time.count > 0) text += format_table(call_rows(report), 2);
   if (!report.ops.empty()) text += '\n' + format_table(op_rows(report), 2);
   if (!report.regions.empty()) text += '\n' + format_table(region_rows(report), 2);
+  if (!report.memory.empty()) text += '\n' + format_table(memory_rows_of(report), 2);
   for (const Device device : report.devices_without_peak)
     text += fmt::format(
         "  of roofline: no peak of {0} is known; measured_peak(\"{0}\") before the report measures it (of the command "

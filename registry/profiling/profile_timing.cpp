@@ -82,6 +82,7 @@ void ProfileTiming::finish(std::span<ThreadRecords> threads) {
   if (!activity_.has_value()) return;
   try {
     wait_for_kernels(threads);
+    memory_ = activity_->memory();
   } catch (...) {
     activity_.reset();
     throw;

@@ -28,6 +28,8 @@ class ProfileTiming {
   /// Ends what was begun. Where that was CUPTI it waits for the calls' kernels and gives the calls their times.
   /// DeviceError when work on a GPU failed.
   void finish(std::span<ThreadRecords> threads);
+  /// The copies and sets that GPUs made meanwhile, from the first launch on; none without CUPTI. After `finish`.
+  const std::vector<MemoryActivity>& memory() const noexcept { return memory_; }
   /// How it was decided, for the report; empty where it was not.
   std::string text() const;
 
@@ -45,6 +47,7 @@ class ProfileTiming {
   bool is_by_cupti_ = false;
   std::string problem_;  ///< of CUPTI
   std::optional<KernelActivity> activity_;
+  std::vector<MemoryActivity> memory_;
 };
 
 /// Whether a plan's calls put nothing on a GPU: it has no kernels, or they have no programs. Not so for null, a graph.

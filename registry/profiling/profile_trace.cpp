@@ -6,15 +6,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/output_file.hpp"
 #include "registry/plan/plan.hpp"
+#include "registry/profiling/device_region.hpp"
+#include "registry/profiling/profile_memory.hpp"
 #include "registry/profiling/profile_session.hpp"
 #include "registry/profiling/profiled_op.hpp"
 #include "runtime/device_info.hpp"
@@ -65,6 +67,24 @@ struct DeviceSlice {
   std::string region;  ///< as JSON
 };
 
+/// When a GPU worked for a region.
+struct RegionSlice {
+  ProfileTime start, end;
+  std::string name, region;  ///< as JSON
+};
+
+struct MemorySlice {
+  ProfileTime start, end;
+  std::int64_t bytes;
+};
+
+/// What is shown of one GPU.
+struct DeviceLines {
+  std::vector<RegionSlice> regions;
+  std::map<void*, std::vector<DeviceSlice>> streams;       ///< by handle
+  std::map<std::string, std::vector<MemorySlice>> memory;  ///< by kind
+};
+
 /// Event by event, so that a long trace is never in memory as a whole.
 class TraceWriter {
  public:
@@ -76,14 +96,25 @@ class TraceWriter {
 
   void write() {
     for (const ThreadRecords& thread : session_.threads) write_thread(thread);
+    for (const MemoryActivity& activity : session_.timing.memory())
+      device_lines_[Device::cuda(activity.device_index)].memory[name_of(activity)].push_back(
+          {activity.start, activity.end, activity.bytes});
     int device_pid = kFirstDevicePid, tid = 0;
-    std::optional<Device> last;
-    for (auto& [stream, slices] : streams_) {  // in order of devices
-      const auto& [device, handle] = stream;
-      if (device != last) name_process(++device_pid, fmt::format("{} {}", to_string(device), device_info(device).name));
-      last = device;
-      write_stream(slices, device_pid, tid,
-                   handle == nullptr ? "default stream" : fmt::format("stream {}", fmt::ptr(handle)));
+    for (auto& [device, lines] : device_lines_) {
+      name_process(++device_pid, fmt::format("{} {}", to_string(device), device_info(device).name));
+      write_lines(lines.regions, device_pid, tid, "regions", [&](const RegionSlice& one, Track track) {
+        slice(one.name, "device_region", track, one.start, one.end, fmt::format("\"region\": {}", one.region));
+      });
+      for (auto& [handle, slices] : lines.streams)
+        write_lines(slices, device_pid, tid,
+                    handle == nullptr ? "default stream" : fmt::format("stream {}", fmt::ptr(handle)),
+                    [&](const DeviceSlice& one, Track track) { write_device_slice(one, track); });
+      for (auto& [name, slices] : lines.memory)
+        write_lines(slices, device_pid, tid, name, [&, &of = name](const MemorySlice& one, Track track) {
+          slice(quoted(of), "memory", track, one.start, one.end,
+                fmt::format("\"bytes\": {}, \"gb_s\": {}", one.bytes,
+                            number(static_cast<double>(one.bytes) / to_us(one.end - one.start) * 1e-3)));
+        });
     }
     text_ += "\n]}\n";
     flush();
@@ -105,6 +136,9 @@ class TraceWriter {
             fmt::format("\"op\": {}, \"kernel\": {}, \"region\": {}", quoted(phase.op), quoted(phase.kernel),
                         regions[phase.region]));
     for (const CallRecord& call : thread.calls) write_call(call, track, regions[call.region]);
+    for (const DeviceRegion& span : device_regions(thread))
+      device_lines_[span.device].regions.push_back(
+          {span.start, span.end, quoted(thread.region_nodes[span.region].name), regions[span.region]});
   }
 
   void write_call(const CallRecord& call, Track track, const std::string& region) {
@@ -114,7 +148,7 @@ class TraceWriter {
     if (call.device_us < 0) return;
     const DeviceSlice device_slice{call.device_start, call.device_end, call.plan, region};
     if (call.stream.device.is_cuda())
-      streams_[{call.stream.device, call.stream.handle}].push_back(device_slice);
+      device_lines_[call.stream.device].streams[call.stream.handle].push_back(device_slice);
     else
       write_device_slice(device_slice, track);
   }
@@ -127,11 +161,14 @@ class TraceWriter {
 
   /// Where two threads launch on one stream, the events of one may lie between those of the other. Slices that overlap
   /// cannot share a line, so such a stream has several.
-  void write_stream(std::vector<DeviceSlice>& slices, int pid, int& tid, const std::string& name) {
-    std::stable_sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+  template <typename Slice, typename Write>
+  void write_lines(std::vector<Slice>& slices, int pid, int& tid, const std::string& name, const Write& write_one) {
+    std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
+      return a.start != b.start ? a.start < b.start : a.end > b.end;
+    });
     std::vector<ProfileTime> ends;  // of each line
     const int first_tid = tid + 1;
-    for (const DeviceSlice& one : slices) {
+    for (const Slice& one : slices) {
       const auto free = std::find_if(ends.begin(), ends.end(), [&](ProfileTime end) { return end <= one.start; });
       const auto line = static_cast<int>(free - ends.begin());
       const Track track{pid, first_tid + line};
@@ -142,7 +179,7 @@ class TraceWriter {
       } else {
         *free = one.end;
       }
-      write_device_slice(one, track);
+      write_one(one, track);
     }
   }
 
@@ -196,7 +233,7 @@ class TraceWriter {
   std::string text_;
   bool is_first_ = true;
   std::unordered_map<const Plan*, OpTexts> texts_;
-  std::map<std::pair<Device, void*>, std::vector<DeviceSlice>> streams_;
+  std::map<Device, DeviceLines> device_lines_;
 };
 
 }  // namespace

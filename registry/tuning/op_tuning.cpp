@@ -25,6 +25,7 @@
 #include "registry/plan/tuning_policy.hpp"
 #include "registry/plan/tuning_scope.hpp"
 #include "registry/tuning/launch_twins.hpp"
+#include "registry/tuning/listed_configs.hpp"
 #include "registry/tuning/op_timing.hpp"
 #include "registry/tuning/output_comparison.hpp"
 #include "registry/tuning/scratch_call.hpp"
@@ -96,18 +97,23 @@ class OpTuning {
     const ConfigSpace space = choice_.variant->space(target);
     const Config default_config = in_order_of(space, choice_.config);
     launches_.find_or_add(default_config, choice_.plan);
-    candidates_ =
-        candidates_of(space, {.over_resources =
-                                  [&](const Config& config) {
-                                    return config == default_config ? std::string() : reason_to_pass_over(config);
-                                  },
-                              .lower_bound_us = [this](const Config&) { return roofline_us(); }});
+    if (is_listed())
+      list_candidates(space, default_config);
+    else
+      candidates_ =
+          candidates_of(space, {.over_resources =
+                                    [&](const Config& config) {
+                                      return config == default_config ? std::string() : reason_to_pass_over(config);
+                                    },
+                                .lower_bound_us = [this](const Config&) { return roofline_us(); }});
     default_index_ = index_of(candidates_, default_config);
     key_ = tuning_key(call_, *choice_.variant, target);
     ops_.resize(candidates_.size());
   }
 
   const TuningKey& key() const noexcept { return key_; }
+  /// The configs that the caller gave, in full, but for the default.
+  const std::vector<Config>& listed() const noexcept { return listed_; }
   const Cost& cost() const noexcept { return cost_; }
   const std::optional<SkippedWork>& skipped() const noexcept { return skipped_; }
 
@@ -115,7 +121,7 @@ class OpTuning {
     TunerOptions tuner;
     const bool on_gpu = stream_.device.is_cuda();
     tuner.search.strategy = detail::strategy_of(options_, stream_.device, num_eligible());
-    tuner.search.strategy.ranking = ranking();
+    if (!is_listed()) tuner.search.strategy.ranking = ranking();
     if (may_take_copies()) tuner.search.strategy.finalists = kFinalistsByCopies;
     if (options_.resume) tuner.search.earlier = earlier();
     tuner.budget_s = options_.budget_s;
@@ -137,7 +143,8 @@ class OpTuning {
     TuningEntry entry = make_entry(key_, result);
     entry.policy = policy_;
     entry.strategy = to_string(options_.strategy);
-    entry.driver = driver();
+    entry.driver = detail::driver_text(device_info(stream_.device));
+    if (is_listed()) entry.complete = false;  // of the space, of which it has seen a few
     entry.compiler = compiler_for(stream_.device.type).identity();
     entry.date_unix_s = std::time(nullptr);
     return entry;
@@ -153,9 +160,16 @@ class OpTuning {
     return ranking;
   }
 
-  std::string driver() const {
-    const std::int32_t version = device_info(stream_.device).driver_version;
-    return version == 0 ? std::string() : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  bool is_listed() const { return !options_.configs.empty(); }
+
+  /// What somebody lists is tried, and fails where it cannot run: an answer to each.
+  void list_candidates(const ConfigSpace& space, const Config& default_config) {
+    candidates_.push_back({.config = default_config, .ruled_out = {}});
+    for (Config& config : detail::completed_configs(space, default_config, options_.configs)) {
+      if (config == default_config) continue;
+      listed_.push_back(config);
+      candidates_.push_back({.config = std::move(config), .ruled_out = {}});
+    }
   }
 
   double roofline_us() const {
@@ -193,12 +207,14 @@ class OpTuning {
 
   std::vector<CandidateEvidence> earlier() const {
     const auto entry = TuningDatabase::process().find(key_);
-    if (entry == nullptr || entry->driver != driver() || entry->complete ||
+    if (entry == nullptr || entry->driver != detail::driver_text(device_info(stream_.device)) || entry->complete ||
         entry->strategy != to_string(options_.strategy) ||
-        entry->compiler != compiler_for(stream_.device.type).identity() ||
-        std::time(nullptr) - entry->date_unix_s > kResumeWithinSeconds)
+        entry->compiler != compiler_for(stream_.device.type).identity() || !detail::is_resumable(*entry))
       return {};
-    return entry->tried;
+    std::vector<CandidateEvidence> tried = entry->tried;
+    // Who was cut was slower than the best of another list.
+    if (is_listed()) std::erase_if(tried, [](const CandidateEvidence& one) { return !is_failure(one.outcome); });
+    return tried;
   }
 
   /// Several at a time, each for another candidate.
@@ -303,13 +319,7 @@ class OpTuning {
   /// On the watchdog's thread, while this object's own is inside a callback.
   void report_hung(TuningResult result) {
     const TuningScope scope;
-    CandidateEvidence& of_default = result.candidates[result.default_index];
-    if (of_default.samples == 0) {  // no block of the search is complete yet, but an entry is nothing without a time
-      of_default.outcome = Outcome::measured;
-      of_default.samples = static_cast<int>(default_us_.size());
-      of_default.median_us = default_us_.median();
-      of_default.interval_us = default_us_.median_interval();
-    }
+    detail::give_default_a_time(result, default_us_);
     const TuningEntry entry = entry_of(result);
     if (options_.record) TuningDatabase::process().record({entry}, EntrySet::Conflict::offered_wins);
     if (options_.hung) options_.hung(entry);
@@ -326,6 +336,7 @@ class OpTuning {
   const MeasuringPolicy policy_;
   Cost cost_;
   std::vector<Candidate> candidates_;
+  std::vector<Config> listed_;
   std::size_t default_index_ = 0;
   TuningKey key_;
   std::vector<std::unique_ptr<ResolvedOp>> ops_;
@@ -351,6 +362,10 @@ namespace detail {
 StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size_t eligible) {
   StrategyOptions strategy{.kind = options.strategy, .seed = options.seed};
   if (options.strategy != StrategyKind::automatic) return strategy;
+  if (!options.configs.empty()) {
+    strategy.kind = StrategyKind::exhaustive;
+    return strategy;
+  }
   // Compiling is most of the time unless an earlier search did it: what is likely to be good comes first. On a CPU it
   // takes turns with measuring, and large spaces are sampled.
   strategy.likeliest_first = true;
@@ -360,6 +375,24 @@ StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size
   else if (eligible > kMostForExhaustiveOnCpu)
     strategy.kind = StrategyKind::evolutionary;
   return strategy;
+}
+
+void give_default_a_time(TuningResult& result, const SampleSet& default_us) {
+  CandidateEvidence& of_default = result.candidates[result.default_index];
+  if (of_default.samples > 0) return;
+  of_default.outcome = Outcome::measured;
+  of_default.samples = static_cast<int>(default_us.size());
+  of_default.median_us = default_us.median();
+  of_default.interval_us = default_us.median_interval();
+}
+
+bool is_resumable(const TuningEntry& entry) {
+  return std::time(nullptr) - entry.date_unix_s <= kResumeWithinSeconds;
+}
+
+std::string driver_text(const DeviceInfo& info) {
+  return info.driver_version == 0 ? std::string()
+                                  : fmt::format("{}.{}", info.driver_version / 1000, info.driver_version % 1000 / 10);
 }
 
 int compile_threads(Device device, int processors) {
@@ -388,6 +421,8 @@ TuneReport tune_call(const Call& call, const Target& target, const TuneOptions& 
   TuningResult result = tuning.run();
   const CandidateEvidence& of_default = result.candidates[result.default_index];
   if (is_failure(of_default.outcome)) throw_default_failed(*call.spec, of_default);
+  if (!tuning.listed().empty())
+    check_some_worked(fmt::format("op '{}'", call.spec->name), tuning.listed(), result.candidates);
   TuneReport report{tuning.entry_of(result), std::move(result), tuning.cost(), tuning.skipped(), std::nullopt, 0};
   if (options.record && of_default.samples > 0) {
     // A search that was stopped must not take the place of one that was not.

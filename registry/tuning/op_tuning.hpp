@@ -15,9 +15,13 @@
 namespace kiln {
 
 struct Call;
+struct DeviceInfo;
 
 struct TuneOptions {
   std::optional<Stream> stream = {};  ///< unset: the device's default stream
+  /// To choose from, beside the default; tunables that one leaves out have the default's values. Empty: the whole
+  /// space. All of them are tried, and a search of the whole space is not spared by one of these.
+  std::vector<Config> configs = {};
   StrategyKind strategy = StrategyKind::automatic;
   std::uint64_t seed = 0;  ///< of strategies that sample the space
   double budget_s = 30;
@@ -53,6 +57,13 @@ std::mutex& tuning_mutex();
 StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size_t eligible);
 /// Threads that compile candidates of calls on `device`, on a machine of so many processors.
 int compile_threads(Device device, int processors);
+/// Where a search is left before any block of it is complete, the samples that were taken of the default: an entry is
+/// nothing without a time.
+void give_default_a_time(TuningResult& result, const SampleSet& default_us);
+/// Whether a search that left this entry may be gone on with.
+bool is_resumable(const TuningEntry& entry);
+/// The device's driver as entries name it: "13.0"; empty on the CPU.
+std::string driver_text(const DeviceInfo& info);
 /// UsageError(value) while the stream is being captured.
 void refuse_tuning_in_capture(const Call& call);
 /// Tunes a call, under the mutex and inside a TuningScope. As tune_op otherwise.

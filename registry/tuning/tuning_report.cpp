@@ -32,7 +32,9 @@ std::string interval_text(const CandidateEvidence& evidence) {
                      format_duration_us(evidence.interval_us.high));
 }
 
+/// "-" where nobody knows the work, as that of a function.
 std::string rate_text(const Cost& cost, double us) {
+  if (cost.bytes <= 0 && cost.flops <= 0) return "-";
   return cost.flops > 2 * cost.bytes ? fmt::format("{:.4g} GFLOP/s", cost.flops / us * 1e-3)
                                      : fmt::format("{:.4g} GB/s", cost.bytes / us * 1e-3);
 }

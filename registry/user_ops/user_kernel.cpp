@@ -10,7 +10,7 @@
 
 #include "core/errors.hpp"
 #include "core/nearest_name.hpp"
-#include "ops/common/tolerance.hpp"
+#include "ops/common/few_roundings.hpp"
 #include "ops/common/traffic.hpp"
 #include "registry/user_ops/kernel_binding.hpp"
 
@@ -148,11 +148,6 @@ LaunchGeometry geometry_of(const LaunchValues& launch, const Attributes& values,
 
 Cost bytes_moved(const OpCall& call) {
   return {0, common::sum_of_tensors(call, common::whole_bytes)};
-}
-
-Tolerance few_roundings(DType dtype) {
-  if (!is_floating(dtype)) return {};
-  return rounded_to(dtype, dtype == DType::f64 ? Tolerance{1e-12, 1e-12} : Tolerance{1e-5, 1e-6});
 }
 
 std::vector<DType> dtypes_of(const KernelParameter& parameter) {

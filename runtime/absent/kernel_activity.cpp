@@ -25,4 +25,8 @@ std::vector<LaunchActivity> KernelActivity::launches() const {
   return {};
 }
 
+std::vector<MemoryActivity> KernelActivity::memory() const {
+  return {};
+}
+
 }  // namespace kiln

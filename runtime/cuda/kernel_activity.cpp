@@ -44,6 +44,22 @@ static_assert(offsetof(KernelRecord, start) == offsetof(CUpti_ActivityKernel4, s
               offsetof(KernelRecord, end) == offsetof(CUpti_ActivityKernel4, end) &&
               offsetof(KernelRecord, correlationId) == offsetof(CUpti_ActivityKernel4, correlationId));
 
+// And of copies and sets, whose first fields have stayed where they were.
+using CopyRecord = CUpti_ActivityMemcpy;
+using SetRecord = CUpti_ActivityMemset;
+static_assert(offsetof(CopyRecord, bytes) == offsetof(CUpti_ActivityMemcpy5, bytes) &&
+              offsetof(CopyRecord, srcKind) == offsetof(CUpti_ActivityMemcpy5, srcKind) &&
+              offsetof(CopyRecord, dstKind) == offsetof(CUpti_ActivityMemcpy5, dstKind) &&
+              offsetof(CopyRecord, start) == offsetof(CUpti_ActivityMemcpy5, start) &&
+              offsetof(CopyRecord, end) == offsetof(CUpti_ActivityMemcpy5, end) &&
+              offsetof(CopyRecord, deviceId) == offsetof(CUpti_ActivityMemcpy5, deviceId));
+static_assert(offsetof(SetRecord, bytes) == offsetof(CUpti_ActivityMemset4, bytes) &&
+              offsetof(SetRecord, start) == offsetof(CUpti_ActivityMemset4, start) &&
+              offsetof(SetRecord, end) == offsetof(CUpti_ActivityMemset4, end) &&
+              offsetof(SetRecord, deviceId) == offsetof(CUpti_ActivityMemset4, deviceId));
+/// Beside kernels and the driver's calls.
+constexpr CUpti_ActivityKind kMemoryKinds[] = {CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET};
+
 #define KILN_CUPTI_FUNCTIONS(FUNCTION)             \
   FUNCTION(cuptiGetResultString)                   \
   FUNCTION(cuptiActivityEnable)                    \
@@ -121,6 +137,7 @@ struct State {
   std::size_t max_launches = 0;
   std::unordered_map<std::uint32_t, Interval> kernels;  ///< by launch
   std::vector<Launch> launches;
+  std::vector<MemoryActivity> memory;
   bool is_complete = true;  ///< no kernel was left out of `kernels`
 
   std::mutex buffers_mutex;                ///< of what follows: launches wait for nothing else
@@ -170,8 +187,39 @@ void CUPTIAPI lend_buffer(std::uint8_t** buffer, std::size_t* size_bytes, std::s
 struct Records {
   std::vector<std::pair<std::uint32_t, Interval>> kernels;  ///< with their launches
   std::vector<Launch> launches;
+  std::vector<MemoryActivity> memory;
   bool is_complete = true;
 };
+
+MemoryActivity::Place place_of(std::uint8_t memory_kind) {
+  switch (memory_kind) {
+    case CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE:
+      return MemoryActivity::Place::pageable;
+    case CUPTI_ACTIVITY_MEMORY_KIND_PINNED:
+      return MemoryActivity::Place::pinned;
+    case CUPTI_ACTIVITY_MEMORY_KIND_DEVICE:
+    case CUPTI_ACTIVITY_MEMORY_KIND_DEVICE_STATIC:
+    case CUPTI_ACTIVITY_MEMORY_KIND_ARRAY:
+      return MemoryActivity::Place::device;
+    case CUPTI_ACTIVITY_MEMORY_KIND_MANAGED:
+    case CUPTI_ACTIVITY_MEMORY_KIND_MANAGED_STATIC:
+      return MemoryActivity::Place::managed;
+    default:
+      return MemoryActivity::Place::unknown;
+  }
+}
+
+/// What copies and sets have alike. CUPTI writes times of 0 where it knows none, and such are left out.
+template <typename Record>
+void add_memory(Records& records, const Record& record, MemoryActivity activity) {
+  if (record.start == 0 || record.end < record.start) return;
+  activity.device_index = static_cast<std::int32_t>(record.deviceId);
+  activity.bytes = static_cast<std::int64_t>(record.bytes);
+  activity.start = time_of(record.start);
+  activity.end = time_of(record.end);
+  records.memory.push_back(activity);
+}
+
 Records read_buffer(const Cupti& cupti, std::uint8_t* buffer, std::size_t valid_bytes) {
   Records records;
   CUpti_Activity* next = nullptr;
@@ -186,6 +234,11 @@ Records read_buffer(const Cupti& cupti, std::uint8_t* buffer, std::size_t valid_
       const auto& call = *reinterpret_cast<const CUpti_ActivityAPI*>(next);
       if (is_launch(call.cbid))
         records.launches.push_back({call.correlationId, call.threadId, call.start + (call.end - call.start) / 2});
+    } else if (next->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
+      const auto& copy = *reinterpret_cast<const CopyRecord*>(next);
+      add_memory(records, copy, {.is_set = false, .from = place_of(copy.srcKind), .to = place_of(copy.dstKind)});
+    } else if (next->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+      add_memory(records, *reinterpret_cast<const SetRecord*>(next), {.is_set = true});
     }
   }
   return records;
@@ -206,6 +259,8 @@ void keep(State& shared, const Records& records) {
   shared.is_complete = shared.is_complete && records.is_complete;
   for (const Launch& launch : records.launches)
     if (shared.launches.size() < shared.max_launches) shared.launches.push_back(launch);
+  for (const MemoryActivity& activity : records.memory)
+    if (shared.memory.size() < shared.max_launches) shared.memory.push_back(activity);
 }
 
 void keep_buffer(State& shared, std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
@@ -235,6 +290,8 @@ void enable(const Cupti& cupti) {
         "cuptiActivityEnable (CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)");
   check(cupti, cupti.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER),
         "cuptiActivityEnable (CUPTI_ACTIVITY_KIND_DRIVER)");
+  for (const CUpti_ActivityKind kind : kMemoryKinds)
+    check(cupti, cupti.cuptiActivityEnable(kind), "cuptiActivityEnable (copies and sets)");
   // One by one, the other way round, nothing is taken down at all.
   for (CUpti_CallbackId call = 1; call < CUPTI_DRIVER_TRACE_CBID_SIZE; ++call)
     if (cupti.enable_driver_call != nullptr && !is_launch(call)) cupti.enable_driver_call(call, 0);
@@ -245,6 +302,7 @@ void enable(const Cupti& cupti) {
 void disable(const Cupti& cupti) noexcept {
   for (CUpti_CallbackId call = 1; call < CUPTI_DRIVER_TRACE_CBID_SIZE; ++call)
     if (cupti.enable_driver_call != nullptr && is_launch(call)) cupti.enable_driver_call(call, 0);
+  for (const CUpti_ActivityKind kind : kMemoryKinds) cupti.cuptiActivityDisable(kind);
   cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DRIVER);
   cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
@@ -261,6 +319,7 @@ void end() noexcept {
     shared.is_active = false;
     shared.kernels = {};
     shared.launches = {};
+    shared.memory = {};
   }
   {
     const std::lock_guard lock(shared.buffers_mutex);
@@ -311,6 +370,12 @@ bool KernelActivity::is_complete() const {
   State& shared = state();
   const std::lock_guard lock(shared.mutex);
   return shared.is_complete;
+}
+
+std::vector<MemoryActivity> KernelActivity::memory() const {
+  State& shared = state();
+  const std::lock_guard lock(shared.mutex);
+  return shared.memory;
 }
 
 std::vector<LaunchActivity> KernelActivity::launches() const {

@@ -45,6 +45,21 @@ TEST_F(SweepProcessTest, MeasuresEachSize) {
   }
 }
 
+TEST_F(SweepProcessTest, SizesAreListedAndEndWithTheBudget) {
+  const json sweep = json_of("bench softmax --shape Nx64 --attr dim=1 --sweep N=7,100,7 --device cpu --budget 20ms");
+  ASSERT_EQ(sweep["points"].size(), 2U);
+  EXPECT_EQ(sweep["points"][0]["value"], 7);
+  EXPECT_EQ(sweep["points"][1]["value"], 100);
+  EXPECT_GT(sweep["points"][1]["tflop_s"], 0);
+  EXPECT_THAT(sweep["points"][1]["config"].get<std::string>(), HasSubstr("="));
+
+  const json ended = json_of(
+      "bench softmax --shape Nx64 --attr dim=1 --sweep N=4:64 --device cpu --budget 20ms "
+      "--sweep-budget 1ms");
+  EXPECT_EQ(ended["points"].size(), 1U) << "the first is always measured";
+  EXPECT_THAT(ended["ended"].get<std::string>(), Says("N=8: it would take about", "--sweep-budget gives more"));
+}
+
 TEST_F(SweepProcessTest, RefusesBeforeAnythingIsMeasured) {
   EXPECT_THAT(refusal("bench add --sweep N=8:4"), HasSubstr("4 is below 8"));
   EXPECT_THAT(refusal("bench add --sweep many"), HasSubstr("a range is LOW:HIGH"));
@@ -60,6 +75,8 @@ TEST_F(SweepProcessTest, RefusesBeforeAnythingIsMeasured) {
   std::filesystem::create_directory(folder);
   EXPECT_THAT(refusal({"bench", "add", "--sweep", "--plot", folder}), HasSubstr("it is a folder"));
   EXPECT_THAT(refusal("bench add --sweep --budget 0s"), HasSubstr("--budget"));
+  EXPECT_THAT(refusal("bench add --sweep --sweep-budget 0s"), HasSubstr("--sweep-budget"));
+  EXPECT_THAT(refusal("bench add --shape 4 --sweep-budget 1s"), HasSubstr("give --sweep too"));
   EXPECT_THAT(refusal("bench add --sweep --config BLOCK_SIZE=3"), HasSubstr("BLOCK_SIZE"));
 }
 

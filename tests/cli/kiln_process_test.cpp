@@ -242,6 +242,8 @@ TEST_F(KilnProcessTest, InspectCompilesForAGpuThatIsNotHere) {
   EXPECT_EQ(resources["spill_store_bytes"], 0);
   EXPECT_EQ(resources["pipeline_shared_bytes"], 0);
   EXPECT_EQ(resources["serializes_products"], false);
+  EXPECT_GT(resources["occupancy"]["programs"], 0);
+  EXPECT_FALSE(resources["occupancy"]["limited_by"].empty());
   EXPECT_THAT(kiln(with("costs")).standard_output,
               Says("global loads", "kernel.hpp:", "tl::store", "registers, 0 bytes spilled"));
 

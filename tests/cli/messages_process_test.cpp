@@ -85,6 +85,7 @@ TEST_F(MessagesTest, WithJsonMessagesAreObjectsToo) {
       {"rnu", 2, "'run'"},
       {"run", 2, "OP"},
       {"run ad --shape 4", 2, "'ad'"},
+      {"run nosuchop", 2, "unknown op 'nosuchop' ('kiln ops' lists them all)"},
       {"run add --shpae 4", 2, "--shape"},
       {{"run", "neg", "--input", directory_.file("absent.npy")}, 1, "absent.npy"},
       {{"run", "neg", "--shape", std::string("4\x1b\xff")}, 2, "\x1b"},

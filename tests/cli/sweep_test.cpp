@@ -30,11 +30,15 @@ TEST(SweepRangeTest, ReadsBothForms) {
   EXPECT_EQ(bytes.low, 1024);
   EXPECT_EQ(bytes.high, std::int64_t{256} << 20);
   EXPECT_EQ(parse_sweep_range("ROWS_2=7:7").variable, "ROWS_2");
+  EXPECT_THAT(parse_sweep_range("N=300,1K,7,300").listed, ElementsAre(7, 300, 1024)) << "growing, each once";
+  EXPECT_THAT(parse_sweep_range("N=4").listed, ElementsAre(4));
 }
 
 TEST(SweepRangeTest, RefusesOthers) {
-  for (const char* const text : {"", "1", "1:", ":4", "N=", "N=4", "N=1:2:3", "n=1:4", "1N=1:4", "=1:4", "N=0:4",
-                                 "0:1K", "N=8:4", "2M:1M", "N=-1:4", "N=1:4Q", "N=1:99999999999999999999", "add"})
+  for (const char* const text : {"",      "1",     "1:",      ":4",    "N=",     "N=1:2:3", "N=1,",
+                                 "N=,1",  "N=0,1", "N=1,2:3", "1,2",   "n=1:4",  "1N=1:4",  "=1:4",
+                                 "N=0:4", "0:1K",  "N=8:4",   "2M:1M", "N=-1:4", "N=1:4Q",  "N=1:99999999999999999999",
+                                 "add"})
     EXPECT_THAT(test::usage_message([&] { parse_sweep_range(text); }),
                 test::Says("--sweep '" + std::string(text) + "'", "like N=1:64K"))
         << text;
@@ -44,6 +48,7 @@ TEST(SweepRangeTest, ValuesDouble) {
   const auto bytes_of = [](std::int64_t value) { return 12.0 * static_cast<double>(value); };
   EXPECT_THAT(sweep_values(parse_sweep_range("N=3:50"), bytes_of), ElementsAre(3, 6, 12, 24, 48));
   EXPECT_THAT(sweep_values(parse_sweep_range("N=5:5"), bytes_of), ElementsAre(5));
+  EXPECT_THAT(sweep_values(parse_sweep_range("N=100,5"), bytes_of), ElementsAre(5, 100));
   EXPECT_THAT(sweep_values(parse_sweep_range("N=4611686018427387904:9223372036854775807"), bytes_of).size(), 1);
   EXPECT_THAT(sweep_values(parse_sweep_range("40:200"), bytes_of), ElementsAre(4, 8, 16));
   EXPECT_THAT(test::usage_message([&] { sweep_values(parse_sweep_range("100:150"), bytes_of); }),
@@ -149,7 +154,7 @@ TEST(SweepReportTest, FindsWhereRatesSaturate) {
   EXPECT_DOUBLE_EQ(json["points"][6]["share_of_peak"], 0.95);
   EXPECT_EQ(json["saturated"], 23000);
   EXPECT_EQ(json["launch_bound"], 100);
-  EXPECT_FALSE(json["points"][0].contains("tflop_s"));
+  EXPECT_FALSE(json["points"][0].contains("share_of_matmul_peak"));
 }
 
 TEST(SweepReportTest, TellsCachesFromMemory) {

@@ -10,6 +10,7 @@
 #include "registry/plan/registry.hpp"
 #include "registry/plan/tuned_config.hpp"
 #include "registry/plan/validation.hpp"
+#include "registry/tuning/function_tuning.hpp"
 #include "runtime/memory.hpp"
 #include "tests/support/kiln_process.hpp"
 #include "tests/support/matchers.hpp"
@@ -80,7 +81,7 @@ TEST_F(TuningCacheTest, EntriesAreListedAndShown) {
 }
 
 TEST_F(TuningCacheTest, VerifySaysWhyAnEntryIsNotUsed) {
-  std::vector<TuningEntry> entries(7, usable_entry(100));
+  std::vector<TuningEntry> entries(8, usable_entry(100));
   entries[1].key.device_model = "NVIDIA H200";
   entries[2].key.processors += 1;
   entries[3].key.kernel_hash = std::string(32, '0');
@@ -89,22 +90,24 @@ TEST_F(TuningCacheTest, VerifySaysWhyAnEntryIsNotUsed) {
   entries[4].tried = {measured(entries[4].config, 20)};
   entries[5].key.op = "of_another_program";
   entries[6].key.variant = "removed";
+  entries[7].key.op = "my_module.scaled";
+  entries[7].key.variant = kFunctionVariant;
   record(entries);
   const json verified = json_of("verify")["tuning"];
-  EXPECT_EQ(verified["entries"], 7);
+  EXPECT_EQ(verified["entries"], 8);
   EXPECT_EQ(verified["usable"], 1);
   EXPECT_EQ(verified["damaged"], json::array());
-  ASSERT_THAT(verified["unusable"], SizeIs(6));
+  ASSERT_THAT(verified["unusable"], SizeIs(7));
   const std::string text = kiln("verify").standard_output;
   EXPECT_THAT(text,
               Says("it is of NVIDIA H200 with", "and this machine has", "the kernel's source has changed since",
                    "the config space has changed since: there is no tunable 'NO_SUCH'",
                    "there is no op 'of_another_program' in this program", "op 'add' has no variant 'removed' any more",
-                   "7 tuning entries checked, 1 usable here, 0 damaged"));
+                   "it is of a function", "8 tuning entries checked, 1 usable here, 0 damaged"));
 
   EXPECT_EQ(json_of("prune --stale-tuning")["tuning_removed"], 3);
   const json left = json_of("verify")["tuning"];
-  EXPECT_EQ(left["entries"], 4);
+  EXPECT_EQ(left["entries"], 5);
   for (const json& entry : left["unusable"]) EXPECT_EQ(entry["state"], "elsewhere");
 }
 

@@ -68,11 +68,11 @@ REFUSALS = [
     Refusal("too_few", (TypeError, ValueError), "where|condition|3", lambda: kiln.ops.where(X > 0)),
     Refusal("twice", (TypeError, ValueError), "x", lambda: kiln.ops.exp(X, x=X)),
     # Names.
-    Refusal("unknown_op", ValueError, "softmaxx|softmax", lambda: kiln.dispatch_gpu_op("softmaxx", X)),
-    Refusal("unknown_op_object", ValueError, "lin_relu|linear_relu", lambda: kiln.op("lin_relu")),
+    Refusal("unknown_op", kiln.UnknownOpError, "softmaxx|softmax", lambda: kiln.dispatch_gpu_op("softmaxx", X)),
+    Refusal("unknown_op_object", kiln.UnknownOpError, "lin_relu|linear_relu", lambda: kiln.op("lin_relu")),
     Refusal("unknown_op_attribute", AttributeError, "ad|add", lambda: kiln.ops.ad),
-    Refusal("unknown_op_resolved", ValueError, "adds|add", lambda: kiln.resolve("adds", X, Y)),
-    Refusal("unknown_op_inferred", ValueError, "adds|add", lambda: kiln.infer_outputs("adds", X, Y)),
+    Refusal("unknown_op_resolved", kiln.UnknownOpError, "adds|add", lambda: kiln.resolve("adds", X, Y)),
+    Refusal("unknown_op_inferred", kiln.UnknownOpError, "adds|add", lambda: kiln.infer_outputs("adds", X, Y)),
     Refusal("name_of_another_type", TypeError, "name", lambda: kiln.dispatch_gpu_op(7, X)),
     Refusal("unknown_attribute", (TypeError, ValueError), "alhpa|alpha", lambda: kiln.ops.add(X, Y, alhpa=2.0)),
     Refusal("missing_attribute", (TypeError, ValueError), "cast|dtype", lambda: kiln.ops.cast(X)),
@@ -143,7 +143,12 @@ def test_errors_are_of_one_family() -> None:
         kiln.ops.matmul(X, numpy.ones((3, 2)))
     with pytest.raises(kiln.UsageNotImplementedError):
         kiln.ops.bitwise_and(X, Y)
-    for error in (kiln.UsageValueError, kiln.UsageTypeError, kiln.UsageNotImplementedError):
+    with pytest.raises(kiln.UnknownOpError, match=r"'sigmod'; did you mean 'sigmoid'") as unknown:
+        kiln.op("sigmod")
+    assert unknown.value.op == "sigmod"
+    for error in (kiln.UsageValueError, kiln.UsageNotImplementedError):
+        assert issubclass(kiln.UnknownOpError, error)
+    for error in (kiln.UsageValueError, kiln.UsageTypeError, kiln.UsageNotImplementedError, kiln.UnknownOpError):
         assert issubclass(error, kiln.UsageError) and issubclass(error, kiln.Error)
     for error in (kiln.CompileError, kiln.DeviceError, kiln.FileError, kiln.InternalError):
         assert issubclass(error, kiln.Error) and issubclass(error, RuntimeError)

@@ -32,6 +32,8 @@ def test_texts_of_a_gpu_that_is_not_here(x: numpy.ndarray) -> None:
     assert usage["spill_store_bytes"] == 0
     assert usage["pipeline_shared_bytes"] == 0
     assert not usage["serializes_products"]
+    assert 0 < usage["occupancy"]["share"] <= 1
+    assert usage["occupancy"]["limited_by"]
     assert "loaded" not in usage
 
 

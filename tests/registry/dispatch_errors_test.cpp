@@ -2,11 +2,13 @@
 
 #include <functional>
 #include <limits>
+#include <vector>
 
 #include "compiler/compilers.hpp"
 #include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
 #include "registry/plan/registry.hpp"
+#include "registry/tuning/tuning.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/matchers.hpp"
@@ -33,6 +35,24 @@ TEST(DispatchErrorsTest, UnknownOpNamesTheNearest) {
   expect_usage_error([&] { dispatch_gpu_op("sigmod", {x}); }, Kind::value, Says("'sigmod'", "'sigmoid'"));
   expect_usage_error([&] { dispatch_gpu_op("", {x}); }, Kind::value, HasSubstr("unknown op ''"));
   expect_usage_error([&] { resolve("maximun", {x.view(), x.view()}); }, Kind::value, HasSubstr("'maximum'"));
+}
+
+TEST(DispatchErrorsTest, UnknownOpIsAnErrorOfItsOwnThatKeepsTheName) {
+  const Tensor x = make_f32({1, 2});
+  for (const std::function<void()>& call : std::vector<std::function<void()>>{
+           [] { Registry::process().get("sigmod"); },
+           [&] { dispatch_gpu_op("sigmod", {x}); },
+           [] { dispatch_gpu_op("sigmod", {}); },
+           [&] { resolve("sigmod", {x.view()}); },
+           [&] { tune_op("sigmod", std::vector<TensorView>{x}); },
+       })
+    try {
+      call();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const UnknownOpError& error) {
+      EXPECT_EQ(error.op(), "sigmod");
+      EXPECT_EQ(error.kind(), Kind::value);
+    }
 }
 
 TEST(DispatchErrorsTest, ArityNamesTheInputs) {
