@@ -135,17 +135,17 @@ class HeaderParser {
       DType dtype;
     };
     static constexpr std::array<Code, 12> kRows{{{"f8", DType::f64},
-                                                {"f4", DType::f32},
-                                                {"f2", DType::f16},
-                                                {"i8", DType::i64},
-                                                {"i4", DType::i32},
-                                                {"i2", DType::i16},
-                                                {"i1", DType::i8},
-                                                {"u8", DType::u64},
-                                                {"u4", DType::u32},
-                                                {"u2", DType::u16},
-                                                {"u1", DType::u8},
-                                                {"b1", DType::bool_}}};
+                                                 {"f4", DType::f32},
+                                                 {"f2", DType::f16},
+                                                 {"i8", DType::i64},
+                                                 {"i4", DType::i32},
+                                                 {"i2", DType::i16},
+                                                 {"i1", DType::i8},
+                                                 {"u8", DType::u64},
+                                                 {"u4", DType::u32},
+                                                 {"u2", DType::u16},
+                                                 {"u1", DType::u8},
+                                                 {"b1", DType::bool_}}};
     const char order = descr.empty() ? '\0' : descr.front();
     const bool has_order = order == '<' || order == '>' || order == '|' || order == '=';
     const std::string_view code = std::string_view(descr).substr(has_order ? 1 : 0);

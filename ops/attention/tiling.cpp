@@ -59,8 +59,8 @@ ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
   const common::ConfigExpression rows("BLOCK_M"), keys("BLOCK_N"), stages("NUM_STAGES"), warps("num_warps");
   const common::ConfigExpression programs("PROGRAMS");
   // Keys and values of 16 bits take 128 KiB at most, and a thread has 128 registers or more.
-  std::vector<Constraint> constraints = {rows == rows_of_warp(kind) * warps,
-                                                      keys * stages <= 32768 / kind.most_dim, warps * programs <= 16};
+  std::vector<Constraint> constraints = {rows == rows_of_warp(kind) * warps, keys * stages <= 32768 / kind.most_dim,
+                                         warps * programs <= 16};
   // What keys and values of 8 bits are cast to has 48 KiB, beside weights.
   if (kind.has_bytes) constraints.push_back(rows * keys <= 4096);
   return {gpu_tunables(kind, target), std::move(constraints)};

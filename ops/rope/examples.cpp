@@ -55,14 +55,17 @@ std::vector<Example> rope_examples() {
   const TensorMeta table{DType::f32, {4096, 64}};
   std::vector<Example> examples = {
       {{{DType::bf16, {512, 8, 128}}, table, table, positions({512})}, {}},
-      {{{DType::f32, {2, 100, 6, 64}}, TensorMeta::left_out(), TensorMeta::left_out(), positions({2, 100}, DType::i32)}, llama3()},
-      {{{DType::f16, {130, 4, 128}}, TensorMeta::left_out(), TensorMeta::left_out(), positions({130})}, {{"interleaved", true}}},
+      {{{DType::f32, {2, 100, 6, 64}}, TensorMeta::left_out(), TensorMeta::left_out(), positions({2, 100}, DType::i32)},
+       llama3()},
+      {{{DType::f16, {130, 4, 128}}, TensorMeta::left_out(), TensorMeta::left_out(), positions({130})},
+       {{"interleaved", true}}},
       {{{DType::f32, {2, 50, 3, 80}}, {DType::f32, {50, 16}}, {DType::f32, {50, 16}}},
        {{"rotary_dim", std::int64_t{32}}}},
       {{{DType::bf16, {2, 33, 1, 64}}, {DType::bf16, {2, 33, 32}}, {DType::bf16, {2, 33, 32}}},
        {{"interleaved", true}, {"inverse", true}}},
       {{{DType::f32, {3, 7, 2, 10}}}, {{"scaling", std::string("linear")}, {"factor", 4.0}}},
-      {{{DType::bf16, {1, 32, 128}}, TensorMeta::left_out(), TensorMeta::left_out(), positions({1})}, with(llama3(), "inverse", true)},
+      {{{DType::bf16, {1, 32, 128}}, TensorMeta::left_out(), TensorMeta::left_out(), positions({1})},
+       with(llama3(), "inverse", true)},
       {{{DType::f32, {0, 4, 16}}}, {}},
   };
   return examples;

@@ -40,7 +40,8 @@ Json value_json(const AttributeValue& value) {
         else if constexpr (std::is_same_v<T, DType>)
           return Json{{"dtype", name(held)}};
         else if constexpr (std::is_same_v<T, double>)
-          return std::isfinite(held) ? Json(held) : Json{{"number", non_finite_name(held)}};  // JSON has no such numbers
+          return std::isfinite(held) ? Json(held)
+                                     : Json{{"number", non_finite_name(held)}};  // JSON has no such numbers
         else
           return held;
       },
