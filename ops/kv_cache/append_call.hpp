@@ -14,7 +14,8 @@ namespace kiln::kv_cache {
 
 /// Inputs key, value, key_cache, value_cache and slot_mapping of `op`, in this order. UsageError: value for shapes that
 /// do not fit each other, type for dtypes that differ.
-void check_append(std::string_view op, std::span<const TensorView> inputs, PageLayout layout);
+/// `quantises`: caches may have 8 bits of whatever dtype key and value are.
+void check_append(std::string_view op, std::span<const TensorView> inputs, PageLayout layout, bool quantises = false);
 
 /// kv_append: inputs key, value, key_cache, value_cache, slot_mapping.
 std::vector<TensorMeta> infer_append(std::span<const TensorView> inputs, const Attributes& attributes);

@@ -17,6 +17,7 @@ AppendCall append_call(const OpCall& call) {
   const TensorView &q = call.inputs[kQuery], &slots = call.inputs[kSlots];
   AppendCall result;
   result.dtype = q.dtype;
+  result.cache = call.inputs[kKeyCache].dtype;
   result.slots = slots.dtype;
   result.processors = call.processors;
 
@@ -33,6 +34,10 @@ AppendCall append_call(const OpCall& call) {
   for (std::size_t kind = 0; kind < 2; ++kind) {
     it.fresh[kind] = row_strides(call.inputs[kKey + kind]);
     it.caches[kind] = kv_cache::paged_cache(call.inputs[kKeyCache + kind], problem.layout);
+    if (const TensorView* const scales = problem.scales[kind]) {
+      result.has_scales[kind] = true;
+      it.scale_strides[kind] = scales->ndim() == 0 ? 0 : kv_cache::step(*scales, 0);
+    }
     form.is_dense &= it.fresh[kind].element == 1 && it.caches[kind].element_stride == 1;
   }
   it.slot_stride = kv_cache::step(slots, 0);

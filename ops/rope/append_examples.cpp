@@ -40,6 +40,14 @@ void add_rotation(Example& example, DType table, const Dims& table_shape, bool h
   while (example.inputs.back().absent) example.inputs.pop_back();
 }
 
+/// Caches of 8 bits, and scales of these shapes.
+void quantise(Example& example, DType cache, const Dims& k_scale, const Dims& v_scale) {
+  example.inputs[kKeyCache].dtype = example.inputs[kValueCache].dtype = cache;
+  example.inputs.resize(kAppendKeyScale, TensorMeta::left_out());
+  example.inputs.push_back({DType::f32, k_scale});
+  example.inputs.push_back({DType::f32, v_scale});
+}
+
 std::int64_t num_slots(const OpCall& call) {
   const TensorView& cache = call.inputs[kKeyCache];
   const kv_cache::CacheShape shape =
@@ -58,6 +66,9 @@ std::vector<Example> append_examples() {
   examples.push_back(call_of(DType::f16, {7, 4, 4, 64, 3, 5}, false, {{"interleaved", true}}));
   add_rotation(examples.back(), DType::f16, {7, 32}, false, DType::i32);
   examples.push_back(call_of(DType::f32, {0, 2, 1, 64, 3, 16}, false, {}));
+  examples.push_back(call_of(DType::bf16, {40, 8, 2, 128, 9, 16}, false, {{"rotary_dim", std::int64_t{96}}}));
+  add_rotation(examples.back(), DType::f32, {4096, 48}, true, DType::i64);
+  quantise(examples.back(), DType::fp8e4m3, {2}, {});
   return examples;
 }
 
@@ -92,6 +103,12 @@ Example random_append_example(std::mt19937_64& random) {
   }
   add_rotation(example, random() % 2 == 0 ? dtype : DType::f32, table, has_positions,
                common::random_index_dtype(random));
+  if (random() % 3 == 0) {
+    quantise(example, random() % 2 == 0 ? DType::fp8e4m3 : DType::fp8e5m2, random() % 2 == 0 ? Dims{heads} : Dims{1},
+             {});
+    if (random() % 3 == 0) example.inputs.resize(kAppendKeyScale);
+    while (example.inputs.back().absent) example.inputs.pop_back();
+  }
   return example;
 }
 

@@ -56,18 +56,21 @@ LaunchPlan append_plan(const AppendCall& call, const Config& config, const Targe
   it.program_tokens = is_cuda(target) ? 1 : config.at("TOKENS");
   KernelLaunch launch =
       common::grid_launch(kAppendOp, it.parts * ceil_div(it.tokens, it.program_tokens), config, target);
-  launch.template_arguments = {call.dtype, call.table, call.position, call.slots, argument_of(call.form), tile};
+  launch.template_arguments = {call.dtype, call.cache, call.table, call.position, call.slots, argument_of(call.form),
+                               tile};
   launch.vector_width = call.form.is_dense ? static_cast<std::int32_t>(thread_elements(call.dtype)) : 1;
   common::KernelParameters(launch)
       .written(kQuery, call.dtype)
       .read(kKey, call.dtype)
       .read(kValue, call.dtype)
-      .written(kKeyCache, call.dtype)
-      .written(kValueCache, call.dtype)
+      .written(kKeyCache, call.cache)
+      .written(kValueCache, call.cache)
       .read(kSlots, call.slots)
       .read(call.form.has_tables ? kAppendCos : -1, call.table)
       .read(call.form.has_tables ? kAppendSin : -1, call.table)
       .read(call.form.has_positions ? kAppendPositions : -1, call.position)
+      .read(call.has_scales[0] ? kAppendKeyScale : -1, DType::f32)
+      .read(call.has_scales[1] ? kAppendValueScale : -1, DType::f32)
       .value(it);
   return {{std::move(launch)}, {}};
 }

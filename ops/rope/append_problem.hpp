@@ -21,14 +21,23 @@ enum AppendInput : std::uint8_t {
   kSlots,
   kAppendCos,
   kAppendSin,
-  kAppendPositions
+  kAppendPositions,
+  kAppendKeyScale,
+  kAppendValueScale
 };
 
 /// A call of rope_append, checked.
 struct AppendProblem {
   RopeProblem rotation;  ///< of q
   kv_cache::PageLayout layout = kv_cache::PageLayout::nhd;
+  /// What numbers of key and value are divided by on their way into caches of 8 bits; null: they stay.
+  const TensorView* scales[2] = {nullptr, nullptr};
 };
+
+/// The scale of a head, of a tensor in the host's memory; 1 without one.
+double scale_of_head(const TensorView* scales, std::int64_t head);
+/// The largest number of a type of 8 bits, at which what is divided by its scale ends.
+double largest_of(DType cache);
 
 /// UsageError as rope_problem's and kv_append's.
 AppendProblem append_problem(const CallInputs& inputs, const Attributes& attributes);

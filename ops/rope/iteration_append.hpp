@@ -8,6 +8,9 @@
 
 namespace kiln::ops {
 
+/// The largest numbers of the two types of 8 bits.
+inline constexpr float kLargestE4m3 = 448, kLargestE5m2 = 57344;
+
 /// In elements; 0 along an axis of one.
 struct RopeRowStrides {
   long long token, head, element;
@@ -22,6 +25,7 @@ struct RopeAppendIteration {
   RopeRowStrides query, fresh[2];  ///< of q, and of the new keys and values
   PagedCache caches[2];            ///< of keys, of values
   long long slot_stride, position_stride;
+  long long scale_strides[2];                                ///< over heads, of the scales of keys and of values
   long long table_row_strides[2], table_element_strides[2];  ///< of cos and sin
   long long positions;                                       ///< those from 0 to before this one are some
   RopeTurns turns;

@@ -10,12 +10,24 @@
 
 namespace kiln::ops {
 
+/// Numbers as those of a cache of K: themselves, or of 8 bits divided by `scales` and no larger than there are.
+template <typename K, typename X, typename Scales>
+KILN_DEVICE auto numbers_of_cache(const X& x, const Scales& scales) {
+  if constexpr (sizeof(K) > 1) {
+    return tl::cast<K>(x);
+  } else {
+    constexpr float kMost = tl::is_same<K, tl::float8e4m3> ? kLargestE4m3 : kLargestE5m2;
+    return tl::cast<K>(tl::minimum(tl::maximum(tl::cast<float>(x) / scales, -kMost), kMost));
+  }
+}
+
 /// q turned where it lies, keys turned on their way to their slot of the cache, and values copied there. A tile's rows
 /// are ROWS heads of one token, which share its cosines and sines and its slot; a token whose slot is none of the
 /// cache's has its q turned and nothing else.
-template <typename T, typename C, typename I, typename S, RopeForm FORM, int ROWS>
-KILN_KERNEL void rope_append_kernel(T* q, const T* key, const T* value, T* key_cache, T* value_cache, const S* slots,
-                                    const C* cos, const C* sin, const I* positions, RopeAppendIteration it) {
+template <typename T, typename K, typename C, typename I, typename S, RopeForm FORM, int ROWS>
+KILN_KERNEL void rope_append_kernel(T* q, const T* key, const T* value, K* key_cache, K* value_cache, const S* slots,
+                                    const C* cos, const C* sin, const I* positions, const float* k_scales,
+                                    const float* v_scales, RopeAppendIteration it) {
   using Pairs = RopePairs<FORM>;
   constexpr int kPadded = FORM.padded_pairs();
   ProgramNumber rest = static_cast<ProgramNumber>(tl::program_id(0));
@@ -46,21 +58,33 @@ KILN_KERNEL void rope_append_kernel(T* q, const T* key, const T* value, T* key_c
       const auto rows = first_head + tl::expand_dims<1>(tl::arange<ROWS>());
       const tl::int64_t heads = is_query ? it.query_heads : it.heads;
       const T* const from = (is_query ? q : kind == 0 ? key : value) + token * strides.token;
-      T* to = q + token * it.query.token;
+      K* place = nullptr;
       if (!is_query)
-        to = (kind == 0 ? key_cache : value_cache) +
-             (slot / cache.page * cache.block_stride + slot % cache.page * cache.place_stride);
-      const long long to_head = is_query ? it.query.head : cache.head_stride;
-      const long long to_element = is_query ? it.query.element : cache.element_stride;
+        place = (kind == 0 ? key_cache : value_cache) +
+                (slot / cache.page * cache.block_stride + slot % cache.page * cache.place_stride);
+      T* const own = q + token * it.query.token;
+      auto scales = tl::full<float, ROWS, 1>(1.f);
+      if constexpr (!tl::is_same<K, T>)
+        if (const float* const heads_scales = kind == 0 ? k_scales : v_scales; !is_query && heads_scales != nullptr)
+          scales = scales * tl::load(heads_scales + rows * it.scale_strides[kind], rows < heads, 1.f);
       if (is_query || kind == 0) {
         const auto pairs = Pairs::read(from, rows, strides.head, strides.element, heads);
         const auto a = tl::cast<float>(pairs.first), b = tl::cast<float>(pairs.second);
-        Pairs::write(to, rows, to_head, to_element, heads, tl::cast<T>(tl::fma(a, c, -(b * s))),
-                     tl::cast<T>(tl::fma(b, c, a * s)));
+        const auto x = tl::fma(a, c, -(b * s)), y = tl::fma(b, c, a * s);
+        if constexpr (tl::is_same<K, T>) {
+          Pairs::write(is_query ? own : place, rows, is_query ? it.query.head : cache.head_stride,
+                       is_query ? it.query.element : cache.element_stride, heads, tl::cast<T>(x), tl::cast<T>(y));
+        } else if (is_query) {
+          Pairs::write(own, rows, it.query.head, it.query.element, heads, tl::cast<T>(x), tl::cast<T>(y));
+        } else {
+          Pairs::write(place, rows, cache.head_stride, cache.element_stride, heads, numbers_of_cache<K>(x, scales),
+                       numbers_of_cache<K>(y, scales));
+        }
         if (is_query || !FORM.copies_rest) continue;
       }
-      copy_columns<FORM, kPadded>(to, to_head, to_element, from, strides.head, strides.element, rows, heads,
-                                  kind == 0 ? FORM.rotary_dim : 0, it.head_dim);
+      copy_columns<FORM, kPadded>(place, cache.head_stride, cache.element_stride, from, strides.head, strides.element,
+                                  rows, heads, kind == 0 ? FORM.rotary_dim : 0, it.head_dim,
+                                  [&](const auto& numbers) { return numbers_of_cache<K>(numbers, scales); });
     }
   }
 }

@@ -62,11 +62,18 @@ struct RopePairs {
   }
 };
 
-/// A row's elements from column `first` to before `end_column`, PADDED at a time.
-template <RopeForm FORM, int PADDED, typename T, typename Rows>
-KILN_DEVICE void copy_columns(T* out, long long out_row, long long out_step, const T* x, long long x_row,
+struct AsTheyAre {
+  template <typename X>
+  KILN_DEVICE X operator()(const X& x) const {
+    return x;
+  }
+};
+
+/// numbers_of() a row's elements from column `first` to before `end_column`, PADDED at a time.
+template <RopeForm FORM, int PADDED, typename Out, typename T, typename Rows, typename Numbers = AsTheyAre>
+KILN_DEVICE void copy_columns(Out* out, long long out_row, long long out_step, const T* x, long long x_row,
                               long long x_step, const Rows& rows, tl::int64_t end, tl::int64_t first,
-                              tl::int64_t end_column) {
+                              tl::int64_t end_column, const Numbers& numbers_of = {}) {
   const auto along = [](const auto& columns, [[maybe_unused]] long long step) {
     if constexpr (FORM.is_dense)
       return columns;
@@ -77,7 +84,7 @@ KILN_DEVICE void copy_columns(T* out, long long out_row, long long out_step, con
     const auto columns = start + tl::expand_dims<0>(tl::arange<PADDED>());
     const auto mask = (rows < end) & (columns < end_column);
     tl::store(out + (rows * out_row + along(columns, out_step)),
-              tl::load(x + (rows * x_row + along(columns, x_step)), mask), mask);
+              numbers_of(tl::load(x + (rows * x_row + along(columns, x_step)), mask)), mask);
   }
 }
 

@@ -1084,6 +1084,8 @@ def rope_append(
     cos: Array | None = None,
     sin: Array | None = None,
     positions: Array | None = None,
+    k_scale: Array | None = None,
+    v_scale: Array | None = None,
     *,
     rotary_dim: int = 0,
     interleaved: bool = False,

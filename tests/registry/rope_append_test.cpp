@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -111,6 +113,26 @@ TEST_F(RopeAppend, TokensWithoutASlotHaveTheirQueriesTurnedAlone) {
   }
 }
 
+TEST_F(RopeAppend, CachesOf8BitsHoldWhatScalesLeave) {
+  constexpr std::uint8_t kOneAndAHalf = 0x3C, kLargest = 0x7E, kMinusTwo = 0xC0, kNan = 0x7F;  // of fp8e4m3
+  for (const Device device : devices_) {
+    const Tensor q = make_f32({1, 1, 2}, {1, 2}, device), key = make_f32({1, 1, 2}, {3, 4000}, device),
+                 value = make_f32({1, 1, 2}, {-8, NAN}, device);
+    const std::vector<std::uint8_t> zeros(2);
+    const Tensor keys = tensor_of(DType::fp8e4m3, {1, 1, 1, 2}, zeros, device),
+                 values = tensor_of(DType::fp8e4m3, {1, 1, 1, 2}, zeros, device);
+    const Tensor cos = make_f32({1, 1}, {1}, device), sin = make_f32({1, 1}, {0}, device);
+    dispatch_gpu_op_all(
+        "rope_append",
+        std::vector<Tensor>{q, key, value, keys, values, tensor_of(DType::i64, std::vector<std::int64_t>{0}, device),
+                            cos, sin, Tensor{}, make_f32({1}, {2}, device), make_f32({}, {4}, device)});
+    EXPECT_THAT(values_of<std::uint8_t>(keys), ElementsAre(kOneAndAHalf, kLargest));
+    const std::vector<std::uint8_t> stored = values_of<std::uint8_t>(values);
+    EXPECT_EQ(stored[0], kMinusTwo);
+    EXPECT_EQ(stored[1] & kNan, kNan);
+  }
+}
+
 TEST(RopeAppendErrors, NameWhatIsWrong) {
   const auto refused = [](std::vector<TensorMeta> inputs, const Attributes& attributes) {
     return usage_error([&] {
@@ -130,6 +152,7 @@ TEST(RopeAppendErrors, NameWhatIsWrong) {
                                       {DType::f32, {9, 4}},
                                       {DType::f32, {9, 4}},
                                       {DType::i64, {4}}};
+    inputs.resize(std::max(inputs.size(), input + 1));
     inputs[input] = meta;
     return inputs;
   };
@@ -148,6 +171,8 @@ TEST(RopeAppendErrors, NameWhatIsWrong) {
        "input 'key' has shape (4, 2, 8) and 'q' (4, 6, 10); expected as many tokens"},
       {with(2, {DType::f32, {4, 3, 8}}), {}, "input 'value' has shape (4, 3, 8), expected that of 'key', (4, 2, 8)"},
       {with(3, {DType::f16, {3, 16, 2, 8}}), {}, "op 'rope_append': input 'key_cache' is f16"},
+      {with(4, {DType::fp8e4m3, {3, 16, 2, 8}}), {}, "input 'value_cache' is fp8e4m3"},
+      {with(9, {DType::f32, {}}), {}, "input 'k_scale' is given where 'key_cache' is f32, expected a cache of fp8"},
       {with(5, {DType::i64, {5}}), {}, "input 'slot_mapping' has 5 slots and 'key' 4 tokens"},
       {with(7, none), {}, "op 'rope_append': input 'cos' is given without 'sin'"},
       {with(8, {DType::i64, {3}}),
