@@ -10,7 +10,7 @@
 #include "ops/attention/paged_table.hpp"
 #include "ops/attention/problem.hpp"
 #include "ops/attention/reference.hpp"
-#include "ops/attention/varlen_call.hpp"
+#include "ops/attention/varlen_problem.hpp"
 #include "ops/common/element.hpp"
 #include "ops/common/position.hpp"
 
