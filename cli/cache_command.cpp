@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,11 +21,6 @@ namespace kiln::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string age(std::int64_t unix_s) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return format_age_s(std::chrono::duration_cast<std::chrono::seconds>(now).count() - unix_s);
-}
 
 std::string_view kind_name(ArtifactKind kind) {
   switch (kind) {
@@ -82,7 +76,8 @@ int list(const DiskStore& store, const CacheOptions& options) {
   for (const ListedArtifact& listed : list_artifacts(store)) {
     json.push_back(artifact_json(listed));
     total_bytes += listed.entry.size_bytes;
-    rows.push_back({listed.entry.key.hex(), format_bytes(listed.entry.size_bytes), age(listed.entry.last_used_unix_s),
+    rows.push_back({listed.entry.key.hex(), format_bytes(listed.entry.size_bytes),
+                    format_age_since(listed.entry.last_used_unix_s),
                     listed.artifact ? to_string(listed.artifact->target) : "",
                     listed.artifact       ? listed.artifact->name
                     : listed.entry.intact ? "(not an artifact of this version)"
@@ -122,7 +117,7 @@ int show(const DiskStore& store, const CacheOptions& options) {
   Json json = artifact_json(listed);
   std::vector<std::vector<std::string>> rows{{"key", listed.entry.key.hex()},
                                              {"size", format_bytes(listed.entry.size_bytes)},
-                                             {"last used", age(listed.entry.last_used_unix_s) + " ago"}};
+                                             {"last used", format_age_since(listed.entry.last_used_unix_s) + " ago"}};
   if (const auto& artifact = listed.artifact) {
     json["features"] = artifact->target.features;
     json["entry"] = artifact->entry;

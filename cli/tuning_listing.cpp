@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 
 #include "autotune/database_document.hpp"
@@ -20,11 +19,6 @@ using Rows = std::vector<std::vector<std::string>>;
 
 constexpr std::size_t kShownConfigs = 10;
 constexpr std::size_t kShortKeyDigits = 12;
-
-std::string age(std::int64_t unix_s) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return format_age_s(std::chrono::duration_cast<std::chrono::seconds>(now).count() - unix_s);
-}
 
 std::string interval_text(const Interval& interval) {
   return std::isfinite(interval.high) ? fmt::format("{:.5g} to {:.5g} us", interval.low, interval.high) : "?";
@@ -92,7 +86,7 @@ std::vector<std::string> entry_row(const TuningEntry& entry) {
   return {hash_of(entry.key).hex().substr(0, kShortKeyDigits),
           time_of(entry, entry.config),
           gain_text(entry),
-          age(entry.date_unix_s) + " ago",
+          format_age_since(entry.date_unix_s) + " ago",
           fmt::format("{} ({})", entry.key.device_model, entry.key.processors),
           entry.config.empty() ? "-" : to_string(entry.config),
           to_string(entry.key)};
@@ -108,7 +102,7 @@ std::string entry_text(const TuningEntry& entry) {
             {"gain", gain_text(entry)},
             {"measured", fmt::format("{}; {} search; {}", to_string(entry.policy), entry.strategy,
                                      software(entry.driver, entry.compiler))},
-            {"tuned", fmt::format("{} ({} ago)", format_date(entry.date_unix_s), age(entry.date_unix_s))}};
+            {"tuned", fmt::format("{} ({} ago)", format_date(entry.date_unix_s), format_age_since(entry.date_unix_s))}};
   std::string text = format_table(rows);
 
   rows = {{"RANK", "MEDIAN", "95% INTERVAL", "SAMPLES", "CONFIG"}};

@@ -18,11 +18,11 @@ constexpr std::string_view kSuffix = ".entry";
 constexpr std::size_t kShardDigits = 2;
 constexpr std::size_t kFileDigits = 30;
 /// "KILNDISK" as a little-endian number: a machine of the other byte order sees no entry of its own here.
-constexpr std::uint64_t kMagic = 0x4b5349444e4c494bULL;
+constexpr std::uint64_t kEntryMagic = 0x4b5349444e4c494bULL;
 constexpr std::uint32_t kEntryVersion = 1;
 
 struct Header {
-  std::uint64_t magic = kMagic;
+  std::uint64_t magic = kEntryMagic;
   std::uint32_t format_version = kEntryVersion;
   std::uint32_t header_bytes = kDiskEntryHeaderBytes;
   std::uint64_t payload_bytes = 0;
@@ -117,7 +117,7 @@ std::optional<std::vector<std::byte>> read_disk_entry(const FileDescriptor& dire
   const std::int64_t payload_bytes = status.st_size - static_cast<std::int64_t>(sizeof header);
   if (payload_bytes < 0 || payload_bytes > kMaxDiskEntryPayloadBytes || !read_exactly(file, &header, sizeof header))
     return std::nullopt;
-  if (header.magic != kMagic || header.format_version != kEntryVersion ||
+  if (header.magic != kEntryMagic || header.format_version != kEntryVersion ||
       header.payload_bytes != static_cast<std::uint64_t>(payload_bytes))
     return std::nullopt;
 

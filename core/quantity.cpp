@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <limits>
 
@@ -52,6 +53,11 @@ std::string format_age_s(std::int64_t age_s) {
   if (seconds < 120 * 60) return fmt::format("{} min", seconds / 60);
   if (seconds < 48 * 3600) return fmt::format("{} h", seconds / 3600);
   return fmt::format("{} days", seconds / 86400);
+}
+
+std::string format_age_since(std::int64_t unix_s) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return format_age_s(std::chrono::duration_cast<std::chrono::seconds>(now).count() - unix_s);
 }
 
 std::int64_t parse_bytes(std::string_view text, std::string_view what) {

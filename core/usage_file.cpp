@@ -16,10 +16,10 @@ namespace kiln {
 namespace {
 
 /// "KILNSIZE" as a little-endian number.
-constexpr std::uint64_t kMagic = 0x455a49534e4c494bULL;
+constexpr std::uint64_t kUsageMagic = 0x455a49534e4c494bULL;
 
 struct Content {
-  std::uint64_t magic = kMagic;
+  std::uint64_t magic = kUsageMagic;
   std::int64_t bytes = 0;
   std::int64_t complement = 0;
 };
@@ -58,13 +58,13 @@ UsageFile::~UsageFile() {
 std::optional<std::int64_t> UsageFile::read() const noexcept {
   Content content;
   if (::pread(file_.get(), &content, sizeof content, 0) != static_cast<ssize_t>(sizeof content) ||
-      content.magic != kMagic || content.complement != ~content.bytes || content.bytes < 0)
+      content.magic != kUsageMagic || content.complement != ~content.bytes || content.bytes < 0)
     return std::nullopt;
   return content.bytes;
 }
 
 void UsageFile::write(std::int64_t bytes) {
-  const Content content{kMagic, bytes, ~bytes};
+  const Content content{kUsageMagic, bytes, ~bytes};
   if (::pwrite(file_.get(), &content, sizeof content, 0) != static_cast<ssize_t>(sizeof content))
     throw DiskFailure{"cannot write its file 'usage'", errno};
 }

@@ -209,7 +209,7 @@ void limit_stages(const Sm90Call& call, const Sm90Conditions& conditions, Sm90Es
 /// of the numbers of rows that engines have most stand there twice.
 constexpr std::int64_t kLeastWeightExtent = 256;
 constexpr std::int64_t kManyRows[] = {64, 128, 256, 512, 520, 1024, 1024, 2048, 2048, 4096, 4096, 8192, 8192};
-constexpr std::int64_t kFewRows[] = {8, 16, 24, 32};
+constexpr std::int64_t kNarrowRows[] = {8, 16, 24, 32};
 constexpr std::size_t kKernelsForManyRows = 5, kKernelsForFewRows = 1;
 
 std::int64_t& rows_of(Sm90Call& call) {
@@ -221,7 +221,7 @@ std::int64_t& rows_of(Sm90Call& call) {
 std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::vector<Sm90Choice>& candidates,
                                              const Sm90Conditions& conditions) {
   const bool is_narrow = call.form == Sm90Form::narrow;
-  const std::span<const std::int64_t> rows = is_narrow ? std::span<const std::int64_t>(kFewRows) : kManyRows;
+  const std::span<const std::int64_t> rows = is_narrow ? std::span<const std::int64_t>(kNarrowRows) : kManyRows;
   const std::size_t most = is_narrow ? kKernelsForFewRows : kKernelsForManyRows;
   std::vector<double> logarithms(candidates.size() * rows.size());
   for (std::size_t r = 0; r < rows.size(); ++r) {

@@ -33,7 +33,7 @@ Tensor empty_like(const TensorView& like, Device device) {
   return {view, bytes.owner()};
 }
 
-std::int64_t address_of(const TensorView& view) {
+std::int64_t address_as_element(const TensorView& view) {
   return static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(view.data));
 }
 
@@ -75,7 +75,7 @@ std::vector<Tensor> point_to_new_memory(const Call& call, Device device) {
       std::int64_t rest = entry, offset = 0;
       for (int axis = addresses->ndim() - 1; axis >= 0; rest /= addresses->shape[axis--])
         offset += rest % addresses->shape[axis] * addresses->strides[axis];
-      static_cast<std::int64_t*>(addresses->data)[offset] = address_of(memory.back());
+      static_cast<std::int64_t*>(addresses->data)[offset] = address_as_element(memory.back());
     }
   }
   return memory;
@@ -98,7 +98,7 @@ AddressedCopies copy_addressed(const Call& call, Device device) {
     if (addresses == nullptr) continue;
     const Tensor on_cpu = empty(addresses->shape, DType::i64, Device::cpu());
     for (std::int64_t entry = 0; entry < on_cpu.numel(); ++entry)
-      on_cpu.data_as<std::int64_t>()[entry] = address_of(result.copies[next++]);
+      on_cpu.data_as<std::int64_t>()[entry] = address_as_element(result.copies[next++]);
     result.inputs[i] = result.tables.emplace_back(device.is_cuda() ? to_device(on_cpu, device) : on_cpu);
   }
   if (result.originals.empty()) return result;
