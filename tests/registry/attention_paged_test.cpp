@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <random>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ops/common/element.hpp"
@@ -82,6 +84,42 @@ TEST_F(AttentionPaged, SinksCountOnceHoweverManyPartsThereAre) {
       EXPECT_THAT(read_f32(results[0]), ElementsAre(FloatNear(0.5F, 1e-5F), FloatNear(1, 1e-5F))) << splits;
       EXPECT_THAT(read_f32(results[1]),
                   ElementsAre(FloatNear(std::log(80.0F), 1e-5F), FloatNear(std::log(40.0F), 1e-5F)));
+    }
+}
+
+TEST_F(AttentionPaged, WithANumberOfPartsARequestsBitsDependOnNoOtherRequest) {
+  constexpr std::int64_t kHeads = 4, kDim = 64, kPage = 16, kPages = 12, kRequest = kHeads * kDim;
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<float> number(-1, 1);
+  const auto draw = [&](std::int64_t count) {
+    std::vector<float> numbers(static_cast<std::size_t>(count));
+    for (float& each : numbers) each = number(random);
+    return numbers;
+  };
+  for (const Device device : devices_)
+    for (const std::int64_t requests : {2, 9, 70}) {
+      const std::vector<float> queries = draw(requests * kRequest);
+      const Dims cache = {kPages, kPage, 2, kDim};
+      const Tensor keys = make_f32(cache, draw(kPages * kPage * 2 * kDim), device),
+                   values = make_f32(cache, draw(kPages * kPage * 2 * kDim), device);
+      std::vector<std::int64_t> table, lengths;
+      for (std::int64_t i = 0; i < requests * kPages; ++i) table.push_back(i * 5 % kPages);
+      for (std::int64_t i = 0; i < requests; ++i) lengths.push_back((i * 37 + 150) % (kPages * kPage));
+      const auto first_of = [&](std::int64_t count) {
+        const auto some = [&](const auto& all, std::int64_t each) {
+          return std::decay_t<decltype(all)>(all.begin(), all.begin() + count * each);
+        };
+        const Tensor out =
+            dispatch_gpu_op(kPaged,
+                            {make_f32({count, 1, kHeads, kDim}, some(queries, kRequest), device), keys, values,
+                             make_integers(DType::i32, {count, kPages}, some(table, kPages), device),
+                             make_integers(DType::i32, {count}, some(lengths, 1), device)},
+                            {{"num_splits", std::int64_t{3}}});
+        std::vector<float> numbers = read_f32(out);
+        numbers.resize(static_cast<std::size_t>(kRequest));
+        return numbers;
+      };
+      EXPECT_EQ(first_of(1), first_of(requests)) << requests;
     }
 }
 
