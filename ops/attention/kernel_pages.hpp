@@ -51,7 +51,8 @@ struct ListedPages {
   int length;
 };
 
-/// Of pages starts[request] to starts[request + 1], of which the last holds as many tokens as `last` says.
+/// Of pages starts[request] to starts[request + 1], of which the last holds as many tokens as `last` says; none where
+/// that is negative.
 template <typename StartT, typename LengthT>
 KILN_DEVICE ListedPages listed_pages(const StartT* starts, long long start_stride, long long all_pages,
                                      const LengthT* last, long long page) {
@@ -60,7 +61,7 @@ KILN_DEVICE ListedPages listed_pages(const StartT* starts, long long start_strid
     return start < 0 ? tl::int64_t{0} : start > all_pages ? tl::int64_t{all_pages} : start;
   };
   const tl::int64_t first = start_of(0), count = start_of(1) - first;
-  if (count <= 0) return {first, 0};
+  if (count <= 0 || tl::load(last) < 0) return {first, 0};
   return {first, static_cast<int>((count - 1) * page) + length_of(last, page)};
 }
 

@@ -33,7 +33,7 @@ std::int64_t PagedTable::length(std::int64_t request) const {
   const std::int64_t stated = stated_length(*this, request);
   if (!starts.has_value()) return std::clamp<std::int64_t>(stated, 0, most_tokens);
   const std::int64_t pages = num_blocks == 0 ? 0 : entries(request).count;
-  return pages == 0 ? 0 : (pages - 1) * page + std::clamp<std::int64_t>(stated, 0, page);
+  return pages == 0 || stated < 0 ? 0 : (pages - 1) * page + std::min(stated, page);
 }
 
 std::vector<std::int64_t> PagedTable::blocks(std::int64_t request) const {
