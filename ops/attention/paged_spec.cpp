@@ -107,7 +107,7 @@ OpSpec paged_spec() {
   spec.examples = paged_examples();
   spec.random_example = random_paged_example;
   spec.tolerance = attention_tolerance;
-  spec.input_ranges = {{-1, 1}, {-1, 1}, {}, {}, {}, {-0.125, 0.125}};
+  spec.input_ranges = {{-1, 1}, {-1, 1}, {}, {}, {}, {-0.125, 0.125}, {}, {-1, 1}, {-1, 1}};
   spec.spoil_inputs = spoil_paged;
   spec.skipped_work = skipped_by_paged;
   return spec;

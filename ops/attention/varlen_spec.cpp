@@ -16,6 +16,7 @@
 #include "ops/attention/varlen_launch.hpp"
 #include "ops/attention/varlen_problem.hpp"
 #include "ops/attention/varlen_reference.hpp"
+#include "ops/common/element.hpp"
 #include "ops/common/random_shape.hpp"
 #include "ops/common/traffic.hpp"
 
@@ -73,16 +74,28 @@ Cost varlen_cost(const OpCall& call) {
   return {2 * width * static_cast<double>(problem.heads) * static_cast<double>(most_pairs(problem)), bytes};
 }
 
+/// Of a sequence's keys those in pages that there are.
+std::int64_t keys_that_are_there(const CallInputs& inputs, const VarlenProblem& problem, std::int64_t number) {
+  const RowRange rows = sequence_keys(inputs, problem, number);
+  std::int64_t keys = rows.end - rows.begin;
+  if (!problem.in_pages()) return keys;
+  const TensorView& table = inputs[kVarlenTable];
+  const std::int64_t all = keys;
+  for (std::int64_t entry = 0; entry * problem.page < all; ++entry) {
+    const auto block = common::load_at<std::int64_t>(table, number * table.strides[0] + entry * table.strides[1]);
+    if (block < 0 || block >= problem.num_blocks) keys -= std::min(problem.page, all - entry * problem.page);
+  }
+  return keys;
+}
+
 SkippedWork skipped_by_varlen(const OpCall& call) {
   const VarlenProblem problem = varlen_problem(call.inputs, call.attributes);
   const std::int64_t total = most_pairs(problem);
   std::int64_t pairs = 0;
   for (std::int64_t number = 0; number < problem.sequences; ++number) {
-    const auto length = [](const RowRange& rows, std::int64_t most) {
-      return std::clamp<std::int64_t>(rows.end - rows.begin, 0, most);
-    };
-    pairs += length(sequence_queries(call.inputs, problem, number), problem.max_queries) *
-             length(sequence_keys(call.inputs, problem, number), problem.max_keys);
+    const RowRange queries = sequence_queries(call.inputs, problem, number);
+    pairs += std::clamp<std::int64_t>(queries.end - queries.begin, 0, problem.max_queries) *
+             std::clamp<std::int64_t>(keys_that_are_there(call.inputs, problem, number), 0, problem.max_keys);
   }
   return {total - std::min(pairs, total), total, "pairs of a query and a key in sequences of the greatest lengths"};
 }
@@ -261,7 +274,7 @@ OpSpec varlen_spec() {
   spec.examples = varlen_examples();
   spec.random_example = random_varlen_example;
   spec.tolerance = attention_tolerance;
-  spec.input_ranges = {{-1, 1}, {-1, 1}, {}, {}, {}, {-0.125, 0.125}};
+  spec.input_ranges = {{-1, 1}, {-1, 1}, {}, {}, {}, {-0.125, 0.125}, {}, {}, {}, {-1, 1}, {-1, 1}, {-1, 1}};
   spec.spoil_inputs = spoil_varlen;
   spec.skipped_work = skipped_by_varlen;
   return spec;
