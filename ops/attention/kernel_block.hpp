@@ -38,9 +38,11 @@ KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, cons
     using Part = decltype(part);
     const auto dims = Part::dims();
     constexpr bool kIsLarge = kAreLarge && Part::kFirst == 0;
-    return query_operand<Operand, kIsLarge>(
-        q + Part::template offset<FORM>(it.q.element) + (rows * it.q.row + along_head<FORM>(dims, it.q.element)),
-        within_head<Part::kCount>(rows < it.queries, dims));
+    return tl::dot_operand<kIsLarge>([&] {
+      return load_queries<Operand>(
+          q + Part::template offset<FORM>(it.q.element) + (rows * it.q.row + along_head<FORM>(dims, it.q.element)),
+          within_head<Part::kCount>(rows < it.queries, dims));
+    });
   });
   auto acc = parts_of<kValueDim>([](auto part) { return tl::dot_accumulator<P, BLOCK_M, decltype(part)::kExtent>(); });
   const float scale = scale_of_scores<FORM>(scales, it, request, key_head);

@@ -23,15 +23,13 @@ KILN_DEVICE decltype(auto) as_operand(const Tile& tile) {
     return tl::cast<P>(tile);
 }
 
-/// What is multiplied by queries: it stays in shared memory. kIsLarge is dot_operand's.
-template <typename P, bool kIsLarge, typename Pointers, typename Mask>
-KILN_DEVICE auto query_operand(const Pointers& pointers, const Mask& mask) {
-  return tl::dot_operand<kIsLarge>([&] {
-    if constexpr (tl::is_same<tl::pointee_t<Pointers>, P>)
-      return tl::deferred_load(pointers, mask);
-    else
-      return tl::cast<P>(tl::load(pointers, mask));
-  });
+/// A load of queries as a dot_operand of numbers of P makes it. Called in its lambda, so that addresses live no longer.
+template <typename P, typename Pointers, typename Mask>
+KILN_DEVICE auto load_queries(const Pointers& pointers, const Mask& mask) {
+  if constexpr (tl::is_same<tl::pointee_t<Pointers>, P>)
+    return tl::deferred_load(pointers, mask);
+  else
+    return tl::cast<P>(tl::load(pointers, mask));
 }
 
 /// The scales of all heads.

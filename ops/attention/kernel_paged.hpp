@@ -15,13 +15,15 @@ namespace kiln::ops {
 /// float where parts are merged later (kernel_merge.hpp): a part that has no keys then leaves its rows as they are.
 /// Keys and values of K are multiplied as numbers of T. S is the type of the sinks, which are the first part's.
 /// IS_LIST: the table lists all requests' pages, starts says where each request's begin, and lengths are those of last
-/// pages.
+/// pages. Of kernels that cast keys a multiprocessor is to run one program, which lets ptxas have the registers that it
+/// spills otherwise; of others nothing (0) is said, for with 1 they take half as many again without needing them.
 template <typename Out, typename T, typename K, typename S, typename TableT, typename LengthT, AttentionForm FORM,
           int PAGE, bool IS_LIST, bool ONE_QUERY, int BLOCK_M, int BLOCK_N, int NUM_STAGES>
-KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const K* k, const K* v, const TableT* table,
-                                        const LengthT* lengths, const TableT* starts, const float* slopes,
-                                        const S* sinks, const float* k_scales, const float* v_scales, long long k_place,
-                                        long long v_place, PagedAttentionIteration it) {
+KILN_KERNEL_OF(sizeof(K) < sizeof(T) ? 1 : 0)
+void attention_paged_kernel(Out* out, float* lse, const T* q, const K* k, const K* v, const TableT* table,
+                            const LengthT* lengths, const TableT* starts, const float* slopes, const S* sinks,
+                            const float* k_scales, const float* v_scales, long long k_place, long long v_place,
+                            PagedAttentionIteration it) {
   constexpr int kDim = FORM.head_dim, kValueDim = FORM.value_dim;
   constexpr bool kHasPlaces = FORM.has_slopes || (!ONE_QUERY && (FORM.has_low || FORM.has_high));
   const int program = static_cast<int>(tl::program_id(0)), split = program % it.splits;
@@ -60,9 +62,10 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
     tl::store(lse + lse_places, -INFINITY, row < num_rows);
     return;
   }
-  const auto queries =
-      query_operand<T, false>(q + (offsets_of(rows, it.q.row, it.q.head) + along_head<FORM>(dims, it.q.element)),
-                              within_head<kDim>(rows < num_rows, dims));
+  const auto queries = tl::dot_operand([&] {
+    return tl::deferred_load(q + (offsets_of(rows, it.q.row, it.q.head) + along_head<FORM>(dims, it.q.element)),
+                             within_head<kDim>(rows < num_rows, dims));
+  });
   auto acc = tl::dot_accumulator<T, BLOCK_M, FORM.padded_value_dim()>();
   const float scale = scale_of_scores<FORM>(scales, it, request, key_head);
   const float factor = FORM.scales_first ? kLog2E : scale * kLog2E;
@@ -102,8 +105,7 @@ KILN_KERNEL void attention_paged_kernel(Out* out, float* lse, const T* q, const 
                                            within_head<kValueDim>(tokens < end, value_dims))};
       },
       [&](const auto& k_tile, const auto& v_tile) {
-        auto x = scaled_scores<FORM>(tl::cast<float>(tl::dot(queries, as_operand<T>(k_tile))),
-                                     FORM.has_key_scale ? scale : it.scale, it.softcap);
+        auto x = scaled_scores<FORM>(tl::cast<float>(tl::dot(queries, as_operand<T>(k_tile))), scale, it.softcap);
         const auto keys = begin + step * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
         if constexpr (FORM.has_slopes)
           x = x - tl::abs(columns + static_cast<float>(step * BLOCK_N) - tl::expand_dims<1>(own_place)) *

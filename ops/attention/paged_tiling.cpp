@@ -82,8 +82,8 @@ Config default_paged_tiling(const HeadKind& kind, const PagedCall& call, const T
   const std::int64_t most_rows = rows_of(std::ranges::max(configs, {}, rows_of));
   const std::int64_t wanted = std::clamp(ceil_power_of_two(rows), kLeastBlock, most_rows);
   // Scores that more happens to are shared by more warps, and many rows have fewer stages: else they spill. Warps of
-  // wide heads have registers enough.
-  const bool is_busy = call.form.scales_first && kind.most_dim <= 128;
+  // wide heads have registers enough, and keys that are cast spill where more warps share them.
+  const bool is_busy = call.form.scales_first && kind.most_dim <= 128 && !kind.has_bytes;
   const std::int64_t warps = is_busy ? 4 : std::max<std::int64_t>(2, wanted / kLeastBlock);
   const std::int64_t most_stages = wanted == 64 ? 2 : 3;
   const std::int64_t keys = wanted == 64 && !has_much_shared_memory(target) ? 2 * kLeastBlock : kLeastBlock;
