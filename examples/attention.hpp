@@ -41,11 +41,13 @@ void attention(const T* q, const T* k, const T* v, T* out, int64_t length, float
                                else
                                  x = tl::where(here < length, x, -INFINITY);
                              }
-                             const auto now_largest = tl::maximum(largest, tl::max<1>(x) * log2_scale);
-                             const auto p = tl::exp2(x * log2_scale - tl::expand_dims<1>(now_largest));
+                             const auto row_largest = tl::max<1>(x) * log2_scale;
+                             const auto now_largest = tl::where(row_largest - largest > 8.f, row_largest, largest);
                              const auto fade = tl::exp2(largest - now_largest);
+                             const auto faded = acc * tl::expand_dims<1>(fade);
+                             const auto p = tl::exp2(x * log2_scale - tl::expand_dims<1>(now_largest));
                              total = total * fade + tl::sum<1>(p);
-                             acc = tl::dot(tl::cast<T>(p), v_tile, acc * tl::expand_dims<1>(fade));
+                             acc = tl::dot(tl::cast<T>(p), v_tile, faded);
                              largest = now_largest;
                              ++step;
                            });

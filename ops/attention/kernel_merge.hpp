@@ -28,22 +28,29 @@ KILN_KERNEL void merge_attention_kernel(Out* out, float* lse, const In* outs, co
     return tl::load(lses + parts * it.lses_part, parts < it.parts, -INFINITY);
   };
 
-  auto largest_of_each = tl::full<float, PARTS, 1>(-INFINITY);
-  KILN_NO_UNROLL for (tl::int64_t first = 0; first < it.parts; first += PARTS) largest_of_each =
+  const auto values_of = [&](const auto& parts) {
+    return tl::load(outs + (parts * it.outs_part + along_row(columns, it.places.steps[1])),
+                    (parts < it.parts) & (columns < it.places.length));
+  };
+
+  // Rows of the first parts, which mostly are all, are asked for together with what they weigh.
+  const auto first_scores = scores_of(parts_from(0));
+  const auto first_values = values_of(parts_from(0));
+  auto largest_of_each = first_scores;
+  KILN_NO_UNROLL for (tl::int64_t first = PARTS; first < it.parts; first += PARTS) largest_of_each =
       tl::maximum(largest_of_each, scores_of(parts_from(first)));
   const float found = tl::max(largest_of_each), largest = found == -INFINITY ? 0.f : found;
 
   auto sums = tl::zeros<float, PARTS, BLOCK_N>();
   auto weights = tl::zeros<float, PARTS, 1>();
-  KILN_NO_UNROLL for (tl::int64_t first = 0; first < it.parts; first += PARTS) {
-    const auto parts = parts_from(first);
-    const auto scores = scores_of(parts);
+  const auto add = [&](const auto& scores, const auto& values) {
     const auto weight = tl::exp(scores - largest);
-    const auto values = tl::load(outs + (parts * it.outs_part + along_row(columns, it.places.steps[1])),
-                                 (parts < it.parts) & (columns < it.places.length));
     sums = sums + tl::where(scores == -INFINITY, 0.f, weight * tl::cast<float>(values));
     weights = weights + weight;
-  }
+  };
+  add(first_scores, first_values);
+  KILN_NO_UNROLL for (tl::int64_t first = PARTS; first < it.parts; first += PARTS)
+      add(scores_of(parts_from(first)), values_of(parts_from(first)));
   const float total = tl::sum(weights);
   const auto row = tl::sum<0>(sums) * (total == 0 ? 0.f : 1.f / total);
   tl::store(out + along_row(column, it.places.steps[0]), tl::cast<Out>(row), column < it.places.length);

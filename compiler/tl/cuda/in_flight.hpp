@@ -1,6 +1,8 @@
 #pragma once
 
+#include "compiler/tl/arithmetic.hpp"
 #include "compiler/tl/cast.hpp"
+#include "compiler/tl/cuda/redistribute.hpp"
 #include "compiler/tl/cuda/sm90/wgmma.hpp"
 #include "compiler/tl/cuda/wgmma_layout.hpp"
 
@@ -73,6 +75,20 @@ KILN_DEVICE Tile<T, S, L> to_values(const Tile<T, S, InFlight<L>>& x) {
 template <Number To, Number From, typename S, typename L>
 KILN_DEVICE Tile<To, S, L> cast(const Tile<From, S, InFlight<L>>& x) {
   return cast<To>(x.settled());
+}
+
+/// Sums times a factor for each of their rows. A warp whose rows' factors are all 1 leaves its sums as they are: those
+/// of a running softmax need not fade where no row's largest score has changed. Of fewer sums a lane the question costs
+/// more than it spares (32 of attention with heads of 64: 4%).
+template <Number T, typename S, typename L, typename R>
+  requires(kBroadcastsInPlace<Expanded<1, R>, S, L> && L::kRegisters >= 64)
+KILN_DEVICE Tile<T, S, L> operator*(const Tile<T, S, InFlight<L>>& sums,
+                                    const Tile<T, Shape<S::kRows, 1>, Expanded<1, R>>& factors) {
+  Tile<T, S, L> result = sums.settled();
+  bool scale = false;
+  KILN_UNROLL for (int r = 0; r < factors.kRegisters; ++r) scale |= factors.registers[r] != T{1};
+  if (__builtin_expect(__any_sync(0xffffffffu, scale), 0)) result = result * factors;
+  return result;
 }
 
 template <typename L>
