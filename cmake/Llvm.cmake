@@ -23,7 +23,11 @@ function(kiln_add_llvm_library target)
     list(APPEND clang_archives ${LLVM_LIBRARY_DIR}/lib${library}.a)
   endforeach()
   target_link_libraries(${target} PRIVATE kiln_warnings ${clang_archives} ${llvm_libraries} ${CMAKE_DL_LIBS})
-  target_link_options(${target} PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-z,defs -Wl,-s)
+  target_link_options(${target} PRIVATE -Wl,--gc-sections -Wl,--exclude-libs,ALL -Wl,-Bsymbolic -Wl,-s)
+  # Clang leaves the sanitizers' own functions to the program.
+  if(NOT (KILN_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang"))
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
   if(KILN_LLD)
     # GCC knows no versioned linker names; -B makes it find this LLVM's.
     cmake_path(GET KILN_LLD PARENT_PATH lld_folder)

@@ -212,8 +212,10 @@ struct OpSpec {
   /// A random legal call, for tests of ops whose inputs' shapes depend on one another or on attributes. Without it
   /// tests give all inputs of an example shapes that broadcast.
   std::function<Example(std::mt19937_64&)> random_example;
-  /// Against the reference, by output dtype.
+  /// Against the reference, by output dtype; missing: none.
   std::function<Tolerance(DType)> tolerance;
+  /// What is added to it, by the first input's dtype, whose products may be summed in fewer bits than an output has.
+  std::function<Tolerance(DType)> product_tolerance;
   /// What numbers are drawn from, per input; missing: the default range. What selects says so itself
   /// (InputSpec::selects).
   std::vector<InputRange> input_ranges;
@@ -225,6 +227,17 @@ struct OpSpec {
   /// What a call's values leave out; its selecting inputs lie in CPU memory, and the others may not be read. Needed
   /// where more than one input selects; for a single one the entries outside of its range are counted.
   std::function<SkippedWork(const OpCall&)> skipped_work;
+
+  /// What an output of a call may be off by whose first input, if it has any, is this one.
+  Tolerance tolerance_of(DType out, const TensorView* first_input) const {
+    Tolerance all = tolerance ? tolerance(out) : Tolerance{};
+    if (product_tolerance && first_input != nullptr) {
+      const Tolerance products = product_tolerance(first_input->dtype);
+      all.relative += products.relative;
+      all.absolute += products.absolute;
+    }
+    return all;
+  }
 };
 
 }  // namespace kiln

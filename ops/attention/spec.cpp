@@ -73,6 +73,7 @@ OpSpec attention_spec() {
   spec.examples = attention_examples();
   spec.random_example = random_attention_example;
   spec.tolerance = attention_tolerance;
+  spec.product_tolerance = score_tolerance;
   // f32 has a score to 1e-6 of it, or where strides of 0 make it a sum of hundreds of equal numbers, whose roundings
   // add up, to 1e-5. So has it weights of scores of some tens: slopes are for distances of hundreds.
   spec.input_ranges = {{-1, 1}, {-1, 1}, {}, {}, {-0.125, 0.125}, {}, {-1, 1}, {-1, 1}, {-1, 1}};

@@ -274,6 +274,7 @@ OpSpec varlen_spec() {
   spec.examples = varlen_examples();
   spec.random_example = random_varlen_example;
   spec.tolerance = attention_tolerance;
+  spec.product_tolerance = score_tolerance;
   spec.input_ranges = {{-1, 1}, {-1, 1}, {}, {}, {}, {-0.125, 0.125}, {}, {}, {}, {-1, 1}, {-1, 1}, {-1, 1}};
   spec.spoil_inputs = spoil_varlen;
   spec.skipped_work = skipped_by_varlen;

@@ -316,8 +316,8 @@ class DebuggedCall {
     const std::vector<std::pair<std::string, TensorView>> results = written();
     for (const auto& [name, view] : results)
       report_.comparisons.push_back({name, view.dtype, view.shape,
-                                     spec_.tolerance ? spec_.tolerance(view.dtype) : Tolerance{}, std::nullopt,
-                                     why_not_});
+                                     spec_.tolerance_of(view.dtype, inputs_.empty() ? nullptr : call_.input(0)),
+                                     std::nullopt, why_not_});
     if (!why_not_.empty() || reference_inputs_.size() != inputs_.size()) return;
     try {
       compare_with_reference(results);

@@ -243,9 +243,10 @@ class OpTuning {
     if (candidate == default_index_) {
       wanted_.clear();
       for (const Tensor& result : scratch_.results())
-        wanted_.emplace_back(dense_copy(result, stream_),
-                             call_.spec->tolerance ? call_.spec->tolerance(result.dtype()) : Tolerance{}, target_,
-                             stream_);
+        wanted_.emplace_back(
+            dense_copy(result, stream_),
+            call_.spec->tolerance_of(result.dtype(), call_.inputs.empty() ? nullptr : &call_.inputs[0]), target_,
+            stream_);
     }
     for (std::size_t i = 0; i < wanted_.size(); ++i)
       if (std::string difference = wanted_[i].difference(scratch_.results()[i]); !difference.empty()) return difference;

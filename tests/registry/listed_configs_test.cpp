@@ -177,13 +177,13 @@ TEST_F(FunctionTuningTest, OpsAreTunedOverListsToo) {
     const std::int64_t usual = resolve("abs", {x.view()}).report().config.at("BLOCK_SIZE");
     TuneOptions options;
     options.budget_s = 5;
-    options.configs = {{{"BLOCK_SIZE", usual == 64 ? 128 : 64}}};
+    options.configs = {{{"BLOCK_SIZE", usual == 128 ? 256 : 128}}};
     const TuneReport report = tune_op("abs", std::vector<TensorView>{x}, {}, options);
     EXPECT_EQ(report.result.candidates.size(), 2U) << "the default and the one that is listed";
     EXPECT_FALSE(report.entry.complete) << "a search of the space is not spared";
     EXPECT_EQ(resolve("abs", {x.view()}).report().config_source, "tuned");
     EXPECT_EQ(resolve("abs", {x.view()}).report().config, report.entry.config);
-    options.configs = {{{"BLOCK_SIZE", 64}}, {{"BLOCK", 64}}};
+    options.configs = {{{"BLOCK_SIZE", usual}}, {{"BLOCK", 64}}};
     EXPECT_THAT(value_error([&] { tune_op("abs", std::vector<TensorView>{x}, {}, options); }),
                 Says("configs[1] (BLOCK=64)", "no tunable 'BLOCK'", "BLOCK_SIZE"));
   }

@@ -243,7 +243,7 @@ class Sweep {
   void compare(const std::string& call, const GuardedTensor& got, const GuardedTensor& want,
                const std::vector<TensorView>& inputs) {
     const DType dtype = want.host_view().dtype;
-    const Tolerance tolerance = spec_.tolerance(dtype);
+    const Tolerance tolerance = spec_.tolerance_of(dtype, inputs.empty() ? nullptr : &inputs[0]);
     std::vector<std::int64_t> offsets;
     for_each_element(want.host_view(), [&](std::int64_t offset) { offsets.push_back(offset); });
     std::size_t index = 0, wrong = 0;

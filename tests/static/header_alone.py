@@ -1,4 +1,4 @@
-"""Compiles every host header by itself, twice included, with the flags the library is built with.
+"""Compiles host headers by themselves, twice included, with the flags the library is built with: a drawn half, or with KILN_SWEEP=full all.
 
 usage: header_alone.py ROOT JOBS COMPILER [FLAG...]
 
@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import sources
+from drawn import drawn_half
 
 FOLDERS = ("core", "compiler", "runtime", "ops", "autotune", "registry", "offload", "cli")
 KERNEL_SIDE = re.compile(r"compiler/tl/.*|ops/(.*/)?(kernel|functors)[^/]*\.hpp")
@@ -31,7 +32,7 @@ def compile_alone(command: list[str], header: pathlib.Path) -> str:
 
 def main() -> int:
     root, jobs, command = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    headers = host_headers(root)
+    headers = drawn_half(host_headers(root))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         problems = [problem for problem in pool.map(lambda header: compile_alone(command, header), headers) if problem]
     print("\n".join(problems) or f"{len(headers)} headers compile by themselves")
