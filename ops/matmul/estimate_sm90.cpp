@@ -43,12 +43,6 @@ constexpr double kCombineUs = 4.45;
 constexpr double kCombineBytesPerUs = 3.2e6;
 constexpr double kMemoryBytesPerClock = 2400;              // of all
 constexpr double kCopyUs = 1.73, kCopyBytesPerUs = 2.5e6;  // of an operand, which is read and written
-// Of multiplying: it then runs at the power's limit, where clocks fall and the L2's stay. What the L2 gives counts for
-// more then, and groups that multiply at the same time for less. These two are not fitted: too few times are so long,
-// and they are chosen so that 8192^3 has the tile that was measured to be the fastest.
-constexpr double kThrottledClocks = 1.5e6;
-constexpr double kThrottling = 1.8, kThrottledTogether = 1.10;
-
 double as_double(std::int64_t x) {
   return static_cast<double>(x);
 }
@@ -88,15 +82,12 @@ double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm9
 
   // A step of k. Shared memory gives 128 bytes a clock, and each 64 rows of a meet all of b.
   const double reading = as_double(tile.block_m) / 64 * (64 + tile.block_n);
-  const bool is_throttled = as_double(call.m) * as_double(call.n * call.batches) / 32 /
-                                as_double(conditions.processors) * as_double(all_k_blocks) >
-                            kThrottledClocks;
-  const double products = tile_elements / 32 * kMultiply * (is_throttled && !tile.tile_each ? kThrottledTogether : 1);
+  const double products = tile_elements / 32 * kMultiply;
   const bool has_short_rows =
       call.a.is_mn && a_size * ops::matmul_sm90_panel(static_cast<int>(a_size), static_cast<int>(a_rows)) < 128;
   const double from_l2 = l2_bytes(call.a, as_double(a_rows) * (has_short_rows ? kShortRows : 1)) +
                          l2_bytes(call.b, as_double(tile.block_n) / tile.cluster_m);
-  const double l2_rate = kL2BytesPerClock / busy * (is_throttled ? kThrottling : 1);  // of each multiprocessor
+  const double l2_rate = kL2BytesPerClock / busy;  // of each multiprocessor
   const double loading =
       std::max(from_l2 / l2_rate, as_double(tile.block_m + tile.block_n) * 128 / kArrivingBytesPerClock);
   // Where they take about as long, each waits for the other now and then.

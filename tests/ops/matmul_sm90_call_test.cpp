@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -321,10 +322,13 @@ bool has(const std::string& config, const std::string& part) {
   return config.find(part) != std::string::npos;
 }
 
-/// At the power's limit the L2 keeps up with smaller tiles, a group's own each.
-TEST(MatmulSm90Call, AProductAtThePowersLimitTakesATileForEachGroup) {
-  EXPECT_TRUE(has(default_of("matmul", {bf16({8192, 8192}), bf16({8192, 8192})}), "TILE_EACH=1"));
-  EXPECT_TRUE(has(default_of("matmul", {bf16({4096, 4096}), bf16({4096, 4096})}), "TILE_EACH=0"));
+/// Measured: docs/performance.md, "Large products".
+TEST(MatmulSm90Call, LargeProductsTakeLargeTiles) {
+  for (const auto& [m, k, n] :
+       {std::tuple{8192, 8192, 8192}, {4096, 5120, 32000}, {2048, 4096, 128256}, {16384, 4096, 14336}}) {
+    const std::string config = default_of("matmul", {bf16({m, k}), bf16({k, n})});
+    EXPECT_TRUE(has(config, "BLOCK_M=128 BLOCK_N=256") && has(config, "TILE_EACH=0")) << config;
+  }
 }
 
 TEST(MatmulSm90Call, RowsOffTheLinesOfTheL2AreAskedForInFewerStages) {
