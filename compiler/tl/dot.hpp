@@ -12,6 +12,10 @@ enum class DotPrecision { ieee, tf32 };
 /// More elements of K than a dot has.
 inline constexpr int kAllImpreciseAcc = 1 << 30;
 
+/// Whether sums of type TileT, times a factor for each of their rows, cost nothing where the factors are 1.
+template <typename TileT>
+inline constexpr bool kSparesFactorsOfOne = false;
+
 /// The type that products of T are summed in.
 template <Number T>
 using dot_sum_t = conditional_t<is_same<T, double>, double, conditional_t<Floating<T>, float, int32_t>>;

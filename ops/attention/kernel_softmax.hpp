@@ -29,13 +29,24 @@ inline constexpr bool kFadesFirst = Sums::shape::kColumns == 128;
 template <typename First, typename... Others>
 inline constexpr bool kFadesFirst<tl::Tuple<First, Others...>> = kFadesFirst<First>;
 
+/// Whether it is worth keeping a row's largest score, so that sums do not fade.
+template <typename Sums>
+inline constexpr bool kKeepsLargest = tl::kSparesFactorsOfOne<Sums>;
+template <typename First, typename... Others>
+inline constexpr bool kKeepsLargest<tl::Tuple<First, Others...>> = kKeepsLargest<First>;
+
 /// Adds a step's keys to their rows' largest scores, totals and sums of values, by products of T; values and sums are a
 /// tile each or a Tuple of as many.
 template <typename T, bool kScalesFirst, typename X, typename Values, typename Rows, typename Sums>
 KILN_DEVICE void add_keys(const X& x, float factor, const Values& values, Rows& largest, Rows& total, Sums& sums) {
   const float unit = kScalesFirst ? factor : 1;
   const auto row_largest = kScalesFirst ? tl::max<1>(x) : tl::max<1>(x) * factor;
-  const auto now_largest = tl::where((row_largest - largest) * unit > kSlack, row_largest, largest);
+  const auto now_largest = [&] {
+    if constexpr (kKeepsLargest<Sums>)
+      return tl::where((row_largest - largest) * unit > kSlack, row_largest, largest);
+    else
+      return tl::maximum(largest, row_largest);
+  }();
   const auto fade = tl::exp2((largest - now_largest) * unit);
   // All sums fade before the first product begins: who reads sums waits for every product there is.
   const auto faded = [&] {

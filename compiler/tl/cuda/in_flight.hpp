@@ -77,11 +77,14 @@ KILN_DEVICE Tile<To, S, L> cast(const Tile<From, S, InFlight<L>>& x) {
   return cast<To>(x.settled());
 }
 
+/// Of fewer sums a lane the question costs more than it spares (32 of attention with heads of 64: 4%).
+template <Number T, typename S, typename L>
+inline constexpr bool kSparesFactorsOfOne<Tile<T, S, InFlight<L>>> = L::kRegisters >= 64;
+
 /// Sums times a factor for each of their rows. A warp whose rows' factors are all 1 leaves its sums as they are: those
-/// of a running softmax need not fade where no row's largest score has changed. Of fewer sums a lane the question costs
-/// more than it spares (32 of attention with heads of 64: 4%).
+/// of a running softmax need not fade where no row's largest score has changed.
 template <Number T, typename S, typename L, typename R>
-  requires(kBroadcastsInPlace<Expanded<1, R>, S, L> && L::kRegisters >= 64)
+  requires(kBroadcastsInPlace<Expanded<1, R>, S, L> && kSparesFactorsOfOne<Tile<T, S, InFlight<L>>>)
 KILN_DEVICE Tile<T, S, L> operator*(const Tile<T, S, InFlight<L>>& sums,
                                     const Tile<T, Shape<S::kRows, 1>, Expanded<1, R>>& factors) {
   Tile<T, S, L> result = sums.settled();
