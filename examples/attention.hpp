@@ -2,7 +2,8 @@
 
 /// softmax(scale * q @ k^T) @ v of one head for each second program id: q, k, v and out [heads, length, D], contiguous.
 /// A program has BLOCK_M queries and goes through the keys by BLOCK_N; CAUSAL: a query sees keys up to its own place.
-/// scale > 0. Of PROGRAMS on one multiprocessor some multiply while others compute probabilities.
+/// scale > 0. Of PROGRAMS on one multiprocessor some multiply while others compute probabilities. A row's largest score
+/// is kept while scores lie less than 8 (a factor of 2^8) above it, so that sums seldom fade.
 /// The running maximum and total are those of Milakov and Gimelshein, "Online normalizer calculation for softmax"
 /// (2018), put to this use by Dao et al., "FlashAttention" (2022).
 template <typename T, int D, int BLOCK_M, int BLOCK_N, int NUM_STAGES, int PROGRAMS, bool CAUSAL>

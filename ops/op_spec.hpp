@@ -214,8 +214,9 @@ struct OpSpec {
   std::function<Example(std::mt19937_64&)> random_example;
   /// Against the reference, by output dtype; missing: none.
   std::function<Tolerance(DType)> tolerance;
-  /// What is added to it, by the first input's dtype, whose products may be summed in fewer bits than an output has.
-  std::function<Tolerance(DType)> product_tolerance;
+  /// What is added to it, by the dtypes of the first input, whose products may be summed in fewer bits than an output
+  /// has, and of the output.
+  std::function<Tolerance(DType, DType)> product_tolerance;
   /// What numbers are drawn from, per input; missing: the default range. What selects says so itself
   /// (InputSpec::selects).
   std::vector<InputRange> input_ranges;
@@ -232,7 +233,7 @@ struct OpSpec {
   Tolerance tolerance_of(DType out, const TensorView* first_input) const {
     Tolerance all = tolerance ? tolerance(out) : Tolerance{};
     if (product_tolerance && first_input != nullptr) {
-      const Tolerance products = product_tolerance(first_input->dtype);
+      const Tolerance products = product_tolerance(first_input->dtype, out);
       all.relative += products.relative;
       all.absolute += products.absolute;
     }

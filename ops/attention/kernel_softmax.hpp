@@ -21,28 +21,19 @@ inline constexpr float kLowestScore = -3.40282347e+38f;
 /// "FlashAttention-4", 2026).
 inline constexpr float kSlack = 8;
 
-/// Whether sums fade before a step's weights are computed, or behind them: weights behind the question whether they
-/// fade (InFlight) are computed while the first of them are multiplied, which is worth 5% of heads of 128 and costs 2%
-/// of those of 256, and 6% of those of 64, whose sums fade in each step (H100).
-template <typename Sums>
-inline constexpr bool kFadesFirst = Sums::shape::kColumns == 128;
-template <typename First, typename... Others>
-inline constexpr bool kFadesFirst<tl::Tuple<First, Others...>> = kFadesFirst<First>;
-
-/// Whether it is worth keeping a row's largest score, so that sums do not fade.
-template <typename Sums>
-inline constexpr bool kKeepsLargest = tl::kSparesFactorsOfOne<Sums>;
-template <typename First, typename... Others>
-inline constexpr bool kKeepsLargest<tl::Tuple<First, Others...>> = kKeepsLargest<First>;
-
 /// Adds a step's keys to their rows' largest scores, totals and sums of values, by products of T; values and sums are a
 /// tile each or a Tuple of as many.
 template <typename T, bool kScalesFirst, typename X, typename Values, typename Rows, typename Sums>
 KILN_DEVICE void add_keys(const X& x, float factor, const Values& values, Rows& largest, Rows& total, Sums& sums) {
+  using First = tl::remove_cvref_t<decltype(tl::part_of<0>(sums))>;
+  constexpr bool kKeepsLargest = tl::kSparesFactorsOfOne<First>;
+  // Weights behind the question whether sums fade are computed while the first of them are multiplied, which is worth
+  // 5% of heads of 128 and costs 2% of those of 256 (H100).
+  constexpr bool kFadesFirst = kKeepsLargest && First::shape::kColumns == 128;
   const float unit = kScalesFirst ? factor : 1;
   const auto row_largest = kScalesFirst ? tl::max<1>(x) : tl::max<1>(x) * factor;
   const auto now_largest = [&] {
-    if constexpr (kKeepsLargest<Sums>)
+    if constexpr (kKeepsLargest)
       return tl::where((row_largest - largest) * unit > kSlack, row_largest, largest);
     else
       return tl::maximum(largest, row_largest);
@@ -64,7 +55,7 @@ KILN_DEVICE void add_keys(const X& x, float factor, const Values& values, Rows& 
         [&](const auto& value, const auto& sum) { return tl::dot(tl::cast<T>(p), as_operand<T>(value), sum); }, values,
         faded_sums);
   };
-  if constexpr (kFadesFirst<Sums>) {
+  if constexpr (kFadesFirst) {
     const auto faded_sums = faded();
     add(weights(), faded_sums);
   } else {

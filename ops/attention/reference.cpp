@@ -138,9 +138,9 @@ Tolerance attention_tolerance(DType out) {
   }
 }
 
-Tolerance score_tolerance(DType queries) {
+Tolerance score_tolerance(DType queries, DType out) {
   // A unit of 2^-13 of a sum for each 32 of up to 256 numbers, of scores of up to 4.
-  if (is_fp8(queries)) return {0x1p-10, 0x1p-8};
+  if (is_fp8(queries) && out == DType::f32) return {0x1p-10, 0x1p-8};
   return {};
 }
 

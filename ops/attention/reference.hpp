@@ -16,7 +16,8 @@ void attend_in_double(const AttentionProblem& problem, const TensorView& q, cons
 
 /// Of an output dtype, for inputs of up to 4: that of a computation whose products are of the inputs' dtype.
 Tolerance attention_tolerance(DType out);
-/// Of scores, by the queries' dtype: the tensor cores' sums of products of 8 bits keep about 14 bits.
-Tolerance score_tolerance(DType queries);
+/// What is added to that of logarithms of sums, by the queries' dtype: they show that the tensor cores' sums of
+/// products of 8 bits keep about 14 bits. Results, of 16 bits then, do not.
+Tolerance score_tolerance(DType queries, DType out);
 
 }  // namespace kiln::attention

@@ -43,6 +43,7 @@ constexpr double kCombineUs = 4.45;
 constexpr double kCombineBytesPerUs = 3.2e6;
 constexpr double kMemoryBytesPerClock = 2400;              // of all
 constexpr double kCopyUs = 1.73, kCopyBytesPerUs = 2.5e6;  // of an operand, which is read and written
+
 double as_double(std::int64_t x) {
   return static_cast<double>(x);
 }

@@ -140,6 +140,17 @@ KILN_KERNEL void rows(const T* a, const T* b, Sum* least, Sum* largest, Sum* tot
   tl::store(rows_of<M, N>(less, 0, N), tl::where(is_below, x - tl::expand_dims<1>(most), Sum{9}));
 }
 
+// Sums times a factor for each row, which a product goes on from.
+template <typename T, int M, int N, int K>
+KILN_KERNEL void scaled_rows(const T* a, const T* b, const float* factors, float* out) {
+  const auto x = tl::load(rows_of<M, K>(a, 0, K));
+  const auto y = tl::load(rows_of<K, N>(b, 0, N));
+  auto acc = tl::dot_accumulator<T, M, N>();
+  const auto factor = tl::sum<1>(acc) + tl::load(factors + tl::arange<M>());  // lies as the sums' rows do
+  for (int step = 0; step < 3; ++step) acc = tl::dot(x, y, acc * tl::expand_dims<1>(factor));
+  tl::store(rows_of<M, N>(out, 0, N), acc);
+}
+
 }  // namespace chained_dot_kernels
 )";
 
@@ -227,6 +238,40 @@ TEST_P(ChainedDot, SumsAreReducedAndBecomeOperands) {
       ASSERT_EQ(numbers_of(tensors[4]), largest);
       ASSERT_EQ(numbers_of(tensors[5]), total);
     }
+  }
+}
+
+TEST_P(ChainedDot, SumsAreScaledRowByRow) {
+  struct Case {
+    std::int64_t m, n;
+    int num_warps;
+  };
+  constexpr std::int64_t kK = 32, kRowsOfWarp = 16;
+  // A lane has 64 sums of the first two, which factors of 1 leave alone; 128; fewer; and there is no wgmma.
+  for (const Case& c : {Case{64, 128, 4}, {128, 128, 8}, {64, 256, 4}, {64, 64, 4}, {64, 128, 8}, {16, 64, 2}}) {
+    SCOPED_TRACE(::testing::Message() << c.m << "x" << c.n << ", " << c.num_warps << " warps");
+    const auto a = draw(c.m * kK), b = draw(kK * c.n);
+    // All of a warp's are 1, or all but one, or none.
+    std::vector<double> factors(static_cast<std::size_t>(c.m), 1);
+    for (std::int64_t row = 0; row < c.m; ++row) {
+      const std::int64_t warp = row / kRowsOfWarp % 4;
+      if ((warp == 1 && row % kRowsOfWarp == 11) || warp == 2) factors[static_cast<std::size_t>(row)] = 2;
+      if (warp == 3 && row % kRowsOfWarp == 0) factors[static_cast<std::size_t>(row)] = 0;
+    }
+    std::vector<double> expected(static_cast<std::size_t>(c.m * c.n));
+    for (std::int64_t row = 0; row < c.m; ++row)
+      for (std::int64_t column = 0; column < c.n; ++column) {
+        double product = 0;
+        for (std::int64_t i = 0; i < kK; ++i)
+          product += a[static_cast<std::size_t>(row * kK + i)] * b[static_cast<std::size_t>(i * c.n + column)];
+        const double factor = factors[static_cast<std::size_t>(row)];
+        expected[static_cast<std::size_t>(row * c.n + column)] = product * (1 + factor + factor * factor);
+      }
+    std::vector<Tensor> tensors{tensor_of_numbers(DType::bf16, a), tensor_of_numbers(DType::bf16, b),
+                                tensor_of_numbers(DType::f32, factors),
+                                tensor_of_numbers(DType::f32, std::vector<double>(expected.size(), 77))};
+    kernel("scaled_rows", {DType::bf16, c.m, c.n, kK}, c.num_warps).run(GetParam(), {1, 1, 1}, tensors, {});
+    ASSERT_EQ(numbers_of(tensors[3]), expected);
   }
 }
 
@@ -400,6 +445,19 @@ TEST(ChainedDotOnGpus, WarpgroupsShareRows) {
   EXPECT_THAT(report.ptx, testing::Not(testing::HasSubstr("mma.sync")));
   EXPECT_FALSE(report.serializes_products);
   EXPECT_EQ(report.dynamic_shared_bytes, tl::pipeline_shared_bytes(2, tl::shared_tile_bytes(64, 256, 2)));
+}
+
+TEST(ChainedDotOnGpus, ManySumsAskWhetherFactorsAreOne) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  const std::string vote = "vote.sync.any";
+  for (const std::int64_t columns : {64, 128, 256}) {
+    SCOPED_TRACE(columns);
+    const PtxasReport report =
+        expect_no_spills(kernel("scaled_rows", {DType::bf16, std::int64_t{64}, columns, std::int64_t{32}}, 4)
+                             .request(parse_cuda_target("sm_90a")));
+    EXPECT_EQ(report.ptx.find(vote) != std::string::npos, columns >= 128);
+    EXPECT_FALSE(report.serializes_products);
+  }
 }
 
 TEST(ChainedDotOnGpus, StayInOneWarpsRegisters) {
