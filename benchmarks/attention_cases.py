@@ -1,5 +1,6 @@
 """Kiln's own ops of attention beside torch's backends and FlashAttention-3: whole sequences, and a token of each request over pages."""
 
+import dataclasses
 import functools
 import itertools
 
@@ -30,6 +31,9 @@ DECODES_US = {
     (256, 512): (156, 142),
 }
 RAGGED_REQUESTS, RAGGED_LONGEST = 64, 8192
+FP8 = torch.float8_e4m3fn
+# Over the same calls of 16 bits: of caches from 8 x 4096 tokens on, and of whole sequences.
+FP8_TOKENS, FP8_DECODE, FP8_PREFILL = 8 * 4096, 1 / 0.6, 1.3
 
 
 def spread(count, most):
@@ -66,9 +70,28 @@ def beside(op, inputs, attributes, is_tuned):
     return {"kiln tuned": Call(op, inputs, attributes)} if is_tuned else {}
 
 
-def prefill_case(batch, length, queries, heads, size, is_causal, least=1.0, fa3=None, is_tuned=False):
+def held_by_fp8(shape, dtype):
+    """Random numbers that fp8 holds too."""
+    return normal(shape, torch.float32).to(FP8).to(dtype)
+
+
+def of_fp8(case, which, least, moved):
+    """The case with the inputs `which` in fp8, beside itself with 16 bits, which is as exact."""
+    inputs = [x.to(FP8) if place in which else x for place, x in enumerate(case.call.inputs)]
+    return dataclasses.replace(
+        case,
+        what={**case.what, "dtype": "fp8"},
+        call=dataclasses.replace(case.call, inputs=inputs),
+        bytes=moved,
+        demands=[Demand({"kiln bf16": least})] if least else [],
+        bounds={},
+        beside={"kiln bf16": case.call},
+    )
+
+
+def prefill_case(batch, length, queries, heads, size, is_causal, least=1.0, fa3=None, is_tuned=False, draw=normal):
     shape = (batch, length)
-    q, k, v = (normal((*shape, count, size), torch.bfloat16) for count in (queries, heads, heads))
+    q, k, v = (draw((*shape, count, size), torch.bfloat16) for count in (queries, heads, heads))
     peers = {name: functools.partial(library, backend, q, k, v, is_causal) for name, backend in BACKENDS.items()}
     if fa3 is not None:
         peers["library fa3"] = fa3.sequences(q, k, v, is_causal)
@@ -111,11 +134,11 @@ def copy_of(moved):
     return lambda: target.copy_(source)
 
 
-def decode_case(name, lengths, queries, heads, size, page, least=None, fa3=None, is_tuned=False):
+def decode_case(name, lengths, queries, heads, size, page, least=None, fa3=None, is_tuned=False, draw=normal):
     """One query of each request over pages drawn from twice as many. `least`: what its speed over others' is held to."""
     table, used, counts = table_of(lengths, page)
     q = normal((len(lengths), 1, queries, size), torch.bfloat16)
-    caches = [normal((2 * sum(counts), page, heads, size), torch.bfloat16) for _ in range(2)]
+    caches = [draw((2 * sum(counts), page, heads, size), torch.bfloat16) for _ in range(2)]
     inputs = [q, *caches, table, used]
     entries = sum(lengths) * heads * size
     moved = 4 * entries + table.nbytes + used.nbytes + 2 * q.nbytes
@@ -200,6 +223,21 @@ def latent_case(requests, length, heads, page, least):
 def latent_cases():
     for heads, requests, least in ((16, 128, {"copy": 0.85}), (16, 8, {}), (128, 128, {}), (128, 16, {})):
         yield latent_case(requests, 4096, heads, 64, least)
+
+
+def fp8_cases():
+    """Queries, keys and values of whole sequences, and caches alone of decoding."""
+    for is_causal in (False, True):
+        case = prefill_case(1, 8192, 64, 8, 128, is_causal, draw=held_by_fp8)
+        yield of_fp8(dataclasses.replace(case, peers={}), range(3), FP8_PREFILL, case.bytes / 2)
+    for requests, length in DECODES_US:
+        if (tokens := requests * length) < 8 * 1024:
+            continue
+        case = decode_case(
+            f"{requests} of {length}", [length] * requests, *(QUERY_HEADS, HEADS, HEAD_SIZE, PAGE), draw=held_by_fp8
+        )
+        least = FP8_DECODE if tokens >= FP8_TOKENS else None
+        yield of_fp8(case, (1, 2), least, case.bytes - 2 * tokens * HEADS * HEAD_SIZE)
 
 
 def drawn_cases(seed, count, fa3, is_tuned):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kiln's ops of attention beside torch's backends and FlashAttention-3 on a GPU. Prints a JSON object: rows by section.
 
-    benchmarks/gpu_attention.py build [--only prefill,decode,latent,drawn] [--seed 1 --draws 100] [--fa3 _vllm_fa3_C.abi3.so] [--budget 8]
+    benchmarks/gpu_attention.py build [--only prefill,decode,latent,drawn,fp8] [--seed 1 --draws 100] [--fa3 _vllm_fa3_C.abi3.so] [--budget 8]
 
 Rows are as those of benchmarks/gpu_language.py. Kiln's configs are the defaults; with a budget "kiln tuned" stands beside them. Without FlashAttention-3 nobody stands beside decoding.
 """
@@ -11,7 +11,7 @@ import time
 
 import case_run
 
-SECTIONS = ("prefill", "decode", "latent", "drawn")
+SECTIONS = ("prefill", "decode", "latent", "drawn", "fp8")
 NUM_WORST = 20
 
 
@@ -54,6 +54,7 @@ def main():
         "prefill": lambda: attention_cases.prefill_cases(*how),
         "decode": lambda: attention_cases.decode_cases(*how),
         "latent": attention_cases.latent_cases,
+        "fp8": attention_cases.fp8_cases,
         "drawn": lambda: attention_cases.drawn_cases(arguments.seed, arguments.draws, *how),
     }
     effort = Effort(arguments.budget, arguments.samples, torch.empty(256 << 20, dtype=torch.uint8, device="cuda"))
