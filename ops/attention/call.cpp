@@ -1,13 +1,24 @@
 #include "ops/attention/call.hpp"
 
+#include <utility>
+
 #include "ops/attention/score_form.hpp"
 #include "ops/attention/strides.hpp"
 
 namespace kiln::attention {
 namespace {
 
-ops::AttentionStrides strides_of(const TensorView& view, const AttentionProblem& problem) {
-  return {step(view, 0), step(view, problem.head_axis()), step(view, problem.row_axis()), step(view, 3)};
+/// [B, H, S, D] of a tensor of the call.
+TensorView heads_first(TensorView view, const AttentionProblem& problem) {
+  if (!problem.heads_first) {
+    std::swap(view.shape[1], view.shape[2]);
+    std::swap(view.strides[1], view.strides[2]);
+  }
+  return view;
+}
+
+ops::AttentionStrides strides_of(const TensorView& view) {
+  return {step(view, 0), step(view, 1), step(view, 2), step(view, 3)};
 }
 
 /// Of a mask that broadcasts to [batch, heads, queries, keys]: 0 along dimensions that it lacks.
@@ -29,12 +40,22 @@ BlockWork AttentionCall::work() const {
   return {problem.queries, problem.keys, problem.batch * problem.heads, problem.low, problem.high, processors};
 }
 
+void set_key_strides(AttentionCall& call) {
+  ops::AttentionIteration& it = call.iteration;
+  const AttentionProblem& problem = call.problem;
+  it.k = strides_of(call.key);
+  it.v = strides_of(call.value);
+  call.form.is_dense = is_dense(it.q, problem.head_dim) && is_dense(it.k, problem.head_dim) &&
+                       is_dense(it.v, problem.value_dim) && is_dense(it.out, problem.value_dim);
+}
+
 AttentionCall attention_call(const OpCall& call) {
   AttentionCall result;
   result.problem = attention_problem(call.inputs, call.attributes);
   const AttentionProblem& problem = result.problem;
   result.dtype = call.inputs[kQuery].dtype;
-  result.keys = call.inputs[kKey].dtype;
+  result.key = heads_first(call.inputs[kKey], problem);
+  result.value = heads_first(call.inputs[kValue], problem);
   result.out = call.outputs[0].dtype;
   result.outputs = static_cast<std::int64_t>(call.outputs.size());
   result.processors = call.processors;
@@ -48,10 +69,8 @@ AttentionCall attention_call(const OpCall& call) {
   it.high = problem.high.value_or(0);
   it.diagonal = problem.diagonal;
   set_scores(problem, it);
-  it.out = strides_of(call.outputs[0], problem);
-  it.q = strides_of(call.inputs[kQuery], problem);
-  it.k = strides_of(call.inputs[kKey], problem);
-  it.v = strides_of(call.inputs[kValue], problem);
+  it.out = strides_of(heads_first(call.outputs[0], problem));
+  it.q = strides_of(heads_first(call.inputs[kQuery], problem));
   if (problem.mask != nullptr) {
     result.mask = problem.mask->dtype;
     it.mask = mask_strides(*problem.mask);
@@ -69,8 +88,7 @@ AttentionCall attention_call(const OpCall& call) {
   set_form(problem, form);
   form.head_dim = static_cast<int>(problem.head_dim);
   form.value_dim = static_cast<int>(problem.value_dim);
-  form.is_dense = is_dense(it.q, problem.head_dim) && is_dense(it.k, problem.head_dim) &&
-                  is_dense(it.v, problem.value_dim) && is_dense(it.out, problem.value_dim);
+  set_key_strides(result);
   form.has_low = problem.low.has_value();
   form.has_high = problem.high.has_value();
   form.checks_keys = !form.has_high || problem.queries - 1 + it.high >= problem.keys;

@@ -11,10 +11,10 @@
 namespace kiln::ops {
 
 /// A block of queries of one head for each program. M and S are the types of the mask and the sinks.
-template <typename Out, typename Q, typename K, typename P, typename M, typename S, AttentionForm FORM, int BLOCK_M,
-          int BLOCK_N, int NUM_STAGES, int PROGRAMS>
+template <typename Out, typename Q, typename K, typename V, typename P, typename M, typename S, AttentionForm FORM,
+          int BLOCK_M, int BLOCK_N, int NUM_STAGES, int PROGRAMS>
 KILN_KERNEL_OF(PROGRAMS)
-void attention_kernel(Out* out, float* lse, const Q* q, const K* k, const K* v, const M* mask, const float* slopes,
+void attention_kernel(Out* out, float* lse, const Q* q, const K* k, const V* v, const M* mask, const float* slopes,
                       const S* sinks, const float* q_scales, const float* k_scales, const float* v_scales,
                       long long k_row, long long v_row, AttentionIteration it) {
   // The last queries, which by causal masks see most, first: what is begun last ends all, and should be short.

@@ -15,8 +15,8 @@ namespace kiln::ops {
 /// sees by BLOCK_N. Weights are multiplied by values as numbers of P. Pointers are to request 0 and head 0; places says
 /// where rows of k and v lie (kernel_places.hpp).
 template <typename P, AttentionForm FORM, int BLOCK_M, int BLOCK_N, int NUM_STAGES, typename Out, typename Q,
-          typename K, typename M, typename S, typename Places>
-KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, const K* v, const M* mask,
+          typename K, typename V, typename M, typename S, typename Places>
+KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, const V* v, const M* mask,
                               const float* slopes, const S* sinks, const HeadScales& scales, const Places& places,
                               const AttentionIteration& it, tl::int64_t first, tl::int64_t head, tl::int64_t request) {
   constexpr int kDim = FORM.head_dim, kValueDim = FORM.value_dim;
@@ -32,7 +32,7 @@ KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, cons
   using Operand = ScoreOperand<P, Q, K, parts_of_head(kDim).least()>;
   // Queries of two tiles would leave no room in declared shared memory for sums on their way to memory; what is cast
   // step by step, and where tokens of pages lie, need the room too.
-  constexpr bool kAreLarge = sizeof(K) < sizeof(P) || Places::kBeginsAtSteps ||
+  constexpr bool kAreLarge = !tl::is_same<K, Operand> || !tl::is_same<V, P> || Places::kBeginsAtSteps ||
                              BLOCK_M * parts_of_head(kDim).numbers() * sizeof(Operand) > 32 * 1024;
   const auto queries = parts_of<kDim>([&](auto part) {
     using Part = decltype(part);

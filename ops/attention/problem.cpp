@@ -113,6 +113,10 @@ double AttentionProblem::visible_pairs() const {
   return seen - (low.has_value() ? keys_before(*low) : 0);
 }
 
+double AttentionProblem::flops() const {
+  return 2 * static_cast<double>(head_dim + value_dim) * visible_pairs() * static_cast<double>(batch * heads);
+}
+
 AttentionProblem attention_problem(const CallInputs& inputs, const Attributes& attributes) {
   AttentionProblem problem;
   problem.heads_first = is_heads_first(attributes);

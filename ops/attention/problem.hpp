@@ -32,6 +32,8 @@ struct AttentionProblem : ScoreOptions {
   std::int64_t end_key(std::int64_t query) const;
   /// Pairs of a query and a key that it sees by its place, in one head.
   double visible_pairs() const;
+  /// Of both products of all these pairs, in all heads.
+  double flops() const;
 };
 
 /// UsageError: value for shapes that do not fit each other and attributes out of range; type for dtypes that do not.

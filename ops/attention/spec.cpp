@@ -27,12 +27,8 @@ InputSpec mask_spec() {
   return input;
 }
 
-/// Both products of each pair of a query and a key that it sees by its place.
 Cost cost(const OpCall& call) {
-  const AttentionProblem problem = attention_problem(call.inputs, call.attributes);
-  const auto dims = static_cast<double>(problem.head_dim + problem.value_dim);
-  return {2 * dims * problem.visible_pairs() * static_cast<double>(problem.batch * problem.heads),
-          common::sum_of_tensors(call, common::stored_bytes)};
+  return {attention_problem(call.inputs, call.attributes).flops(), common::sum_of_tensors(call, common::stored_bytes)};
 }
 
 OpSpec attention_spec() {

@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::int64_t kLeastCpuBlock = 16;
 
-bool has_wgmma(const Target& target) {
-  return target.arch == "sm_90a";
-}
-
 /// Queries, keys and stages of a program on a GPU, for 227 KiB of shared memory on sm_90a and for 99 KiB elsewhere, and
 /// how many programs a multiprocessor is to run at a time.
 std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
@@ -53,6 +49,10 @@ std::int64_t rows_of_warp(const HeadKind& kind) {
 }
 
 }  // namespace
+
+bool has_wgmma(const Target& target) {
+  return target.arch == "sm_90a";
+}
 
 ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_M", {64, 128, 32, 16}}, {"BLOCK_N", {128, 64, 32, 16}}}, {}};

@@ -151,20 +151,21 @@ TEST_P(AttentionNvrtc, PackedSequencesDoNotSpill) {
     }
 }
 
-// Keys and values of 8 bits are cast on their way to products, and pages of packed sequences looked up. Heads of 256
-// are left out: where keys of theirs are cast ptxas spills up to 184 bytes.
+// Keys and values of 8 bits are cast on their way to products, or before where sm_90a has much to do, and pages of
+// packed sequences looked up. Heads of 256 are left out: where keys of theirs are cast ptxas spills up to 184 bytes.
 TEST_P(AttentionNvrtc, KeysOf8BitsAndPagesOfSequencesDoNotSpill) {
   if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
   const std::string bottom_right = "bottom_right";
   std::vector<std::pair<const char*, Example>> examples;
   for (const std::int64_t dim : {64, 128}) {
-    for (const DType query : {DType::fp8e4m3, DType::bf16}) {
-      const Dims shape = {2, 1024, 4, dim};
-      Example narrow{{{query, shape}, {DType::fp8e4m3, shape}, {DType::fp8e4m3, shape}}, {{"causal", bottom_right}}};
-      narrow.inputs.resize(7, TensorMeta::left_out());
-      for (int i = 0; i < 2; ++i) narrow.inputs.push_back({DType::f32, {2, 4}});
-      examples.emplace_back("attention", narrow);
-    }
+    for (const DType query : {DType::fp8e4m3, DType::bf16})
+      for (const std::int64_t length : {256, 1024}) {
+        const Dims shape = {2, length, 4, dim};
+        Example narrow{{{query, shape}, {DType::fp8e4m3, shape}, {DType::fp8e4m3, shape}}, {{"causal", bottom_right}}};
+        narrow.inputs.resize(7, TensorMeta::left_out());
+        for (int i = 0; i < 2; ++i) narrow.inputs.push_back({DType::f32, {2, 4}});
+        examples.emplace_back("attention", narrow);
+      }
     for (const DType key : {DType::bf16, DType::fp8e5m2}) {
       const Dims cache = {500, 16, 2, dim};
       Example pages{
@@ -195,8 +196,8 @@ TEST_P(AttentionNvrtc, KeysOf8BitsAndPagesOfSequencesDoNotSpill) {
     ASSERT_FALSE(kernels.empty());
     SCOPED_TRACE(fmt::format("{} of {}, heads of {}", op, name(example.inputs[1].dtype),
                              example.inputs[0].shape[example.inputs[0].shape.size() - 1]));
-    const PtxasReport report = expect_no_spills(kernels[0].request);
-    EXPECT_LE(report.static_shared_bytes, 49 * 1024);
+    for (const LaunchedKernel& kernel : kernels)
+      EXPECT_LE(expect_no_spills(kernel.request).static_shared_bytes, 49 * 1024);
   }
 }
 

@@ -1,6 +1,7 @@
 // What the sweep does not know of attention: numbers that a person worked out, lengths that broke others, how far off a
 // 16-bit computation may be, and what is refused.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,6 +133,44 @@ TEST_F(Attention, LengthsAndGroupsThatBrokeOthers) {
           const std::vector<Tensor> again = dispatch_gpu_op_all("attention", made.inputs(), attributes);
           EXPECT_EQ(values_of<std::uint8_t>(again[0]), values_of<std::uint8_t>(results[0])) << "other bits";
         }
+}
+
+// On sm_90a by kernels of their own, in front of attention's; keys only where queries have 16 bits. Layouts, scales and
+// keys that are no whole tile go through these too.
+TEST_F(Attention, NumbersOf8BitsAreCastOnceForManyQueries) {
+  const struct {
+    DType query;
+    std::int64_t queries, keys, query_heads, key_heads, dim;
+    bool heads_first;
+    std::size_t launches;
+  } cases[] = {
+      {DType::fp8e5m2, 1000, 901, 6, 1, 128, false, 2},
+      {DType::bf16, 515, 1200, 8, 2, 80, true, 3},
+      {DType::fp8e4m3, 700, 1100, 14, 2, 40, true, 3},  // a head's second tile has fewer than 32 numbers
+      {DType::fp8e4m3, 300, 50, 6, 1, 128, false, 1},   // too little to do
+  };
+  const OpSpec& spec = Registry::process().get("attention");
+  std::uint64_t seed = 0;
+  for (const auto& test : cases) {
+    Example example{heads(test.query, test.queries, test.keys, test.query_heads, test.key_heads, test.dim),
+                    {{"causal", std::string("bottom_right")}, {"return_lse", true}}};
+    const DType key = is_fp8(test.query) ? test.query : DType::fp8e4m3;
+    example.inputs[1].dtype = example.inputs[2].dtype = key;
+    if (test.heads_first) {
+      example.attributes.set("layout", std::string("BHSD"));
+      for (TensorMeta& meta : example.inputs) std::swap(meta.shape[1], meta.shape[2]);
+    }
+    example.inputs.resize(7, TensorMeta::left_out());
+    for (int i = 0; i < 2; ++i) example.inputs.push_back({DType::f32, {1, test.key_heads}});
+    SCOPED_TRACE(fmt::format("{} queries of {}, {} keys", test.queries, name(test.query), test.keys));
+    EXPECT_EQ(PlannedCall("attention", views_of(example), example.attributes).plan(kHopper).launches.size(),
+              test.launches);
+    for (const Device device : devices_) {
+      const OpCase made(spec, example, device, ++seed);
+      const std::vector<Tensor> results = dispatch_gpu_op_all("attention", made.inputs(), example.attributes);
+      EXPECT_EQ(made.difference(results, Stream::default_of(device)), "");
+    }
+  }
 }
 
 // FlashAttention's bound (tests/support/plain_attention.hpp).
