@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace kiln::reduction {
 namespace {
@@ -10,6 +11,9 @@ namespace {
 std::int64_t sort_key(const CollapsedDim& dim) {
   return dim.strides[kInput] == 0 ? std::numeric_limits<std::int64_t>::max() : common::magnitude(dim.strides[kInput]);
 }
+
+/// Rows are read faster than columns, but so many times as many states would take longer to join.
+constexpr std::int64_t kMostStatesOfRows = 8;
 
 /// Without any, one of extent 1 stands in.
 std::vector<CollapsedDim> merged_or_one(const std::vector<CollapsedDim>& dims) {
@@ -57,6 +61,26 @@ CollapsedReduction collapse(const TensorView& input, std::span<const TensorView>
   if (result.kept_total == 0) kept = {{0, {}}};
   result.kept = merged_or_one(kept);
   result.reduced = merged_or_one(reduced);
+  return result;
+}
+
+CollapsedReduction spread_out(const CollapsedReduction& in_order) {
+  CollapsedReduction result = in_order;
+  result.is_spread = true;
+  result.kept = std::move(result.reduced);
+  std::int64_t places = 1;
+  for (CollapsedDim& dim : result.kept) {
+    dim.strides[kPlace] = places;
+    places *= dim.extent;
+  }
+  common::sort_innermost_first(result.kept, sort_key);
+  auto along = std::max_element(result.kept.begin(), result.kept.end(),
+                                [](const auto& a, const auto& b) { return a.extent < b.extent; });
+  if (along->extent < kMostStatesOfRows * result.kept[0].extent) along = result.kept.begin();
+  result.reduced = {*along};
+  result.kept.erase(along);
+  result.reduced_total = result.reduced[0].extent;
+  result.kept_total = places / result.reduced_total;
   return result;
 }
 

@@ -11,7 +11,8 @@
 // finish() makes a State of it. add() is told the place of a step's first element within the chunk. Most reducers have
 // no use for that and run on their State (kRunIsState). neutral() is an element that changes nothing, where there is
 // one (kHasNeutral): in tiles that are not full it stands for what is not there. widen() makes a position inside a
-// chunk one inside the whole, finalize() the op's results.
+// chunk one inside the whole, finalize() the op's results. Where a place is searched for in several dimensions,
+// place_along() makes a position along one of them the place in all.
 
 namespace kiln::ops {
 
@@ -151,6 +152,10 @@ struct ArgExtremumReducer {
   }
   KILN_DEVICE tl::Tuple<Acc, tl::int64_t> widen(const State& state, tl::int64_t origin) const {
     return {state.first, state.second + origin};
+  }
+  KILN_DEVICE tl::Tuple<Acc, tl::int64_t> place_along(const tl::Tuple<Acc, tl::int64_t>& state, tl::int64_t first,
+                                                      tl::int64_t stride) const {
+    return {state.first, first + state.second * stride};
   }
   KILN_DEVICE tl::Tuple<Acc, tl::int64_t> wide_identity() const {
     return {least_extreme<Acc, kLargest>(), tl::IntegerLimits<tl::int64_t>::kMax};

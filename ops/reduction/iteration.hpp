@@ -29,6 +29,10 @@ struct ReductionIteration {
   long long outer_reduced, outer_reduced_per_chunk;
   long long chunks;
   long long input_offset;  ///< of element 0: dimensions with negative strides may be walked backwards
+  /// Where a search for a place is spread out, so that all kept elements are parts of one output, the chunk kernel
+  /// reads how far apart places in the whole are: along the reduced dimension here, along kept ones in the first
+  /// output's strides.
+  long long place_stride;
   long long output_strides[kMaxReductionOutputs];
   int num_outer_kept, num_outer_reduced;
   long long outer_kept_extents[kMaxReductionDims];

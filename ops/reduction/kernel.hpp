@@ -36,16 +36,35 @@ KILN_DEVICE T* part_address(tl::uint8_t* states, const ReductionIteration& it, i
   return reinterpret_cast<T*>(states + it.part_bytes[part]) + chunk * it.kept_total;
 }
 
-/// Reduces one of several chunks and leaves its states for reduction_combine_kernel. FOLDED: see ReductionIteration.
+/// States whose positions are along the reduced dimension, with places in the whole.
+template <typename Reducer, typename Tiles>
+KILN_DEVICE auto with_places(const Reducer& reducer, const Tiles& states, const ReductionIteration& it,
+                             const KeptBlock& block) {
+  using Layout = typename tl::remove_cvref_t<decltype(tl::part_of<0>(states))>::layout;
+  const auto place = [&](const auto& state, int r) {
+    return reducer.place_along(state, block.output_offsets[0] + Layout::column(r) * it.output_strides[0],
+                               it.place_stride);
+  };
+  return map_elements(place, states);
+}
+
+/// Reduces one of several chunks and leaves its states for reduction_combine_kernel. FOLDED and SPREAD: see
+/// ReductionIteration.
 template <typename Reducer, typename Via, int kAxis, bool kContiguous, int BLOCK_M, int BLOCK_N, int UNROLL,
-          bool kHasOuter, bool FOLDED, typename In>
+          bool kHasOuter, bool FOLDED, bool SPREAD, typename In>
 KILN_KERNEL void reduction_chunk_kernel(const In* in, ReductionIteration it, ReductionScalars scalars,
                                         tl::uint8_t* states) {
   constexpr int kKeptBlock = kAxis == 1 ? BLOCK_M : BLOCK_N;
   const Reducer reducer{scalars};
   const KeptBlock block = kept_block<kKeptBlock, kHasOuter>(it);
-  const auto reduced = reduce_chunk<Reducer, Via, kAxis, kContiguous, BLOCK_M, BLOCK_N, UNROLL, kHasOuter, FOLDED>(
+  const auto along = reduce_chunk<Reducer, Via, kAxis, kContiguous, BLOCK_M, BLOCK_N, UNROLL, kHasOuter, FOLDED>(
       in, it, reducer, block);
+  const auto reduced = [&] {
+    if constexpr (SPREAD)
+      return with_places(reducer, along, it, block);
+    else
+      return along;
+  }();
   const auto kept = tl::arange<kKeptBlock>();
   const auto mask = kept < it.kept - block.first;
   const tl::int64_t chunk = chunk_index(it);

@@ -77,6 +77,7 @@ struct ReductionCall {
   const OpRow* row = nullptr;
   Reduction reduction;
   CollapsedReduction collapsed;
+  CollapsedReduction of_outputs;  ///< the same, but where it is spread out: as the combining kernel sees it
   Reducer reducer;
   DType in = DType::f32;
   std::vector<DType> outputs;
@@ -95,7 +96,9 @@ ReductionCall reduction_call(const OpRow& row, const OpCall& call) {
   ReductionCall result;
   result.row = &row;
   result.reduction = resolve(row, call.inputs[0], call.attributes);
-  result.collapsed = collapse(call.inputs[0], call.outputs, result.reduction.axes, finds_index(result.reduction.kind));
+  result.of_outputs = collapse(call.inputs[0], call.outputs, result.reduction.axes, finds_index(result.reduction.kind));
+  const bool spreads = finds_index(result.reduction.kind) && gains_by_spreading(result.of_outputs);
+  result.collapsed = spreads ? spread_out(result.of_outputs) : result.of_outputs;
   result.reducer = reducer_of(result.reduction);
   result.in = call.inputs[0].dtype;
   for (const TensorView& output : call.outputs) result.outputs.push_back(output.dtype);
@@ -121,6 +124,7 @@ ops::ReductionIteration make_iteration(const CollapsedReduction& collapsed, std:
   }
   it.reduced = collapsed.reduced[0].extent;
   it.reduced_stride = collapsed.reduced[0].strides[kInput];
+  it.place_stride = collapsed.reduced[0].strides[kPlace];
   for (std::size_t d = 1; d < collapsed.reduced.size(); ++d) {
     const int outer = it.num_outer_reduced++;
     it.outer_reduced_extents[outer] = collapsed.reduced[d].extent;
@@ -170,7 +174,7 @@ KernelLaunch combine_launch(const ReductionCall& call, ops::ReductionIteration i
   common::KernelParameters parameters(launch);
   parameters.written_workspace(0, kStates).value(it).value(scalars);
   add_outputs(call, launch, parameters);
-  const std::int64_t programs = kept_programs(call.collapsed, block_n);
+  const std::int64_t programs = kept_programs(call.of_outputs, block_n);
   check_grid(call.row->name, programs, target);
   launch.geometry.grid = {programs, 1, 1};
   launch.geometry.num_warps = static_cast<std::int32_t>(num_warps);
@@ -228,17 +232,18 @@ LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Targ
   launch.geometry.grid = {programs, split.pieces, split.groups};
   launch.vector_width =
       static_cast<std::int32_t>(moves_packets(folded, block_m, itemsize) ? kAccessBytes / itemsize : 1);
-  if (states == 1) {
+  if (states == 1 && !collapsed.is_spread) {
     add_outputs(call, launch, parameters);
     plan.launches.push_back(std::move(launch));
     return plan;
   }
   launch.kernel = "kiln::ops::reduction_chunk_kernel";
-  launch.template_arguments.insert(launch.template_arguments.end() - 1, fold > 1);  // before the input's dtype
+  launch.template_arguments.insert(launch.template_arguments.end() - 1,
+                                   {fold > 1, collapsed.is_spread});  // before the input's dtype
   parameters.written_workspace(0, kStates);
   plan.launches.push_back(std::move(launch));
-  ops::ReductionIteration joined = make_iteration(collapsed, kept_block, split);
-  joined.chunks = states;
+  ops::ReductionIteration joined = make_iteration(call.of_outputs, kept_block, split);
+  joined.chunks = collapsed.is_spread ? states * collapsed.kept_total : states;
   std::copy(std::begin(it.part_bytes), std::end(it.part_bytes), joined.part_bytes);
   plan.launches.push_back(combine_launch(call, joined, scalars, target));
   plan.workspace_bytes.push_back(workspace_bytes);

@@ -13,6 +13,8 @@ constexpr std::int64_t kLeastCudaChunkBytes = 16 * 1024;
 /// Waits for memory, one for the tiles of a step, that take a GPU's program as long as the second kernel takes that
 /// joins parts: 2.5 to 3 us on an H200, of which a wait is 0.7 to 1.
 constexpr std::int64_t kStepsOfSecondKernel = 4;
+/// Elements of a row that any program of a GPU loads at a time.
+constexpr std::int64_t kOneStepElements = 1024;
 constexpr std::int64_t kLeastCpuChunkBytes = 128 * 1024;
 /// A lane of a CPU program adds up to twice this many elements before lanes are joined, however few the lanes are:
 /// roundings of equal elements all go one way, and grow with their number.
@@ -33,6 +35,12 @@ std::int64_t step_of(const CollapsedReduction& collapsed, const Config& config) 
 bool is_short(const CollapsedReduction& collapsed, const Config& config) {
   const std::int64_t extent = std::max<std::int64_t>(collapsed.reduced[0].extent, 1);
   return ceil_div(extent, step_of(collapsed, config)) * (collapsed.reduced_total / extent) <= kStepsOfSecondKernel;
+}
+
+bool gains_by_spreading(const CollapsedReduction& in_order) {
+  if (in_order.reduced.size() == 1) return false;
+  const std::int64_t row = in_order.reduced[0].extent;
+  return ceil_div(row, kOneStepElements) * (in_order.reduced_total / row) > kStepsOfSecondKernel;
 }
 
 Split split_of(const CollapsedReduction& collapsed, const Config& config, std::int64_t itemsize, const Target& target) {

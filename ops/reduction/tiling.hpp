@@ -22,6 +22,8 @@ struct Split {
 };
 /// Whether a second kernel would take longer than what one program of a GPU has to reduce: such a call is not split.
 bool is_short(const CollapsedReduction& collapsed, const Config& config);
+/// Whether a search for a place is better spread out (spread_out), which takes a second kernel.
+bool gains_by_spreading(const CollapsedReduction& in_order);
 /// Depends on shapes and config alone: the same call has the same chunks on every machine, and so the same bits.
 Split split_of(const CollapsedReduction& collapsed, const Config& config, std::int64_t itemsize, const Target& target);
 

@@ -118,5 +118,44 @@ TEST(ReductionCollapse, ReachesTheElementsThatTheAxesName) {
   }
 }
 
+TEST(ReductionCollapse, SpreadDimensionsHaveThePlacesOfTheirElements) {
+  std::mt19937_64 random(9);
+  int spread = 0;
+  for (int round = 0; round < 300; ++round) {
+    Dims shape, strides;
+    std::vector<int> axes;
+    for (int axis = 0, rank = 1 + static_cast<int>(random() % 5); axis < rank; ++axis) {
+      shape.push_back(1 + static_cast<std::int64_t>(random() % 5));
+      strides.push_back(static_cast<std::int64_t>(random() % 40) - 20);
+      axes.push_back(axis);
+    }
+    const CollapsedReduction in_order = collapse_to(strided(shape, strides), axes, true);
+    if (in_order.reduced.size() == 1) continue;
+    ++spread;
+    const CollapsedReduction collapsed = reduction::spread_out(in_order);
+    ASSERT_EQ(collapsed.reduced.size(), 1u);
+    EXPECT_EQ(collapsed.kept_total * collapsed.reduced_total, num_elements(shape));
+    EXPECT_GT(collapsed.reduced[0].strides[reduction::kPlace], 0);  // in the order of their places
+    std::vector<std::int64_t> expected, got(static_cast<std::size_t>(num_elements(shape)), -1);
+    for (const auto& [in, none] : walk(in_order.reduced)) expected.push_back(in);
+    for (const auto& [kept_in, kept_place] : walk(collapsed.kept))
+      for (const auto& [reduced_in, reduced_place] : walk(collapsed.reduced))
+        got.at(static_cast<std::size_t>(kept_place + reduced_place)) = kept_in + reduced_in;
+    EXPECT_EQ(got, expected) << to_string(shape) << " strides " << to_string(strides);
+  }
+  EXPECT_GT(spread, 100);
+}
+
+TEST(ReductionCollapse, SpreadDimensionsAreWalkedAsMemoryHasThem) {
+  const CollapsedReduction tall = reduction::spread_out(collapse_to(strided({1000, 7}, {1, 1000}), {0, 1}, true));
+  EXPECT_TRUE(tall.reduces_rows());
+  EXPECT_EQ(tall.reduced[0].extent, 1000);
+  EXPECT_TRUE(tall.has_dense_columns());
+  const CollapsedReduction wide = reduction::spread_out(collapse_to(strided({7, 1000}, {1, 7}), {0, 1}, true));
+  EXPECT_FALSE(wide.reduces_rows());
+  EXPECT_EQ(wide.kept[0].extent, 7);
+  EXPECT_TRUE(wide.has_dense_columns());
+}
+
 }  // namespace
 }  // namespace kiln::test

@@ -16,16 +16,21 @@ struct Planned {
   ops::ReductionIteration iteration;
 };
 
+ops::ReductionIteration iteration_of(const LaunchPlan& plan) {
+  ops::ReductionIteration iteration;
+  void* data[kMaxArguments] = {};
+  void* parameters[kMaxArguments] = {};
+  plan.launches.at(0).arguments.bind(data, parameters);
+  std::memcpy(&iteration, parameters[1], sizeof iteration);
+  return iteration;
+}
+
 Planned plan_of(std::string_view op, const TensorMeta& input, const Attributes& given, const Target& target,
                 const Config* config = nullptr) {
   const PlannedCall call(op, std::vector<TensorMeta>{input}, given);
   if (config != nullptr) call.variant(target).space(target).validate(*config);
-  Planned planned{config != nullptr ? call.plan(target, *config) : call.plan(target), {}};
-  void* data[kMaxArguments] = {};
-  void* parameters[kMaxArguments] = {};
-  planned.plan.launches.at(0).arguments.bind(data, parameters);
-  std::memcpy(&planned.iteration, parameters[1], sizeof planned.iteration);
-  return planned;
+  const LaunchPlan plan = config != nullptr ? call.plan(target, *config) : call.plan(target);
+  return {plan, iteration_of(plan)};
 }
 
 TEST(ReductionPlan, SplitsWhatWouldLeaveTheMachineIdle) {
@@ -73,6 +78,32 @@ TEST(ReductionPlan, ChunksCoverEverythingOnceAndFitTheirPositions) {
       EXPECT_LE(groups, 65535);
     }
   }
+}
+
+TEST(ReductionPlan, PlacesAreSearchedForInMemorysOrder) {
+  struct Search {
+    Dims shape, strides;
+    std::size_t kernels;
+    std::int64_t kept, reduced, reduced_stride;
+  };
+  const Search searches[] = {
+      {{106'024, 7}, {1, 106'024}, 2, 7, 106'024, 1},  // rows of memory
+      {{7, 106'024}, {1, 7}, 2, 7, 106'024, 7},        // its columns, side by side
+      {{5000, 1000}, {1200, 1}, 2, 5000, 1000, 1},     // in order, and a program to a row
+      {{20, 30, 400}, {1, 20, 600}, 2, 20, 400, 600},  // of three dimensions the longest
+      {{3, 4}, {1, 3}, 1, 1, 4, 3},                    // not worth a second kernel
+      {{100, 10}, {10, 1}, 1, 1, 1000, 1},             // one stretch of memory
+  };
+  for (const Target& target : {kHopper, kCpu})
+    for (const Search& search : searches) {
+      SCOPED_TRACE(to_string(search.shape) + " strides " + to_string(search.strides) + " for " + to_string(target));
+      const LaunchPlan plan = PlannedCall("argmax", {shaped(DType::i32, search.shape, search.strides)}).plan(target);
+      const ops::ReductionIteration it = iteration_of(plan);
+      EXPECT_EQ(plan.launches.size(), search.kernels);
+      EXPECT_EQ(it.kept, search.kept);
+      EXPECT_EQ(it.reduced, search.reduced);
+      EXPECT_EQ(it.reduced_stride, search.reduced_stride);
+    }
 }
 
 TEST(ReductionPlan, EmptyTensorsHaveAPlan) {
