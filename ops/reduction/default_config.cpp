@@ -30,7 +30,7 @@ constexpr std::int64_t kPlaces = 264, kFewestPrograms = 256;
 constexpr std::int64_t kTinyRow = 4, kNarrowRow = 32, kShortRow = 128, kLongRow = 512;
 constexpr std::int64_t kShortBlock = 8;
 /// Of a state's tile.
-constexpr std::int64_t kStateBytes = 256;
+constexpr std::int64_t kStateBytes = 256, kNarrowStateBytes = 128;
 /// Elements of the smallest tile.
 constexpr std::int64_t kLeastCpuTile = 16;
 
@@ -212,8 +212,12 @@ Config cpu_config(const CollapsedReduction& collapsed, std::int64_t itemsize, st
   std::int64_t block_m = 1, block_n = 1, unroll = 1;
   if (!collapsed.reduces_rows()) {
     // Sixteen vectors of 32 bytes or eight of 64, which are lines of the cache in each row.
-    const std::int64_t states = (state_parts == 1 ? 512 : 256) / number_bytes;
+    std::int64_t states = (state_parts == 1 ? 512 : 256) / number_bytes;
     block_n = common::block_over(kept, {.least = kept >= states ? states / 4 : states / 8, .most = states / 2});
+    if (block_n > kept) {  // all of it would be masked: two narrow blocks that overlap take a fifth of the time
+      block_n = floor_power_of_two(kept);
+      states = kNarrowStateBytes / number_bytes;
+    }
     block_m = std::min(states / block_n, floor_power_of_two(reduced));
   } else if (collapsed.kept_total <= 1) {
     block_n = std::min<std::int64_t>(512 / accumulator_bytes, 128);  // eight vectors hide the latency of additions
