@@ -153,7 +153,9 @@ MatmulCall make_call(const Problem& problem, const OpCall& call) {
   result.alpha = problem.alpha;
   result.beta = problem.beta;
   result.activation = problem.activation;
-  result.tf32 = problem.tf32;
+  // The tensor cores take eight of k at a time. For fewer there is nothing to gain, and nothing to lose digits for.
+  constexpr std::int64_t kLeastTf32K = 8;
+  result.tf32 = problem.tf32 && result.k >= kLeastTf32K;
   result.num_sms = problem.num_sms;
   result.op = problem.op;
   result.processors = call.processors;

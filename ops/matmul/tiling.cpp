@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,9 @@ std::int64_t accumulator_words(OperandClass operands, std::int64_t block_m, std:
                                std::int64_t num_warps) {
   return block_m * block_n * (operands == OperandClass::f64 ? 2 : 1) / (32 * num_warps);
 }
+
+/// Parts of k. Kernels do not depend on them, and programs that just fill a GPU's rounds want them fine.
+constexpr std::int64_t kSplits[] = {1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256};
 
 std::vector<std::int64_t> block_ks(OperandClass operands) {
   if (operands == OperandClass::f64 || operands == OperandClass::f32) return {16, 32};
@@ -78,7 +82,7 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
                                    {"BLOCK_K", block_ks(operands)},
                                    {"NUM_STAGES", {3, 4}},
                                    {"GROUP_M", {8}},
-                                   {"SPLIT_K", {1, 2, 4, 8, 16, 32, 64}},
+                                   {"SPLIT_K", {std::begin(kSplits), std::end(kSplits)}},
                                    {"num_warps", {4, 8}}};
   const ConfigExpression words("words of accumulator to a thread", [operands](const Config& config) {
     return accumulator_words(operands, config.at("BLOCK_M"), config.at("BLOCK_N"), config.at("num_warps"));
@@ -162,7 +166,7 @@ bool is_stored_singly(const Matrix& out) {
 double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile& tile, const Machine& machine,
                std::int64_t processors) {
   constexpr double kStartUs = 4.0;
-  constexpr double kCombineUs = 4.3;
+  constexpr double kCombineUs = 3.5, kCombinedPartUs = 0.06;
   constexpr double kMemoryBytesPerClock = 1940;  // of all
   // Of one multiprocessor:
   constexpr double kSharedBytesPerClock = 128 / 0.176;  // most of which overlaps with multiplying
@@ -227,7 +231,7 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   const double memory = elements * as_double(operand_bytes(operands)) / kMemoryBytesPerClock;
   double us = kStartUs + std::max(clocks, memory) / kClocksPerUs;
   if (split.num_splits > 1)
-    us += kCombineUs +
+    us += kCombineUs + kCombinedPartUs * as_double(split.num_splits) +
           2 * as_double(call.m * call.n * call.batches() * 4 * split.num_splits) / kMemoryBytesPerClock / kClocksPerUs;
   return us;
 }
@@ -261,6 +265,8 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
   const std::int64_t all_processors = call.processors > 0 ? call.processors : machine.processors;
   const std::int64_t processors = usable_processors(call, target);
   constexpr std::int64_t kMostExtentOfF64 = 128;  // see cuda_space
+  constexpr std::int64_t kMostSplits = 64, kMostSplitsOfMany = 3;
+  constexpr double kDoubt = 1.04;  // of so many numbers of parts one looks good by the estimate's error alone
   PortableTile best{};
   double least = std::numeric_limits<double>::infinity();
   for (const std::int64_t block_k : likely_block_ks(operands, call.k)) {
@@ -270,12 +276,13 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
           (operands == OperandClass::f64 && std::max(shape.m, shape.n) > kMostExtentOfF64) ||
           stage_bytes(operands, shape.m, shape.n, block_k, 3) > machine.shared_bytes)
         continue;
-      // With more tiles than that the last round is a small part, and splitting costs memory.
+      // With many tiles the last round is a small part, and splitting costs memory.
       const std::int64_t tiles = ceil_div(call.m, shape.m) * ceil_div(call.n, shape.n) * call.batches();
-      for (const std::int64_t split : {1, 2, 4, 8, 16, 32, 64}) {
-        if (split > 1 && tiles > 2 * all_processors) break;
+      for (const std::int64_t split : kSplits) {
+        if (tiles > 2 * all_processors && split > (tiles > 8 * all_processors ? 1 : kMostSplitsOfMany)) break;
+        if (split > kMostSplits && tiles * split > 8 * all_processors) break;
         const PortableTile tile{shape.m, shape.n, block_k, 3, split, shape.num_warps};
-        const double us = tile_us(operands, call, tile, machine, processors);
+        const double us = tile_us(operands, call, tile, machine, processors) * (split > 1 ? kDoubt : 1);
         if (us < least) {
           least = us;
           best = tile;

@@ -141,20 +141,24 @@ struct Team {
   std::int64_t tiles, band_rows;  ///< see MatmulSm90Iteration
 };
 
+std::int64_t operand_bytes(const Sm90Call& call, const Sm90Operand& operand, std::int64_t extent) {
+  return (operand.batch_stride != 0 ? call.batches : 1) * extent * call.k * itemsize_bytes(operand.dtype);
+}
+
+/// How often memory gives an operand that `times` clusters read, each when it comes to it.
+std::int64_t reads_of(std::int64_t bytes, std::int64_t times) {
+  constexpr std::int64_t kStaysInL2Bytes = std::int64_t{16} << 20;
+  return bytes > kStaysInL2Bytes ? times : 1;
+}
+
 /// Clusters that share k of neighbouring tiles at places of their own read from memory, each for itself, what does not
 /// stay in the L2. Chooses the tiles whose clusters go along k together: those of a column of the product, or those of
 /// a row, by what is read then; else `alone`.
 Team team_of(const Sm90Call& call, const Sm90Division& division, std::int64_t clusters, const Team& alone) {
-  constexpr std::int64_t kStaysInL2Bytes = std::int64_t{16} << 20;
   constexpr double kLeastBusy = 0.85;  // of the clusters
-  const auto read_bytes = [&](const Sm90Operand& operand, std::int64_t extent, std::int64_t times) {
-    const std::int64_t matrices = operand.batch_stride != 0 ? call.batches : 1;
-    const std::int64_t bytes = matrices * extent * call.k * itemsize_bytes(operand.dtype);
-    return bytes > kStaysInL2Bytes ? bytes * times : bytes;
-  };
-  const std::int64_t a_once = read_bytes(call.a, call.m, 1), b_once = read_bytes(call.b, call.n, 1);
-  const std::int64_t a_each = read_bytes(call.a, call.m, division.columns),
-                     b_each = read_bytes(call.b, call.n, division.rows);
+  const std::int64_t a_once = operand_bytes(call, call.a, call.m), b_once = operand_bytes(call, call.b, call.n);
+  const std::int64_t a_each = a_once * reads_of(a_once, division.columns),
+                     b_each = b_once * reads_of(b_once, division.rows);
   if (a_each == a_once && b_each == b_once) return alone;
   const Team team = a_each + b_once < a_once + b_each ? Team{division.rows, division.rows} : Team{division.columns, 1};
   const std::int64_t busy = clusters / team.tiles * team.tiles;
@@ -202,6 +206,10 @@ Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, std::
   if (!tiling.shares) return division;
   division.band_rows = team.band_rows;
   division.team = team.tiles;
+  if (in_step && team.tiles == 1) {
+    division.a_reads = reads_of(operand_bytes(call, call.a, call.m), division.columns);
+    division.b_reads = reads_of(operand_bytes(call, call.b, call.n), division.rows);
+  }
   division.whole_tiles -= shared_tiles;
   division.share = share;
   division.num_shares = ceil_div(blocks, share) * team.tiles;

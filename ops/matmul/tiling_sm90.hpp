@@ -37,6 +37,8 @@ struct Sm90Division {
   std::int64_t team = 1;
   std::int64_t share = 0, num_shares = 0;  ///< blocks of k to a cluster, and clusters that have some
   std::int64_t clusters = 0;               ///< of the grid
+  /// How often memory gives a and b: clusters at places of their own along k each read what does not stay in the L2.
+  std::int64_t a_reads = 1, b_reads = 1;
   std::int64_t scratch_bytes() const;
 };
 /// Of an oriented call, for that many processors; without `may_split` k is left whole.
