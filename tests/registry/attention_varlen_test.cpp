@@ -19,6 +19,7 @@
 #include "tests/support/integer_tensors.hpp"
 #include "tests/support/op_case.hpp"
 #include "tests/support/plain_attention.hpp"
+#include "tests/support/sweep_amount.hpp"
 #include "tests/support/tensor_values.hpp"
 
 namespace kiln::test {
@@ -129,7 +130,7 @@ TEST_F(AttentionVarlen, LengthsAndGroupsThatBrokeOthers) {
   std::uint64_t seed = 0;
   for (const Device device : devices_)
     for (const auto& test : cases)
-      for (const DType dtype : {DType::f32, DType::bf16})
+      for (const DType dtype : one_drawn<DType>({DType::f32, DType::bf16}))
         for (const char* causal : {"none", "top_left", "bottom_right"}) {
           const OpCase made(packed(dtype, test.sequences, test.heads, test.key_heads, 32, 32,
                                    {{"causal", std::string(causal)}, {"window", test.window}}, ++seed, 3),
@@ -149,7 +150,7 @@ TEST_F(AttentionVarlen, SizesOfHeads) {
   std::uint64_t seed = 100;
   for (const Device device : devices_)
     for (const auto& [dim, value_dim] : sizes)
-      for (const DType dtype : {DType::f16, DType::f32}) {
+      for (const DType dtype : one_drawn<DType>({DType::f16, DType::f32})) {
         const OpCase made(
             packed(dtype, {{70, 90}, {3, 3}}, 4, 2, dim, value_dim, {{"causal", std::string("bottom_right")}}, ++seed),
             device);

@@ -15,6 +15,7 @@
 #include "tests/support/error_message.hpp"
 #include "tests/support/integer_tensors.hpp"
 #include "tests/support/paged_op_test.hpp"
+#include "tests/support/sweep_amount.hpp"
 #include "tests/support/tensor_values.hpp"
 
 namespace kiln::test {
@@ -116,7 +117,7 @@ TEST_F(MlaDecode, HeadsAndSizes) {
     std::int64_t latent, rotary;
   } sizes[] = {{512, 64}, {256, 32}, {192, 64}, {80, 24}, {1, 1}};
   for (const auto& [latent, rotary] : sizes)
-    for (const DType dtype : {DType::f16, DType::f32})
+    for (const DType dtype : one_drawn<DType>({DType::f16, DType::f32}))
       expect_right(PagedLatents{.dtype = dtype, .queries = 2, .heads = 8, .latent = latent, .rotary = rotary},
                    {100, 0, 16});
   expect_right(PagedLatents{.heads = 16}, {100, 3}, {{"scale", -0.0625}});

@@ -49,7 +49,7 @@ TEST_P(NvrtcSweep, CompilesWithoutSpillingAndReachesEveryTensor) {
       return arch == drawn || kernel.variant == kernels[0].variant;
     });
   }
-  for (const LaunchedKernel& kernel : swept(swept_kernels, 1, random)) {
+  for (const LaunchedKernel& kernel : swept_by_halves(swept_kernels, 1, random)) {
     const PtxasReport report = expect_no_spills(kernel.request);
     EXPECT_THAT(unreached_memory(kernel.arguments, report.ptx), IsEmpty()) << instance_name(kernel.request);
   }
@@ -102,7 +102,7 @@ TEST(NvrtcForms, ReachEveryTensor) {
   EXPECT_GE(drawn.size(), 50u);
   std::vector<LaunchedKernel> kernels;
   for (const auto& [form, kernel] : drawn) kernels.push_back(kernel.first);
-  for (const LaunchedKernel& kernel : swept(kernels, 5, random))
+  for (const LaunchedKernel& kernel : swept_by_halves(kernels, 5, random))
     EXPECT_THAT(unreached_memory(kernel.arguments, ptx_of(kernel.request)), IsEmpty())
         << kernel.request.op << ": " << instance_name(kernel.request);
 }

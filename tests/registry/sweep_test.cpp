@@ -24,7 +24,7 @@ std::vector<DType> swept_dtypes(const OpSpec& spec, std::mt19937_64& random) {
 
 /// Calls of the op's own making until there were enough and every dtype was among them.
 void sweep_random_examples(Sweep& sweep, const OpSpec& spec) {
-  const int least = random_calls(20, 24), most = 10 * least;
+  const int least = random_calls(12, 16), most = 10 * least;
   std::mt19937_64& random = sweep.random();
   const std::vector<DType> swept = swept_dtypes(spec, random);
   std::set<DType> unseen(swept.begin(), swept.end());
@@ -133,7 +133,7 @@ TEST_P(RegistrySweep, AgreesWithItsReference) {
           << "op " << spec.name << " lists dtype " << name(dtype) << ", but refuses it";
     }
 
-    const int random_cases = random_calls(6, 16);
+    const int random_cases = random_calls(6, 10);
     for (int i = 0; i < random_cases && !sweep.done(); ++i) {
       std::mt19937_64& random = sweep.random();
       const Example& example = spec.examples[random() % spec.examples.size()];

@@ -1,4 +1,4 @@
-"""clang-tidy over what a build compiles of Kiln's folders: a drawn half of the units, or with KILN_SWEEP=full all.
+"""clang-tidy over what a build compiles of Kiln's folders: a drawn third of the units, or with KILN_SWEEP=full all.
 
 usage: clang_tidy.py ROOT BUILD JOBS CLANG_TIDY RUN_CLANG_TIDY
 
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-from drawn import drawn_half
+from drawn import drawn_third
 
 OURS = re.compile(
     r"(core|compiler|runtime|ops|autotune|registry|offload|cli)/(?!.*(llvm_[a-z]+|orc_loader|embedded_files|plot_script)\.cpp$)"
@@ -28,7 +28,7 @@ def units(root: pathlib.Path, build: pathlib.Path) -> list[str]:
 def main() -> int:
     root, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
     jobs, tidy, run_tidy = sys.argv[3:6]
-    chosen = drawn_half(units(root, build))
+    chosen = drawn_third(units(root, build))
     if not chosen:
         print(f"{build}/compile_commands.json names no source of Kiln's")
         return 1

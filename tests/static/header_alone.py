@@ -1,4 +1,4 @@
-"""Compiles host headers by themselves, twice included, with the flags the library is built with: a drawn half, or with KILN_SWEEP=full all.
+"""Compiles host headers by themselves, twice included, with the flags the library is built with: a drawn third, or with KILN_SWEEP=full all.
 
 usage: header_alone.py ROOT JOBS COMPILER [FLAG...]
 
@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 import sources
-from drawn import drawn_half
+from drawn import drawn_third
 
 FOLDERS = ("core", "compiler", "runtime", "ops", "autotune", "registry", "offload", "cli")
 KERNEL_SIDE = re.compile(r"compiler/tl/.*|ops/(.*/)?(kernel|functors)[^/]*\.hpp")
@@ -32,7 +32,7 @@ def compile_alone(command: list[str], header: pathlib.Path) -> str:
 
 def main() -> int:
     root, jobs, command = pathlib.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
-    headers = drawn_half(host_headers(root))
+    headers = drawn_third(host_headers(root))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         problems = [problem for problem in pool.map(lambda header: compile_alone(command, header), headers) if problem]
     print("\n".join(problems) or f"{len(headers)} headers compile by themselves")

@@ -6,6 +6,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kiln::test {
@@ -34,13 +35,32 @@ inline std::uint64_t sweep_seed() {
   return seed;
 }
 
+/// `count` of `values`, drawn.
+template <typename T>
+std::vector<T> drawn(std::vector<T> values, std::size_t count, std::mt19937_64& random) {
+  std::shuffle(values.begin(), values.end(), random);
+  values.resize(std::min(values.size(), count));
+  return values;
+}
+
 /// All of `values`; in the everyday run `few` of them, drawn.
 template <typename T>
 std::vector<T> swept(std::vector<T> values, std::size_t few, std::mt19937_64& random) {
-  if (sweep_amount() != SweepAmount::part) return values;
-  std::shuffle(values.begin(), values.end(), random);
-  values.resize(std::min(values.size(), few));
-  return values;
+  return sweep_amount() == SweepAmount::part ? drawn(std::move(values), few, random) : values;
+}
+
+/// The same of values that take long: a whole sweep takes half of them.
+template <typename T>
+std::vector<T> swept_by_halves(std::vector<T> values, std::size_t few, std::mt19937_64& random) {
+  const std::size_t half = (values.size() + 1) / 2;
+  return sweep_amount() == SweepAmount::whole ? drawn(std::move(values), half, random) : swept(values, few, random);
+}
+
+/// One of values for which kernels of their own are compiled, another one each time; in a full sweep all of them.
+template <typename T>
+std::vector<T> one_drawn(std::vector<T> values) {
+  static std::mt19937_64 random(sweep_seed());
+  return sweep_amount() == SweepAmount::full ? values : drawn(std::move(values), 1, random);
 }
 
 /// The architectures that kernels are compiled for without a GPU; in the everyday run one of them.
