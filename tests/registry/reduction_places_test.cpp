@@ -47,7 +47,7 @@ const MemoryLayout kMemoryLayouts[] = {
 };
 
 std::vector<MemoryLayout> swept_layouts(std::size_t few, std::mt19937_64& random) {
-  return swept<MemoryLayout>({std::begin(kMemoryLayouts), std::end(kMemoryLayouts)}, few, random);
+  return swept_by_halves<MemoryLayout>({std::begin(kMemoryLayouts), std::end(kMemoryLayouts)}, few, random);
 }
 
 struct Contents {
@@ -111,7 +111,7 @@ class ReductionPlaces : public DevicesTest {
 TEST_F(ReductionPlaces, AreThoseOfTheFirstOfEqualsInAnyLayout) {
   SCOPED_TRACE("KILN_TEST_SEED=" + std::to_string(sweep_seed()));
   std::mt19937_64 random(sweep_seed());
-  for (const DType dtype : swept<DType>({DType::f32, DType::bf16, DType::i32, DType::i8}, 2, random))
+  for (const DType dtype : swept_by_halves<DType>({DType::f32, DType::bf16, DType::i32, DType::i8}, 2, random))
     for (const MemoryLayout& layout : swept_layouts(4, random))
       for (const Contents& contents : kContents)
         if (contents.are_finite || is_floating(dtype)) expect_first_of_equals(dtype, layout, contents);
