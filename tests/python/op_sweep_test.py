@@ -20,7 +20,7 @@ from op_case import Call, Case, Outcome, cases, op_names
 
 AMOUNT = {
     "part": {"examples": 1, "dtypes": 1, "calls": 1},
-    "whole": {"examples": 3, "dtypes": 3, "calls": 2},
+    "whole": {"examples": 2, "dtypes": 2, "calls": 1},
     "full": {"examples": 99, "dtypes": 99, "calls": 40},
 }[SWEEP]
 
