@@ -1,7 +1,5 @@
 #include "ops/attention/call.hpp"
 
-#include <utility>
-
 #include "ops/attention/score_form.hpp"
 #include "ops/attention/strides.hpp"
 
@@ -10,10 +8,7 @@ namespace {
 
 /// [B, H, S, D] of a tensor of the call.
 TensorView heads_first(TensorView view, const AttentionProblem& problem) {
-  if (!problem.heads_first) {
-    std::swap(view.shape[1], view.shape[2]);
-    std::swap(view.strides[1], view.strides[2]);
-  }
+  if (!problem.heads_first) exchange(view, 1, 2);
   return view;
 }
 

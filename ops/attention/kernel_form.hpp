@@ -15,6 +15,9 @@ struct HeadParts {
   constexpr int least() const { return second == 0 ? first : second; }  ///< numbers of the smaller tile
 };
 
+/// Numbers that a head's tiles have, each of them, where scores are products of 8 bits.
+inline constexpr int kLeastByteDim = 32;
+
 /// The extent of the tile that holds `dim` numbers.
 constexpr int padded_extent(int dim) {
   int extent = 16;

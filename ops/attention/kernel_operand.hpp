@@ -12,7 +12,7 @@ namespace kiln::ops {
 /// The type in which queries Q and keys K of tiles of kLeastDim numbers or more are multiplied: their own where it is
 /// one that products take, P otherwise.
 template <typename P, typename Q, typename K, int kLeastDim>
-using ScoreOperand = tl::conditional_t<tl::is_same<Q, K> && (sizeof(K) > 1 || kLeastDim >= 32), K, P>;
+using ScoreOperand = tl::conditional_t<tl::is_same<Q, K> && (sizeof(K) > 1 || kLeastDim >= kLeastByteDim), K, P>;
 
 /// A tile as an operand of type P.
 template <typename P, typename Tile>

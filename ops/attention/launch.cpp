@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kKernel = "kiln::ops::attention_kernel";
 
-void add_keys(const AttentionCall& call, common::KernelParameters& parameters) {
+void add_key_parameters(const AttentionCall& call, common::KernelParameters& parameters) {
   const auto add = [&](int workspace, Input tensor, DType type) {
     if (workspace >= 0)
       parameters.read_workspace(workspace, type);
@@ -51,7 +51,7 @@ void add_attention(const AttentionCall& call, const Config& config, const Target
     parameters.written(0, call.out)
         .written(problem.returns_lse ? 1 : -1, DType::f32)
         .read(call.tensor(kQuery), call.dtype);
-    add_keys(call, parameters);
+    add_key_parameters(call, parameters);
     parameters.read(call.tensor(kMask, problem.mask != nullptr), call.mask)
         .read(call.tensor(kSlopes, problem.slopes != nullptr), DType::f32)
         .read(call.tensor(kSinks, problem.sinks != nullptr), call.sink)

@@ -3,17 +3,10 @@
 #include <utility>
 
 #include "ops/attention/merge_launch.hpp"
+#include "ops/attention/strides.hpp"
 #include "ops/common/kernel_parameters.hpp"
 
 namespace kiln::attention {
-namespace {
-
-void exchange(TensorView& view, int axis, int other) {
-  std::swap(view.shape[axis], view.shape[other]);
-  std::swap(view.strides[axis], view.strides[other]);
-}
-
-}  // namespace
 
 std::vector<std::int64_t> SplitParts::workspace_bytes() const {
   const auto bytes_of = [](const TensorView& view) { return view.numel() * itemsize_bytes(view.dtype); };

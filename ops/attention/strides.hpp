@@ -1,11 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "core/tensor.hpp"
 #include "ops/attention/iteration.hpp"
 
 namespace kiln::attention {
+
+inline void exchange(TensorView& view, int axis, int other) {
+  std::swap(view.shape[axis], view.shape[other]);
+  std::swap(view.strides[axis], view.strides[other]);
+}
 
 /// A stride in elements, 0 along a dimension of one element.
 inline std::int64_t step(const TensorView& view, int axis) {

@@ -2,16 +2,13 @@
 
 #include "ops/attention/number_types.hpp"
 #include "ops/attention/tiling.hpp"
-#include "ops/layout/copy_config.hpp"
-#include "ops/layout/copy_plan.hpp"
+#include "ops/layout/workspace_copy.hpp"
 
 namespace kiln::attention {
 namespace {
 
-/// Of scores that queries and keys of one 8-bit type are multiplied for as such (ScoreOperand).
-constexpr int kLeastByteDim = 32;
-
-void move(TensorView& view, int& workspace, int number, DType type) {
+/// Views keys or values as they will lie in a workspace.
+void place_in_workspace(TensorView& view, int& workspace, int number, DType type) {
   view = dense_view(nullptr, type, view.shape, view.device);
   workspace = number;
 }
@@ -19,11 +16,7 @@ void move(TensorView& view, int& workspace, int number, DType type) {
 void add_cast(const TensorView& to, int workspace, const TensorView& from, int tensor, const Target& target,
               LaunchPlan& plan) {
   if (workspace < 0) return;
-  const layout::Copy copy = layout::make_copy(to, from);
-  const layout::CopyKind kind = layout::kind_of(copy, DeviceType::cuda);
-  KernelLaunch& launch = plan.launches.emplace_back(layout::make_launch(
-      kind, kOp, copy, layout::default_config(kind, copy, target), target, {.workspace = workspace}, tensor));
-  launch.source = embedded_source("ops/layout/kernel.hpp");
+  layout::add_workspace_copy(kOp, workspace, to, tensor, from, target, plan);
   plan.workspace_bytes.push_back(to.numel() * itemsize_bytes(to.dtype));
 }
 
@@ -43,10 +36,10 @@ AttentionCall widened(const AttentionCall& call) {
   AttentionCall result = call;
   const DType products = product_dtype(call.dtype);
   const bool has_byte_scores =
-      call.key.dtype == call.dtype && ops::parts_of_head(call.form.head_dim).least() >= kLeastByteDim;
+      call.key.dtype == call.dtype && ops::parts_of_head(call.form.head_dim).least() >= ops::kLeastByteDim;
   int number = 0;
-  if (!has_byte_scores) move(result.key, result.key_workspace, number++, products);
-  move(result.value, result.value_workspace, number, products);
+  if (!has_byte_scores) place_in_workspace(result.key, result.key_workspace, number++, products);
+  place_in_workspace(result.value, result.value_workspace, number, products);
   set_key_strides(result);
   return result;
 }

@@ -7,7 +7,7 @@
 
 namespace kiln::attention {
 
-/// Whether a call's programs together cast so often that kernels of their own save time. Where it was measured: on
+/// Whether a call's programs together would cast so often that a kernel for it saves time. Where that was measured: on
 /// sm_90a, for products of 16 bits.
 bool is_worth_widening(const AttentionCall& call, const Target& target);
 

@@ -7,8 +7,7 @@
 #include <string_view>
 
 #include "ops/common/grid.hpp"
-#include "ops/layout/copy_config.hpp"
-#include "ops/layout/copy_plan.hpp"
+#include "ops/layout/workspace_copy.hpp"
 #include "ops/matmul/call_arguments.hpp"
 #include "ops/matmul/call_sm90.hpp"
 #include "ops/matmul/estimate_sm90.hpp"
@@ -134,11 +133,7 @@ void add_copy(const Sm90Operand& operand, const Sm90Call& call, const Target& ta
   to.shape = from.shape = {batches, operand.extent, call.k};
   to.strides = {operand.batch_stride, operand.is_mn ? 1 : operand.pitch, operand.is_mn ? operand.pitch : 1};
   from.strides = {operand.tensor_batch_stride, operand.mn_stride, operand.k_stride};
-  const layout::Copy copy = layout::make_copy(to, from);
-  const layout::CopyKind kind = layout::kind_of(copy, DeviceType::cuda);
-  plan.launches.push_back(layout::make_launch(kind, "matmul", copy, layout::default_config(kind, copy, target), target,
-                                              {.workspace = operand.workspace}, operand.tensor));
-  plan.launches.back().source = embedded_source("ops/layout/kernel.hpp");
+  layout::add_workspace_copy("matmul", operand.workspace, to, operand.tensor, from, target, plan);
   // Operands that have changed places keep their workspaces: b's may come first.
   const auto workspace = static_cast<std::size_t>(operand.workspace);
   if (plan.workspace_bytes.size() <= workspace) plan.workspace_bytes.resize(workspace + 1);

@@ -250,6 +250,13 @@ std::vector<std::int64_t> likely_block_ks(OperandClass operands, std::int64_t k)
   return {all_of_k == depths.end() ? depths.back() : *all_of_k};
 }
 
+/// Parts of k that are looked at for so many tiles. Of many the last round is a small part, and splitting costs memory.
+std::int64_t most_splits(std::int64_t tiles, std::int64_t processors) {
+  if (tiles > 8 * processors) return 1;
+  if (tiles > 2 * processors) return 3;
+  return std::max<std::int64_t>(64, 8 * processors / std::max<std::int64_t>(tiles, 1));
+}
+
 /// The tile of the least estimate, and that.
 std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& target) {
   struct Shape {
@@ -265,7 +272,6 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
   const std::int64_t all_processors = call.processors > 0 ? call.processors : machine.processors;
   const std::int64_t processors = usable_processors(call, target);
   constexpr std::int64_t kMostExtentOfF64 = 128;  // see cuda_space
-  constexpr std::int64_t kMostSplits = 64, kMostSplitsOfMany = 3;
   constexpr double kDoubt = 1.04;  // of so many numbers of parts one looks good by the estimate's error alone
   PortableTile best{};
   double least = std::numeric_limits<double>::infinity();
@@ -276,11 +282,9 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
           (operands == OperandClass::f64 && std::max(shape.m, shape.n) > kMostExtentOfF64) ||
           stage_bytes(operands, shape.m, shape.n, block_k, 3) > machine.shared_bytes)
         continue;
-      // With many tiles the last round is a small part, and splitting costs memory.
       const std::int64_t tiles = ceil_div(call.m, shape.m) * ceil_div(call.n, shape.n) * call.batches();
       for (const std::int64_t split : kSplits) {
-        if (tiles > 2 * all_processors && split > (tiles > 8 * all_processors ? 1 : kMostSplitsOfMany)) break;
-        if (split > kMostSplits && tiles * split > 8 * all_processors) break;
+        if (split > most_splits(tiles, all_processors)) break;
         const PortableTile tile{shape.m, shape.n, block_k, 3, split, shape.num_warps};
         const double us = tile_us(operands, call, tile, machine, processors) * (split > 1 ? kDoubt : 1);
         if (us < least) {

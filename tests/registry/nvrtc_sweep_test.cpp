@@ -49,7 +49,7 @@ TEST_P(NvrtcSweep, CompilesWithoutSpillingAndReachesEveryTensor) {
       return arch == drawn || kernel.variant == kernels[0].variant;
     });
   }
-  for (const LaunchedKernel& kernel : swept_by_halves(swept_kernels, 1, random)) {
+  for (const LaunchedKernel& kernel : swept(swept_kernels, 1, random)) {
     const PtxasReport report = expect_no_spills(kernel.request);
     EXPECT_THAT(unreached_memory(kernel.arguments, report.ptx), IsEmpty()) << instance_name(kernel.request);
   }

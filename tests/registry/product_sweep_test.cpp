@@ -91,7 +91,7 @@ TEST(ProductSweep, AgreesWithTheReference) {
     Sweep sweeps[] = {{Registry::process().get("matmul"), device, seed},
                       {Registry::process().get("linear"), device, seed + 1}};
     std::mt19937_64 random(seed);
-    for (int i = random_calls(150, 250); i > 0; --i) {
+    for (int i = random_calls(200, 400); i > 0; --i) {
       const auto [op, example] = random_product(random);
       Sweep& sweep = sweeps[std::string_view(op) == "linear" ? 1 : 0];
       if (sweep.done()) break;

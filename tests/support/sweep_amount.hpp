@@ -14,7 +14,8 @@ namespace kiln::test {
 /// How much of what there is to sweep over a run takes: KILN_SWEEP.
 enum class SweepAmount {
   part,   ///< a part drawn by the seed: the everyday run, and what holds where KILN_SWEEP is not set
-  whole,  ///< every op, dtype and architecture, with some random calls of each: `scripts/test all`
+  whole,  ///< every op, dtype and architecture, with some random calls of each, and a drawn part of what compiles
+          ///< kernels for minutes: `scripts/test all`
   full,   ///< every config too, and ten times the random calls: hours
 };
 
