@@ -148,12 +148,13 @@ std::vector<TensorMeta> input_metas(const OpSpec& spec, const CallText& call, co
   check_count("--shape", call.shapes.size());
   check_count("--dtype", call.dtypes.size());
 
-  std::vector<TensorMeta> metas = metas_of(spec, call, count);
-  if (most_given > 1) return metas;
+  if (most_given > 1) return metas_of(spec, call, count);
   // One shape for all is of as few inputs as the op takes: matmul's addend is not in a call that names no third shape.
-  for (std::size_t some = required; some < count; ++some)
+  const std::size_t fewest = std::max<std::size_t>(required, 1);
+  for (std::size_t some = fewest; some <= count; ++some)
     if (std::vector<TensorMeta> few = metas_of(spec, call, some); accepts(spec, few, attributes)) return few;
-  return metas;  // the dispatcher says what is wrong with the whole call
+  // The dispatcher says what is wrong with the call, and not with inputs that nobody named.
+  return metas_of(spec, call, fewest);
 }
 
 std::string input_name(const OpSpec& spec, std::size_t input) {
