@@ -77,6 +77,11 @@ std::string instance_name(const CompileRequest& request) {
   return name + ">";
 }
 
+std::string entry_name(const CompileRequest& request) {
+  const std::string instance = instance_name(request);
+  return request.copy_warps == 0 ? instance : "kiln::tl::entry_with_copy_warps<&" + instance + ">";
+}
+
 std::int32_t resolved_vector_width(const CompileRequest& request) {
   if (request.vector_width != 0) return request.vector_width;
   std::int64_t widest_bytes = 0;
@@ -98,6 +103,7 @@ ContentHash content_key(const CompileRequest& request, std::string_view compiler
   hasher.field(static_cast<std::int64_t>(request.line_info)).field(static_cast<std::int64_t>(request.debug));
   if (request.target.type == DeviceType::cuda)
     hasher.field(std::int64_t{request.num_warps}).field(std::int64_t{resolved_vector_width(request)});
+  if (request.copy_warps != 0) hasher.field("copy warps").field(std::int64_t{request.copy_warps});
   if (request.overlaps_previous) hasher.field("overlaps previous");  // nothing without: keys stay what they were
   for (const KernelSource& source : transitive_sources(request.source)) {
     // Where a user keeps a kernel must not matter, or caches could not move between machines.

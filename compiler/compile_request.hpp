@@ -51,7 +51,8 @@ struct CompileRequest {
   /// What the launch passes, parameter by parameter, as C++ spells it where no namespace is open ("const float*",
   /// "kiln::tl::int64_t"); a kernel that declares other types does not compile. Empty: unchecked.
   std::vector<std::string> parameter_types = {};
-  std::int32_t num_warps = 4;  ///< threads of a program on the GPU: 32 * num_warps
+  std::int32_t num_warps = 4;   ///< threads of a program on the GPU: 32 * num_warps
+  std::int32_t copy_warps = 0;  ///< beside them in a block, which copy for the program (tl::chained_pipeline): 0 or 4
   std::int32_t vector_width =
       0;  ///< elements a GPU thread accesses at once; 0: 16 bytes over the widest dtype among the template arguments
   bool line_info = false;           ///< keep source lines in the machine code, for profilers
@@ -66,6 +67,9 @@ struct CompileRequest {
 bool can_overlap_previous(const Target& target);
 /// "kiln::ops::elementwise_kernel<kiln::ops::Add, float, 1024>".
 std::string instance_name(const CompileRequest& request);
+/// What the machine code of that instance begins with, as C++ names it: the instance itself, or where warps copy for its
+/// program the kernel that has them (compiler/tl/cuda/copy_warps.hpp).
+std::string entry_name(const CompileRequest& request);
 /// `vector_width`, with 0 resolved as documented there.
 std::int32_t resolved_vector_width(const CompileRequest& request);
 /// Covers sources (transitively), template arguments, options, target and `compiler_identity`; not op, configuration or

@@ -218,7 +218,7 @@ class Program {
   /// CompileError with the log, DeviceError when NVRTC fails for a reason that is not the source's.
   Program(const Nvrtc& nvrtc, const CompileRequest& request, const CompileBounds& bounds,
           const std::vector<std::string>& extra_options)
-      : nvrtc_(nvrtc), name_(instance_name(request)) {
+      : nvrtc_(nvrtc), name_(entry_name(request)) {
     const std::string text = stub(request);
     const std::vector<KernelSource> sources = transitive_sources(request.source);
     std::vector<std::string> texts;
@@ -260,6 +260,7 @@ class Program {
     options.push_back(fmt::format("--gpu-architecture={}_{}", wants_ptx(request.target) ? "compute" : "sm", number));
     options.push_back(fmt::format("-DKILN_NUM_WARPS={}", request.num_warps));
     options.push_back(fmt::format("-DKILN_VECTOR_WIDTH={}", resolved_vector_width(request)));
+    if (request.copy_warps != 0) options.push_back(fmt::format("-DKILN_COPY_WARPS={}", request.copy_warps));
     if (request.overlaps_previous) options.emplace_back("-DKILN_OVERLAPS_PREVIOUS=1");
     if (request.line_info) options.emplace_back("--generate-line-info");
     options.insert(options.end(), extra_options.begin(), extra_options.end());

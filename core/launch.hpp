@@ -22,6 +22,7 @@ inline constexpr int kMaxTensors = kMaxArguments - kMaxWorkspaces;
 struct LaunchGeometry {
   std::array<std::int64_t, 3> grid{1, 1, 1};  ///< programs along each axis; axis 0 runs fastest
   std::int32_t num_warps = 4;                 ///< ignored on the CPU
+  std::int32_t copy_warps = 0;                ///< beside them, which copy for a program; ignored on the CPU
   /// Dynamic shared memory; ignored on the CPU. An op's launch may leave it 0 for what Artifact::dynamic_shared_bytes
   /// says, which its plan then has.
   std::int32_t shared_bytes = 0;

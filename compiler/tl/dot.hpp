@@ -22,6 +22,16 @@ using dot_sum_t = conditional_t<is_same<T, double>, double, conditional_t<Floati
 
 }  // namespace kiln::tl
 
+namespace kiln::tl {
+
+/// Sums of which nobody knows that products go on.
+template <int kLater, ValueTile Sums, typename... Computed>
+KILN_DEVICE Sums wait_for_products(const Sums& sums, const Computed&...) {
+  return sums;
+}
+
+}  // namespace kiln::tl
+
 #if defined(KILN_TARGET_CUDA)
 #include "compiler/tl/cuda/dot_tile.hpp"
 #else
@@ -101,6 +111,18 @@ KILN_DEVICE auto dot(A&& a, const B& b) {
                         dot_sums_t<remove_cvref_t<A>, B, kPrecision>>(a, b);
 }
 
+/// A dot's sums, complete. Whoever reads sums waits for all products that were begun; this waits for those of `sums`
+/// alone, where kLater dots were begun behind theirs (Gluon's warpgroup_mma_wait). `computed`: tiles of 32 bits that
+/// are to be there first, computed while the products go on, which the GPU's compiler would otherwise leave for later.
+///
+///     const auto scores = tl::dot(q, k);
+///     acc = tl::dot(p, v, acc);
+///     const auto x = tl::dot_wait<1>(scores);  // while p @ v goes on
+template <int kLater = 0, ValueTile Sums, ValueTile... Computed>
+KILN_DEVICE auto dot_wait(const Sums& sums, const Computed&... computed) {
+  return wait_for_products<kLater>(sums, computed...);
+}
+
 /// An operand of dots to come, which then find it in the GPU's shared memory instead of putting it there each time: the
 /// queries of attention, in front of the loop over keys. `make` returns a value, or, which needs no registers, a
 /// deferred_load. It is a lambda because each has a place of its own (of 48 KiB that a kernel has for them; one may be
@@ -108,10 +130,11 @@ KILN_DEVICE auto dot(A&& a, const B& b) {
 ///
 ///     const auto q_tile = tl::dot_operand([&] { return tl::deferred_load(q + offsets, mask); });
 ///
-/// kIsLarge: it goes where the larger one would, whatever its size, to leave room for others.
-template <bool kIsLarge = false, typename Make>
+/// kIsLarge: it goes where the larger one would, whatever its size, to leave room for others. kIsOfChain: it is read in
+/// the chained_pipeline that comes next, and nowhere else, which begins its loads before it waits for this one.
+template <bool kIsLarge = false, bool kIsOfChain = false, typename Make>
 KILN_DEVICE auto dot_operand(Make make) {
-  return operand_tile<kIsLarge>(make);
+  return operand_tile<kIsLarge, kIsOfChain>(make);
 }
 
 /// The elements at `pointers` (of acc's shape, or broadcast to it, as a bias), in acc's layout; `other` where the mask

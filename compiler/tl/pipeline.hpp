@@ -1,9 +1,11 @@
 #pragma once
 
 #include "compiler/tl/deferred_load.hpp"
+#include "compiler/tl/dot.hpp"
 #include "compiler/tl/tuple.hpp"
 
 #if defined(KILN_TARGET_CUDA)
+#include "compiler/tl/cuda/chained_pipeline.hpp"
 #include "compiler/tl/cuda/pipeline_steps.hpp"
 #else
 #include "compiler/tl/cpu/pipeline_steps.hpp"
@@ -50,6 +52,43 @@ template <int kNumStages, typename Loads, typename Body, typename End>
 KILN_DEVICE void pipeline(int64_t num_tiles, int64_t num_steps, Loads loads, Body body, End end) {
   static_assert(kNumStages >= 1, "pipeline: one stage or more");
   run_tiles<kNumStages>(num_tiles, num_steps, loads, body, end);
+}
+
+/// Two products a step, of which the second takes what `between` makes of the first's (attention's scores, weights and
+/// sums of values): for step = 0 ... num_steps - 1 in order
+///
+///     const auto sums = first(tiles of first_loads(step)...);  // returns the sums of a dot that it begins
+///     between(sums);                                            // complete ones
+///     second(tiles of second_loads(step)...);
+///
+/// `first` and `second` begin dots and read nothing that another has made, but for what `between` leaves to `second`.
+/// Beside a program with warps that copy (copy_warps, on sm_90a) `second` of a step is begun behind `first` of the next
+/// one, and `between` of that one computed while both go on; warpgroups take turns. There sums that `second` adds to
+/// are waited for with tl::dot_wait(sums, what was computed) in `between`, as late as can be.
+///
+///     tl::chained_pipeline<2>(num_steps, keys, values, [&](const auto& k) { return tl::dot(q, k); },
+///                             [&](const auto& scores) { ...; p = tl::cast<T>(weights); },
+///                             [&](const auto& v) { acc = tl::dot(p, v, acc); });
+///
+/// Loads are as those of tl::pipeline, four together at most. There are fewer than 2^31 steps.
+template <int kNumStages, typename FirstLoads, typename SecondLoads, typename First, typename Between, typename Second>
+KILN_DEVICE void chained_pipeline(int64_t num_steps, FirstLoads first_loads, SecondLoads second_loads, First first,
+                                  Between between, Second second) {
+  static_assert(kNumStages >= 2, "chained_pipeline: two stages or more");
+#if defined(KILN_TARGET_CUDA)
+  if constexpr (kNumCopyWarps > 0)
+    return run_chained_pipeline<kNumStages>(static_cast<int>(num_steps), first_loads, second_loads, first, between,
+                                            second);
+#endif
+  constexpr int kFirst = larger(1, kParts<decltype(first_loads(int64_t{0}))>);
+  constexpr int kSecond = larger(1, kParts<decltype(second_loads(int64_t{0}))>);
+  pipeline<kNumStages>(
+      num_steps, [&](int64_t step) { return joined(first_loads(step), second_loads(step)); },
+      [&](const auto&... step_tiles) {
+        const Tuple tiles{step_tiles...};
+        between(dot_wait(call_with_parts<0>(first, tiles, make_sequence<kFirst>())));
+        call_with_parts<kFirst>(second, tiles, make_sequence<kSecond>());
+      });
 }
 
 }  // namespace kiln::tl

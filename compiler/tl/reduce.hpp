@@ -14,6 +14,12 @@ concept Symmetric = F::kSymmetric;
 template <int kAxis, typename TileT>
 inline constexpr bool kReducesInPlace = false;
 
+/// Where lanes have parts of a row's sum that others need not have: the tile of those parts (see partial_sums).
+template <typename TileT>
+struct PartialSums {
+  static constexpr bool kPossible = false;
+};
+
 }  // namespace kiln::tl
 
 #if defined(KILN_TARGET_CUDA)
@@ -172,6 +178,22 @@ KILN_TILE_REDUCTION(prod, ProdOp, accumulator_t)
 KILN_TILE_REDUCTION(max, MaxOp)
 KILN_TILE_REDUCTION(min, MinOp)
 #undef KILN_TILE_REDUCTION
+
+/// A tile of x's rows whose own rows add up to x's: as many columns as spare lanes the exchange that sum<1> takes, for
+/// sums that go on being added to and are read at the end.
+///
+///     auto total = tl::partial_sums(x);              // in front of a loop
+///     total = total * factors + tl::partial_sums(x);  // in it, a factor for each row
+///     const auto rows = tl::sum<1>(total);           // behind it
+template <AnyTile A>
+KILN_DEVICE auto partial_sums(const A& a) {
+  const auto values = accumulators(a);
+  static_assert(decltype(values)::shape::kRank == 2, "partial_sums: a tile of two dimensions");
+  if constexpr (PartialSums<remove_cvref_t<decltype(values)>>::kPossible)
+    return sum_units(values);
+  else
+    return expand_dims<1>(sum<1>(values));
+}
 
 /// Each element with its index: its coordinate along kAxis, or its row-major place in the tile for kAxis = -1.
 template <int kAxis, AnyTile A>

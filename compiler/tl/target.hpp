@@ -2,13 +2,21 @@
 
 // The host compiles a kernel with exactly one of KILN_TARGET_CUDA and KILN_TARGET_CPU defined to 1. On CUDA it adds
 // KILN_NUM_WARPS (warps of a program) and KILN_VECTOR_WIDTH (consecutive elements that a thread holds, so that one
-// access moves up to 16 bytes), and KILN_OVERLAPS_PREVIOUS where launches may overlap (tl::wait_for_previous).
+// access moves up to 16 bytes), KILN_OVERLAPS_PREVIOUS where launches may overlap (tl::wait_for_previous), and
+// KILN_COPY_WARPS where a block has that many warps beside its program's, which copy for it (tl::chained_pipeline): the
+// entry is then tl::with_copy_warps, and a kernel the function that its program's warps run.
 
 // KILN_KERNEL_OF(programs) is KILN_KERNEL for a kernel of which a multiprocessor is to run so many programs at a time:
 // the compiler gives each no more registers than that leaves it. The number may be a template parameter, and tuned.
 #if defined(KILN_TARGET_CUDA)
+#if defined(KILN_COPY_WARPS)
+#define KILN_KERNEL __device__ __forceinline__
+#define KILN_KERNEL_OF(programs) KILN_KERNEL
+#else
+#define KILN_COPY_WARPS 0
 #define KILN_KERNEL __global__ __launch_bounds__(32 * KILN_NUM_WARPS)
 #define KILN_KERNEL_OF(programs) __global__ __launch_bounds__(32 * KILN_NUM_WARPS, programs)
+#endif
 #define KILN_DEVICE __device__ __forceinline__
 #define KILN_UNROLL _Pragma("unroll")
 #elif defined(KILN_TARGET_CPU)
@@ -41,6 +49,9 @@ namespace kiln::tl {
 inline constexpr int kNumWarps = KILN_NUM_WARPS;
 inline constexpr int kNumThreads = 32 * KILN_NUM_WARPS;
 inline constexpr int kVectorWidth = KILN_VECTOR_WIDTH;
+inline constexpr int kNumCopyWarps = KILN_COPY_WARPS;
+#else
+inline constexpr int kNumCopyWarps = 0;
 #endif
 
 using int8_t = signed char;

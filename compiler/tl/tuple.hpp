@@ -70,6 +70,23 @@ KILN_DEVICE constexpr const auto& part_of(const T& x) {
   else
     return x.fourth;
 }
+
+/// f of the parts of x from kFirst on, as many as the sequence has.
+template <int kFirst, typename F, typename X, int... kPart>
+KILN_DEVICE constexpr decltype(auto) call_with_parts(F& f, const X& x, Sequence<kPart...>) {
+  return f(part_of<kFirst + kPart>(x)...);
+}
+
+template <typename X, typename Y, int... kOfX, int... kOfY>
+KILN_DEVICE constexpr auto joined(const X& x, const Y& y, Sequence<kOfX...>, Sequence<kOfY...>) {
+  return Tuple{part_of<kOfX>(x)..., part_of<kOfY>(y)...};
+}
+/// The Tuple of x, or of its parts, and behind them of y or its parts: four at most.
+template <typename X, typename Y>
+KILN_DEVICE constexpr auto joined(const X& x, const Y& y) {
+  return joined(x, y, make_sequence<kParts<X> == 0 ? 1 : kParts<X>>(), make_sequence<kParts<Y> == 0 ? 1 : kParts<Y>>());
+}
+
 template <typename Tiles>
 using shape_of_t = typename remove_cvref_t<decltype(part_of<0>(*static_cast<const Tiles*>(nullptr)))>::shape;
 

@@ -21,6 +21,7 @@ constexpr std::int64_t kMostSampled = 64;
 struct BlockTimes {
   std::int64_t rows, keys, stages, warps, programs;
   double fixed_us, step_us, masked_us, alone;
+  std::int64_t copy_warps = 0;
 };
 
 constexpr BlockTimes kOf64[] = {{128, 128, 2, 8, 2, 3.4, 2.12, 2.7, 0.64},
@@ -99,7 +100,8 @@ Config quickest_config(const HeadKind& kind, const ops::AttentionForm& form, con
           {"BLOCK_N", best->keys},
           {"NUM_STAGES", best->stages},
           {"num_warps", best->warps},
-          {"PROGRAMS", best->programs}};
+          {"PROGRAMS", best->programs},
+          {"copy_warps", best->copy_warps}};
 }
 
 }  // namespace kiln::attention

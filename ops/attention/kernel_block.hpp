@@ -38,7 +38,7 @@ KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, cons
     using Part = decltype(part);
     const auto dims = Part::dims();
     constexpr bool kIsLarge = kAreLarge && Part::kFirst == 0;
-    return tl::dot_operand<kIsLarge>([&] {
+    return tl::dot_operand<kIsLarge, (tl::kNumCopyWarps > 0)>([&] {
       return load_queries<Operand>(
           q + Part::template offset<FORM>(it.q.element) + (rows * it.q.row + along_head<FORM>(dims, it.q.element)),
           within_head<Part::kCount>(rows < it.queries, dims));
@@ -73,39 +73,62 @@ KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, cons
   const tl::int64_t num_steps = end > begin ? (end - begin + BLOCK_N - 1) / BLOCK_N : 0;
   const int whole_from = all_from > begin ? static_cast<int>((all_from - begin + BLOCK_N - 1) / BLOCK_N) : 0;
   const int whole_to = all_to > begin ? static_cast<int>((all_to - begin) / BLOCK_N) : 0;
+  const auto key_loads = [&](tl::int64_t at) {
+    const tl::int64_t from = begin + at * BLOCK_N;
+    const auto here = from + tl::expand_dims<1>(tl::arange<BLOCK_N>());
+    return parts_of<kDim>([&](auto part) {
+      using Part = decltype(part);
+      const auto dims = Part::dims();
+      return tl::deferred_load(places.template keys<BLOCK_N>(k + Part::template offset<FORM>(it.k.element), from,
+                                                             it.keys, along_head<FORM>(dims, it.k.element)),
+                               tl::trans(within_head<Part::kCount>(here < it.keys, dims)));
+    });
+  };
+  const auto value_loads = [&](tl::int64_t at) {
+    const tl::int64_t from = begin + at * BLOCK_N;
+    const auto here = from + tl::expand_dims<1>(tl::arange<BLOCK_N>());
+    return parts_of<kValueDim>([&](auto part) {
+      using Part = decltype(part);
+      const auto dims = Part::dims();
+      return tl::deferred_load(places.template values<BLOCK_N>(v + Part::template offset<FORM>(it.v.element), from,
+                                                               it.keys, along_head<FORM>(dims, it.v.element)),
+                               within_head<Part::kCount>(here < it.keys, dims));
+    });
+  };
   int step = 0;
-  tl::pipeline<NUM_STAGES>(
-      num_steps,
-      [&](tl::int64_t at) {
-        const tl::int64_t from = begin + at * BLOCK_N;
-        const auto here = from + tl::expand_dims<1>(tl::arange<BLOCK_N>());
-        const auto keys = parts_of<kDim>([&](auto part) {
-          using Part = decltype(part);
-          const auto dims = Part::dims();
-          return tl::deferred_load(places.template keys<BLOCK_N>(k + Part::template offset<FORM>(it.k.element), from,
-                                                                 it.keys, along_head<FORM>(dims, it.k.element)),
-                                   tl::trans(within_head<Part::kCount>(here < it.keys, dims)));
+  const auto scores_of = [&](const auto&... key_tiles) {
+    return product_of_parts<Operand>(queries, tl::Tuple{key_tiles...});
+  };
+  const auto seen_scores = [&](const auto& products) {
+    auto x = tl::cast<float>(products);
+    const auto keys = begin + tl::int64_t{step} * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
+    if constexpr (FORM.scales_first || FORM.has_mask)
+      x = biased_scores<FORM>(x, tl::cast<float>(tl::dot_accumulator<Operand, BLOCK_M, BLOCK_N>()), rows, keys, mask,
+                              scale, slope, it);
+    if (step >= whole_to || (FORM.has_low && step < whole_from)) x = visible_scores<FORM>(x, rows, keys, it);
+    ++step;
+    return x;
+  };
+  if constexpr (tl::kNumCopyWarps > 0) {
+    auto p = tl::cast<P>(tl::cast<float>(tl::dot_accumulator<P, BLOCK_M, BLOCK_N>()));
+    auto totals = tl::partial_sums(acc.first);
+    totals = totals + total_at_first / decltype(totals)::shape::kColumns;
+    tl::chained_pipeline<NUM_STAGES>(
+        num_steps, key_loads, value_loads, scores_of,
+        [&](const auto& products) {
+          weigh_keys<P, FORM.scales_first>(seen_scores(products), factor, largest, totals, acc, p);
+        },
+        [&](const auto&... value_tiles) { acc = weighted_sums<P>(p, tl::Tuple{value_tiles...}, acc); });
+    total = tl::sum<1>(totals);
+  } else {
+    tl::pipeline<NUM_STAGES>(
+        num_steps, [&](tl::int64_t at) { return tl::joined(key_loads(at), value_loads(at)); },
+        [&](const auto&... step_tiles) {
+          const tl::Tuple tiles{step_tiles...};
+          const auto x = seen_scores(product_of_parts<Operand>(queries, parts_from<0, kKeyParts>(tiles)));
+          add_keys<P, FORM.scales_first>(x, factor, parts_from<kKeyParts, kValueParts>(tiles), largest, total, acc);
         });
-        const auto values = parts_of<kValueDim>([&](auto part) {
-          using Part = decltype(part);
-          const auto dims = Part::dims();
-          return tl::deferred_load(places.template values<BLOCK_N>(v + Part::template offset<FORM>(it.v.element), from,
-                                                                   it.keys, along_head<FORM>(dims, it.v.element)),
-                                   within_head<Part::kCount>(here < it.keys, dims));
-        });
-        return joined(keys, values);
-      },
-      [&](const auto&... step_tiles) {
-        const tl::Tuple tiles{step_tiles...};
-        auto x = tl::cast<float>(product_of_parts<Operand>(queries, parts_from<0, kKeyParts>(tiles)));
-        const auto keys = begin + tl::int64_t{step} * BLOCK_N + tl::expand_dims<0>(tl::arange<BLOCK_N>());
-        if constexpr (FORM.scales_first || FORM.has_mask)
-          x = biased_scores<FORM>(x, tl::cast<float>(tl::dot_accumulator<Operand, BLOCK_M, BLOCK_N>()), rows, keys,
-                                  mask, scale, slope, it);
-        if (step >= whole_to || (FORM.has_low && step < whole_from)) x = visible_scores<FORM>(x, rows, keys, it);
-        add_keys<P, FORM.scales_first>(x, factor, parts_from<kKeyParts, kValueParts>(tiles), largest, total, acc);
-        ++step;
-      });
+  }
 
   const auto weights = with_value_scale<FORM>(weight_of_sums(total), scales, it, request, key_head);
   for_parts<kValueDim>(acc, [&](auto part, const auto& sums) {

@@ -47,19 +47,6 @@ KILN_DEVICE void for_parts(const Tiles& tiles, F f) {
   }
 }
 
-/// The Tuple of the parts of x and behind them those of y.
-template <typename X, typename Y>
-KILN_DEVICE auto joined(const X& x, const Y& y) {
-  if constexpr (tl::kParts<X> == 1 && tl::kParts<Y> == 1)
-    return tl::Tuple{x.first, y.first};
-  else if constexpr (tl::kParts<X> == 1)
-    return tl::Tuple{x.first, y.first, y.second};
-  else if constexpr (tl::kParts<Y> == 1)
-    return tl::Tuple{x.first, x.second, y.first};
-  else
-    return tl::Tuple{x.first, x.second, y.first, y.second};
-}
-
 /// The Tuple of kCount parts of x from kFirst on, one or two.
 template <int kFirst, int kCount, typename X>
 KILN_DEVICE auto parts_from(const X& x) {

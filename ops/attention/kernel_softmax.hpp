@@ -65,6 +65,39 @@ KILN_DEVICE void add_keys(const X& x, float factor, const Values& values, Rows& 
   largest = now_largest;
 }
 
+/// sums + p @ values. The weights p are not read again.
+template <typename T, typename P, typename Values, typename Sums>
+KILN_DEVICE auto weighted_sums(P& p, const Values& values, const Sums& sums) {
+  return tl::map_parts(
+      [&](const auto& value, const auto& sum) { return tl::dot(static_cast<P&&>(p), as_operand<T>(value), sum); },
+      values, sums);
+}
+
+/// The same for tl::chained_pipeline: what stands between the products of a step, whose weights p the second one takes.
+/// `total` is tl::partial_sums'.
+template <typename T, bool kScalesFirst, typename X, typename Rows, typename Totals, typename Sums, typename P>
+KILN_DEVICE void weigh_keys(const X& x, float factor, Rows& largest, Totals& total, Sums& sums, P& p) {
+  const float unit = kScalesFirst ? factor : 1;
+  const auto row_largest = kScalesFirst ? tl::max<1>(x) : tl::max<1>(x) * factor;
+  const auto now_largest = tl::where((row_largest - largest) * unit > kSlack, row_largest, largest);
+  const auto fade = tl::expand_dims<1>(tl::exp2((largest - now_largest) * unit));
+  const auto weights = [&] {
+    if constexpr (kScalesFirst)
+      return tl::exp2((x - tl::expand_dims<1>(now_largest)) * factor);
+    else
+      return tl::exp2(x * factor - tl::expand_dims<1>(now_largest));
+  }();
+  total = total * fade + tl::partial_sums(weights);
+  const auto fade_sums = [&](auto& sum) {
+    tl::dot_wait(sum, total);
+    sum = sum * fade;
+    return true;
+  };
+  tl::map_parts(fade_sums, sums);
+  p = tl::cast<T>(weights);
+  largest = now_largest;
+}
+
 /// What rows' sums of values are multiplied by. A row that saw nothing has 0 for its total, and for its sums.
 template <typename Rows>
 KILN_DEVICE auto weight_of_sums(const Rows& total) {

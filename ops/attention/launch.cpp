@@ -43,7 +43,10 @@ void add_attention(const AttentionCall& call, const Config& config, const Target
       launch.template_arguments.emplace_back(is_cuda(target) ? config.at(name) : std::int64_t{1});
     launch.geometry.grid = {ceil_div(problem.queries, block_m), std::min(problem.heads - first_head, most),
                             std::min(problem.batch - first_request, most)};
-    if (is_cuda(target)) launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
+    if (is_cuda(target)) {
+      launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
+      launch.geometry.copy_warps = static_cast<std::int32_t>(config.at("copy_warps"));
+    }
     ops::AttentionIteration iteration = call.iteration;
     iteration.first_head = first_head;
     iteration.first_request = first_request;

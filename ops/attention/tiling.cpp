@@ -13,17 +13,14 @@ namespace {
 
 constexpr std::int64_t kLeastCpuBlock = 16;
 
-/// Queries, keys and stages of a program on a GPU, for 227 KiB of shared memory on sm_90a and for 99 KiB elsewhere, and
-/// how many programs a multiprocessor is to run at a time.
+/// Queries, keys and stages of a program on a GPU, for 227 KiB of shared memory on sm_90a and for 99 KiB elsewhere,
+/// how many programs a multiprocessor is to run at a time, and whether warps beside a program's copy for it.
 std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
   const auto tunables = [](std::vector<std::int64_t> m, std::vector<std::int64_t> n, std::vector<std::int64_t> stages,
-                           std::vector<std::int64_t> warps,
-                           std::vector<std::int64_t> programs = {1}) -> std::vector<Tunable> {
-    return {{"BLOCK_M", std::move(m)},
-            {"BLOCK_N", std::move(n)},
-            {"NUM_STAGES", std::move(stages)},
-            {"num_warps", std::move(warps)},
-            {"PROGRAMS", std::move(programs)}};
+                           std::vector<std::int64_t> warps, std::vector<std::int64_t> programs = {1},
+                           std::vector<std::int64_t> copy_warps = {0}) -> std::vector<Tunable> {
+    return {{"BLOCK_M", std::move(m)},       {"BLOCK_N", std::move(n)},         {"NUM_STAGES", std::move(stages)},
+            {"num_warps", std::move(warps)}, {"PROGRAMS", std::move(programs)}, {"copy_warps", std::move(copy_warps)}};
   };
   if (kind.is_float) {
     if (kind.most_dim == 256) return tunables({16}, {16}, {has_wgmma(target) ? 2 : 1}, {2});
@@ -34,8 +31,8 @@ std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
   }
   if (has_wgmma(target)) {
     if (kind.has_bytes) return tunables({128, 64}, {64, 32}, {2, 3}, {8, 4});
-    if (kind.most_dim == 256) return tunables({128, 64}, {64, 32}, {2, 3}, {8, 4});
-    return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4}, {1, 2, 3, 4});
+    if (kind.most_dim == 256) return tunables({128, 64}, {64, 32}, {2, 3}, {8, 4}, {1}, {0, 4});
+    return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4}, {1, 2, 3, 4}, {0, 4});
   }
   if (kind.most_dim == 64) return tunables({128, 64, 16}, {64, 32}, {2, 3}, {8, 4, 1});
   if (kind.most_dim == 128) return tunables({64, 16}, {64, 32}, {2}, {4, 1});
@@ -57,10 +54,10 @@ bool has_wgmma(const Target& target) {
 ConfigSpace attention_space(const HeadKind& kind, const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_M", {64, 128, 32, 16}}, {"BLOCK_N", {128, 64, 32, 16}}}, {}};
   const common::ConfigExpression rows("BLOCK_M"), keys("BLOCK_N"), stages("NUM_STAGES"), warps("num_warps");
-  const common::ConfigExpression programs("PROGRAMS");
+  const common::ConfigExpression programs("PROGRAMS"), copy_warps("copy_warps");
   // Keys and values of 16 bits take 128 KiB at most, and a thread has 128 registers or more.
   std::vector<Constraint> constraints = {rows == rows_of_warp(kind) * warps, keys * stages <= 32768 / kind.most_dim,
-                                         warps * programs <= 16};
+                                         warps * programs <= 16, 2 * copy_warps <= warps, copy_warps * programs <= 4};
   // What keys and values of 8 bits are cast to has 48 KiB, beside weights.
   if (kind.has_bytes) constraints.push_back(rows * keys <= 4096);
   return {gpu_tunables(kind, target), std::move(constraints)};

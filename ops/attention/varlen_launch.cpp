@@ -42,6 +42,7 @@ LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Targe
     launch.geometry.grid = {blocks, std::min(problem.heads - first_head, most), std::min(parts - first_part, most)};
     if (is_cuda(target)) {
       launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
+      launch.geometry.copy_warps = static_cast<std::int32_t>(config.at("copy_warps"));
       launch.vector_width = static_cast<std::int32_t>(16 / itemsize_bytes(call.dtype));
     }
     ops::VarlenIteration iteration = call.iteration;

@@ -60,7 +60,7 @@ std::vector<WarmUpCall> calls_of_any_rows(const WarmUpCall& call) {
     for (const CompileRequest& request : choice.requests)
       is_new |= known
                     .insert(instance_name(request) + " " + std::to_string(request.num_warps) + " " +
-                            std::to_string(request.vector_width))
+                            std::to_string(request.copy_warps) + " " + std::to_string(request.vector_width))
                     .second;
     if (is_new) calls.push_back(std::move(one));
     if (rows >= most) return calls;

@@ -77,7 +77,7 @@ KernelUsage kernel_usage(const InspectedKernel& kernel, std::optional<Device> de
                     .spill_store_bytes = report.spill_store_bytes,
                     .spill_load_bytes = report.spill_load_bytes,
                     .serializes_products = report.serializes_products,
-                    .threads_per_block = 32 * request.num_warps,
+                    .threads_per_block = 32 * (request.num_warps + request.copy_warps),
                     .loaded = std::nullopt,
                     .occupancy = std::nullopt};
   if (device) {

@@ -32,6 +32,7 @@ ContentHash kernel_key(const Variant& variant, const CompileRequest& request, co
       .field(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&variant)))
       .field(instance)
       .field(request.num_warps)
+      .field(request.copy_warps)
       .field(request.vector_width)
       .field(std::int64_t{request.overlaps_previous})
       .field(to_string(device))

@@ -44,6 +44,7 @@ Choice choose(const Call& made, const Target& target, const Config* given, const
                                .num_parameters = launch.arguments.size(),
                                .parameter_types = launch.parameter_types,
                                .num_warps = launch.geometry.num_warps,
+                               .copy_warps = launch.geometry.copy_warps,
                                .vector_width = launch.vector_width,
                                .overlaps_previous = can_overlap && (overlap_previous || !choice.requests.empty()),
                                .target = target});

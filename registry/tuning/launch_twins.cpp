@@ -16,8 +16,8 @@ std::string signature(const LaunchPlan& plan) {
     text += launch.kernel;
     for (const TemplateArgument& argument : launch.template_arguments) text += fmt::format(",{}", spell(argument));
     const LaunchGeometry& geometry = launch.geometry;
-    text += fmt::format(";{} {} {} {} {};", fmt::join(geometry.grid, "x"), geometry.num_warps, geometry.shared_bytes,
-                        geometry.overlaps_previous, launch.vector_width);
+    text += fmt::format(";{} {} {} {} {} {};", fmt::join(geometry.grid, "x"), geometry.num_warps, geometry.copy_warps,
+                        geometry.shared_bytes, geometry.overlaps_previous, launch.vector_width);
   }
   return text;
 }

@@ -68,7 +68,7 @@ class CudaKernel final : public Kernel {
     // As unsigned numbers, one comparison covers both negative and too large.
     const bool is_legal = static_cast<std::uint64_t>(x) <= kMaxGridX && static_cast<std::uint64_t>(y) <= kMaxGridYZ &&
                           static_cast<std::uint64_t>(z) <= kMaxGridYZ && geometry.num_warps > 0 &&
-                          geometry.num_warps <= max_warps() && geometry.shared_bytes >= least_dynamic_shared_bytes_ &&
+                          warps_of(geometry) <= max_warps() && geometry.shared_bytes >= least_dynamic_shared_bytes_ &&
                           geometry.shared_bytes <= max_dynamic_shared_bytes_ && stream.device == device_;
     if (!is_legal) [[unlikely]]
       refuse(geometry, stream);
@@ -79,7 +79,7 @@ class CudaKernel final : public Kernel {
       allow_all_shared_memory();
     cuda::launch(loaded_.kernel,
                  {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z),
-                  static_cast<unsigned>(geometry.num_warps * kThreadsPerWarp),
+                  static_cast<unsigned>(warps_of(geometry) * kThreadsPerWarp),
                   static_cast<unsigned>(geometry.shared_bytes), geometry.overlaps_previous},
                  parameters, stream.handle, name_);
   }
@@ -99,9 +99,9 @@ class CudaKernel final : public Kernel {
     if (stream.device != device_)
       throw_value_error(fmt::format("kernel {} is loaded on {} and was launched on a stream of {}; load it there too",
                                     name_, to_string(device_), to_string(stream.device)));
-    if (geometry.num_warps <= 0 || geometry.num_warps > max_warps())
+    if (geometry.num_warps <= 0 || warps_of(geometry) > max_warps())
       throw_value_error(fmt::format("kernel {} was launched with num_warps={}; with its {} registers it takes 1 to {}",
-                                    name_, geometry.num_warps, loaded_.registers, max_warps()));
+                                    name_, warps_of(geometry), loaded_.registers, max_warps()));
     if (geometry.shared_bytes < least_dynamic_shared_bytes_ || geometry.shared_bytes > max_dynamic_shared_bytes_)
       throw_value_error(fmt::format(
           "kernel {} was launched with {} bytes of dynamic shared memory; it takes {} or more, and {} has {}", name_,
@@ -129,6 +129,9 @@ class CudaKernel final : public Kernel {
     allowed_shared_bytes_.store(max_dynamic_shared_bytes_, std::memory_order_relaxed);
   }
 
+  static std::int32_t warps_of(const LaunchGeometry& geometry) noexcept {
+    return geometry.num_warps + geometry.copy_warps;
+  }
   std::int32_t max_warps() const noexcept { return loaded_.max_threads_per_block / kThreadsPerWarp; }
 
   std::string name_;

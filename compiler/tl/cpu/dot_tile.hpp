@@ -70,7 +70,7 @@ KILN_DEVICE Acc dot_tile(const A& a, const B& b, const Acc& acc) {
   return result;
 }
 
-template <bool kIsLarge, typename Make>
+template <bool kIsLarge, bool kIsOfChain, typename Make>
 KILN_DEVICE auto operand_tile(Make& make) {
   return make();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cuda/conditional_access.hpp"
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/straddled.hpp"
 #include "compiler/tl/mask.hpp"
 
@@ -326,10 +327,10 @@ __device__ __noinline__ void store_staged(T* first, A offsets, M mask, Packing<T
   constexpr int kPackets = P::kCount / G::kPieces;
   T* const staged = G::memory();
   KILN_UNROLL for (int piece = 0; piece < G::kPieces; ++piece) {
-    __syncthreads();  // an earlier piece may still be read
+    sync_threads();  // an earlier piece may still be read
     KILN_UNROLL for (int i = piece * kPackets; i < (piece + 1) * kPackets; ++i) *
         P::address(staged - piece * G::kElements, S::kColumns, i) = values.packets[i];
-    __syncthreads();
+    sync_threads();
     G::for_each_batch(piece * G::kElements, [&](const int(&places)[G::kBatch], int from) {
       KILN_UNROLL for (int i = 0; i < G::kBatch; ++i) {
         const int row = (from + places[i]) / S::kColumns, column = (from + places[i]) % S::kColumns;

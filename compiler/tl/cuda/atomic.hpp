@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cuda/conditional_access.hpp"
+#include "compiler/tl/cuda/program.hpp"
 
 namespace kiln::tl {
 
@@ -141,15 +142,15 @@ template <typename F>
 KILN_DEVICE auto once_per_program(F f) {
   using T = decltype(f(true));
   __shared__ T shared;
-  __syncthreads();
+  sync_threads();
   if (threadIdx.x == 0) {
     __threadfence();
     shared = f(true);
     __threadfence();
   }
-  __syncthreads();
+  sync_threads();
   const T old = shared;
-  __syncthreads();  // before another operation may write it
+  sync_threads();  // before another operation may write it
   return old;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cuda/access.hpp"
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/transpose_strips.hpp"
 
 namespace kiln::tl {
@@ -225,9 +226,9 @@ KILN_DEVICE void copy_transposed(T* out, int64_t out_stride, const T* x, int64_t
   const Copy copy{shared_bytes<Copy::Places::kBytes>(), static_cast<int>(first_row - tile_row),
                   within(rows - tile_row, kRows), within(columns - first_column, kColumns + 2 * Copy::kPerWord),
                   rows - tile_row > kRows && x_stride >= 2 * Copy::kPerWord};
-  __syncthreads();  // an earlier tile may still be read
+  sync_threads();  // an earlier tile may still be read
   copy.load(x + (tile_row * x_stride + first_column), x_stride);
-  __syncthreads();
+  sync_threads();
   copy.store(out + (first_column * out_stride + first_row), out_stride);
 }
 

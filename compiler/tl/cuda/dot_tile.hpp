@@ -6,6 +6,7 @@
 #include "compiler/tl/cuda/mma.hpp"
 #include "compiler/tl/cuda/mma_access.hpp"
 #include "compiler/tl/cuda/mma_layout.hpp"
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/shared_tile.hpp"
 #include "compiler/tl/cuda/tile_copy.hpp"
 
@@ -177,7 +178,7 @@ KILN_DEVICE auto turned_in_place(const B& b) {
     const typename Turn::To turned{b.address};
     Turn(b, turned).turn_in_place();
     sm90::writes_ready();
-    __syncthreads();
+    sync_threads();
     return turned;
   } else {
     return b;
@@ -195,15 +196,15 @@ KILN_DEVICE void with_shared_operands(const A& a, const B& b, Body body) {
   static_assert(kBytesA + kBytesB <= 48 * 1024,
                 "dot: operands that are values must fit in 48 KiB of shared memory; load them with tl::pipeline");
   __shared__ alignas(1024) unsigned char shared[kBytesA + kBytesB];
-  __syncthreads();  // an earlier dot's operands may still be read
+  sync_threads();  // an earlier dot's operands may still be read
   if constexpr (!kMovesB) {
     const auto shared_a = share_operand<kForWgmma>(a, shared);
-    __syncthreads();
+    sync_threads();
     body(shared_a, b);
   } else {
     const auto shared_b = share_operand<false>(b, shared + kBytesA);
     const auto continue_with = [&](const auto& x) {
-      __syncthreads();
+      sync_threads();
       if constexpr (kForWgmma)
         body(x, turned_in_place(shared_b));
       else
@@ -227,23 +228,25 @@ struct SharedForm<Made> {
 };
 
 /// What `make` returns, in shared memory of its own.
-template <bool kIsLarge, typename Make>
+template <bool kIsLarge, bool kIsOfChain, typename Make>
 KILN_DEVICE auto operand_tile(Make& make) {
   using Made = decltype(make());
   constexpr int kBytes = SharedForm<Made>::type::kBytes;
   unsigned char* const place = operand_place<kBytes, Make, kIsLarge>();
   if constexpr (kHasWgmma) sm90::products_wait<0>();
-  __syncthreads();  // in a loop, the last turn's dots may still read the place
+  sync_threads();  // in a loop, the last turn's dots may still read the place
   if constexpr (ValueTile<Made>) {
     const auto tile = share_tile(to_values(make()), place);
-    __syncthreads();
+    sync_threads();
     return tile;
   } else {
     const Made deferred = make();
     TileCopy<Made>(deferred).copy(shared_window_address(place));
     end_copy_group();
-    wait_for_copies<0>();
-    __syncthreads();
+    if constexpr (!kIsOfChain || kNumCopyWarps == 0) {
+      wait_for_copies<0>();
+      sync_threads();
+    }
     return typename SharedForm<Made>::type{shared_window_address(place)};
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cuda/in_flight.hpp"
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/shared_tile.hpp"
 #include "compiler/tl/cuda/sm90/warpgroup.hpp"
 #include "compiler/tl/cuda/sm90/wgmma_half.hpp"
@@ -220,11 +221,11 @@ KILN_DEVICE void begin_products(const A& a, const B& b, Tile<Sum, S, InFlight<L>
     if constexpr (Steps::kTurnedLines != 0) {
       if (first % Steps::kPartSteps == 0) {
         sm90::products_wait<Steps::kPlaceSteps / Steps::kPartSteps - 1>();  // those of what was in the place are over
-        __syncthreads();
+        sync_threads();
         rows.turn(first);
         columns.turn(first);
         sm90::writes_ready();
-        __syncthreads();
+        sync_threads();
       }
     }
     const int first_a = first % decltype(rows)::kPlaceSteps, first_b = first % decltype(columns)::kPlaceSteps;

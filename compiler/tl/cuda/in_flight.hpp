@@ -68,6 +68,32 @@ struct Tile<T, S, InFlight<L>> {
   }
 };
 
+/// ptxas moves a wait for products up to the beginning of its basic block, in front of what is to be computed while
+/// they go on. What is computed decides about a branch in front of the wait, which begins another one.
+template <typename... Tiles>
+KILN_DEVICE void compute_before_wait(const Tiles&... computed) {
+  uint32_t bits = 0;
+  const auto add = [&](const auto& tile) {
+    KILN_UNROLL for (int r = 0; r < tile.kRegisters; ++r) bits |= __builtin_bit_cast(uint32_t, tile.registers[r]);
+  };
+  (add(computed), ...);
+  asm volatile(
+      "{\n .reg .pred is_set;\n setp.ne.u32 is_set, %0, 0;\n @is_set bra computed;\n nanosleep.u32 0;\n"
+      "computed:\n}" ::"r"(bits)
+      : "memory");
+}
+
+template <int kLater, Number T, typename S, typename L, typename... Computed>
+KILN_DEVICE Tile<T, S, L> wait_for_products(const Tile<T, S, InFlight<L>>& sums, const Computed&... computed) {
+  if constexpr (sizeof...(Computed) > 0) compute_before_wait(computed...);
+  sm90::products_wait<kLater>();
+  sm90::keep_registers(sums.registers);
+  sums.is_pending = !sums.is_begun;
+  Tile<T, S, L> result;
+  KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) result.registers[r] = sums.registers[r];
+  return result;
+}
+
 template <Number T, typename S, typename L>
 KILN_DEVICE Tile<T, S, L> to_values(const Tile<T, S, InFlight<L>>& x) {
   return x.settled();

@@ -2,6 +2,7 @@
 
 #include "compiler/tl/cuda/background_pipeline.hpp"
 #include "compiler/tl/cuda/dynamic_shared.hpp"
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/stage_tiles.hpp"
 #include "compiler/tl/debug.hpp"
 
@@ -30,7 +31,7 @@ KILN_DEVICE void run_steps(int64_t num_steps, int tiles, int steps_of_tile, Load
   KILN_NO_UNROLL for (int64_t step = 1 - kNumStages; step < num_steps; ++step) {
     if constexpr (kNumStages > 1) wait_for_copies<kNumStages - 2>();
     // All threads' loads of this step are there, and all are done with the step before, whose place is filled next.
-    __syncthreads();
+    sync_threads();
     const auto load_ahead = [&] {
       if (step + (kNumStages - 1) < num_steps) Tiles::copy(filled.place, loads(step + (kNumStages - 1)), Tiles::kAll);
       end_copy_group();
@@ -43,7 +44,7 @@ KILN_DEVICE void run_steps(int64_t num_steps, int tiles, int steps_of_tile, Load
     if (copies_first) load_ahead();
     if constexpr (kNumStages == 1) {
       wait_for_copies<0>();
-      __syncthreads();
+      sync_threads();
     }
     if (step >= 0) {
       Tiles::call(used.place, static_cast<NoStep*>(nullptr), body, Tiles::kAll);

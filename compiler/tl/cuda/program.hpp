@@ -31,6 +31,14 @@ KILN_DEVICE int64_t program_id(int axis) {
   return axis == 0 ? blockIdx.x : axis == 1 ? blockIdx.y : blockIdx.z;
 }
 
+/// A barrier of the program's threads, which those of warps that copy for it have no part in.
+KILN_DEVICE void sync_threads() {
+  if constexpr (kNumCopyWarps == 0)
+    __syncthreads();
+  else
+    asm volatile("bar.sync 0, %0;" ::"n"(kNumThreads) : "memory");
+}
+
 /// Programs along a grid axis.
 KILN_DEVICE int64_t num_programs(int axis) {
   return axis == 0 ? gridDim.x : axis == 1 ? gridDim.y : gridDim.z;

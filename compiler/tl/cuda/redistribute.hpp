@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cast.hpp"
+#include "compiler/tl/cuda/program.hpp"
 
 namespace kiln::tl {
 
@@ -46,12 +47,12 @@ KILN_DEVICE Tile<T, ShapeT, To> redistribute(const Tile<T, S, L>& x) {
       const auto is_here = [&](int row) {
         return kPieceRows == S::kRows || (row >= first && row < first + kPieceRows);
       };
-      __syncthreads();  // an earlier piece may still be read
+      sync_threads();  // an earlier piece may still be read
       KILN_UNROLL for (int r = 0; r < x.kRegisters; ++r) {
         const int row = L::row(r);
         if (L::owns(r) && is_here(row)) piece[(row - first) * S::kColumns + L::column(r)] = x.registers[r];
       }
-      __syncthreads();
+      sync_threads();
       KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) {
         const int row = S::kRows == 1 ? 0 : To::row(r), column = S::kColumns == 1 ? 0 : To::column(r);
         if (is_here(row)) result.registers[r] = piece[(row - first) * S::kColumns + column];

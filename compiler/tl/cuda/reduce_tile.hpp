@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/wgmma_layout.hpp"
 #include "compiler/tl/math.hpp"
 #include "compiler/tl/tuple.hpp"
@@ -83,12 +84,12 @@ KILN_DEVICE void reduce_warps(E (&values)[kPlaces], int first_warp, F combine) {
   constexpr int kEnd = smaller(kPlaces, kFirst + kTogether);
   E* const scratch = shared_scratch<E, kTogether * kPitch>();
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  __syncthreads();
+  sync_threads();
   if (lane % kLaneStep == 0 && lane / kLaneStep < kLanes) {
     E* const own = scratch + static_cast<int>(threadIdx.x) / 32 * kLanes + lane / kLaneStep;
     KILN_UNROLL for (int i = kFirst; i < kEnd; ++i) own[(i - kFirst) * kPitch] = values[i];
   }
-  __syncthreads();
+  sync_threads();
   const E* const first = scratch + first_warp * kLanes + lane / kLaneStep % kLanes;
   KILN_UNROLL for (int i = kFirst; i < kEnd; ++i) {
     E total = first[(i - kFirst) * kPitch];
@@ -170,6 +171,30 @@ KILN_DEVICE auto reduce_rows_of_sums(const Tile<T, S, L>& x, F combine) {
   }
   if constexpr (L::kRowSharers > 1)
     reduce_warps<8, L::kRowSharers, L::kSharerStride, L::kUnitLanes>(result.registers, L::first_sharer(), combine);
+  return result;
+}
+
+/// A tile of 8 columns has two numbers of a row in each of the four lanes that share it.
+template <Number T, typename S>
+  requires(WgmmaLayout<S>::kRowsInLanes && S::kColumns >= 16)
+struct PartialSums<Tile<T, S, WgmmaLayout<S>>> {
+  static constexpr bool kPossible = true;
+  using shape = Shape<S::kRows, 8>;
+  using type = Tile<T, shape, WgmmaLayout<shape>>;
+};
+
+/// x's columns added up, each to one of fewer.
+template <Number T, typename S, typename L>
+KILN_DEVICE auto sum_units(const Tile<T, S, L>& x) {
+  typename PartialSums<Tile<T, S, L>>::type result;
+  using To = typename decltype(result)::layout;
+  KILN_UNROLL for (int part = 0; part < L::kRowParts; ++part) {
+    KILN_UNROLL for (int i = 0; i < L::kUnit; ++i) {
+      T total = x.registers[L::unit_register(part, 0, i)];
+      KILN_UNROLL for (int unit = 1; unit < L::kUnits; ++unit) total += x.registers[L::unit_register(part, unit, i)];
+      result.registers[To::unit_register(part, 0, i)] = total;
+    }
+  }
   return result;
 }
 

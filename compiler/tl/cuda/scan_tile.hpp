@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/reduce.hpp"
 
 namespace kiln::tl {
@@ -49,12 +50,12 @@ KILN_DEVICE void carry_over_warps(const E (&totals)[kCount], E (&carries)[kCount
   constexpr int kEnd = smaller(kCount, kFirst + kTogether);
   E* const scratch = shared_scratch<E, kTogether * kPitch>();
   const int across = static_cast<int>(threadIdx.x) % 32 % kAcross;
-  __syncthreads();
+  sync_threads();
   if (is_last_lane) {
     E* const own = scratch + static_cast<int>(threadIdx.x) / 32 * kAcross + across;
     KILN_UNROLL for (int i = kFirst; i < kEnd; ++i) own[(i - kFirst) * kPitch] = totals[i];
   }
-  __syncthreads();
+  sync_threads();
   const E* const first = scratch + first_warp * kAcross + across;
   KILN_UNROLL for (int i = kFirst; i < kEnd; ++i) {
     KILN_UNROLL for (int k = 0; k < Lines::kWarpsAlong; ++k) {

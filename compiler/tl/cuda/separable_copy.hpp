@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/separable_access.hpp"
 #include "compiler/tl/cuda/tile_copy.hpp"
 
@@ -19,10 +20,10 @@ KILN_DEVICE auto axis_for_all(const Axis& axis) {
   } else {
     using L = typename Axis::layout;
     __shared__ int64_t numbers[kExtent];
-    __syncthreads();  // the last tile's may still be read
+    sync_threads();  // the last tile's may still be read
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) if (L::owns(r)) numbers[kAxis == 0 ? L::row(r) : L::column(r)] =
         axis.registers[r];
-    __syncthreads();
+    sync_threads();
     return SharedAxis<kExtent>{numbers};
   }
 }

@@ -65,8 +65,8 @@ struct StageTiles {
     Second::store_batch(stage + offset<1>(), 0, of_second);
   }
   template <typename Step, typename Body, int... kPart>
-  KILN_DEVICE static void call(uint32_t stage, Step* step, Body& body, Sequence<kPart...>) {
-    body(typename Copy<kPart>::template SharedIn<Step>{stage + offset<kPart>(), step}...);
+  KILN_DEVICE static decltype(auto) call(uint32_t stage, Step* step, Body& body, Sequence<kPart...>) {
+    return body(typename Copy<kPart>::template SharedIn<Step>{stage + offset<kPart>(), step}...);
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cuda/access.hpp"
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/transpose_strips.hpp"
 
 namespace kiln::tl {
@@ -17,7 +18,7 @@ KILN_DEVICE Tile<T, Shape<kN, kM>> trans_tile(const Tile<T, Shape<kM, kN>, L>& x
                 "trans: a tile of more than 32 KiB does not fit in shared memory; use a smaller block");
   unsigned char* const shared = shared_bytes<kBytes>();
   Tile<T, Shape<kN, kM>> result;
-  __syncthreads();  // an earlier tile may still be read
+  sync_threads();  // an earlier tile may still be read
   constexpr int kRun =
       is_same<L, Blocked<Shape<kM, kN>>> ? smaller(Blocked<Shape<kM, kN>>::kVector, Places::kPerChunk) : 1;
   KILN_UNROLL for (int r = 0; r < L::kRegisters; r += kRun) {
@@ -28,7 +29,7 @@ KILN_DEVICE Tile<T, Shape<kN, kM>> trans_tile(const Tile<T, Shape<kM, kN>, L>& x
           packet;
     }
   }
-  __syncthreads();
+  sync_threads();
   if constexpr (Places::kPossible) {
     using Strips = TransposeStrips<T, kM, kN>;
     using Deal = typename Strips::Deal;
@@ -40,11 +41,11 @@ KILN_DEVICE Tile<T, Shape<kN, kM>> trans_tile(const Tile<T, Shape<kM, kN>, L>& x
                 shared + ((group + Deal::outer_step(i)) * Places::kPerChunk + k) * kN * static_cast<int>(sizeof(T)) +
                 (word + Deal::inner_step(i)) * Places::kWordBytes);
       }
-    __syncthreads();
+    sync_threads();
     if (Deal::any())
       KILN_UNROLL for (int i = 0; i < Deal::kCount; ++i)
           Strips::put(shared, group + Deal::outer_step(i), word + Deal::inner_step(i), strips[i]);
-    __syncthreads();
+    sync_threads();
     constexpr int kTaken = smaller(To::kVector, Places::kPerChunk);
     KILN_UNROLL for (int r = 0; r < To::kRegisters; r += kTaken) {
       const auto packet = *reinterpret_cast<const typename PacketOf<kTaken * sizeof(T)>::type*>(

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cuda/mma.hpp"
+#include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/shared_tile.hpp"
 #include "compiler/tl/cuda/turn_places.hpp"
 
@@ -59,7 +60,7 @@ struct TileTurn {
     if (is_busy) {
       KILN_UNROLL for (int round = 0; round < kRounds; ++round) read(round, 0, words[round]);
     }
-    __syncthreads();
+    sync_threads();
     if (is_busy) {
       KILN_UNROLL for (int round = 0; round < kRounds; ++round) write(round, 0, words[round]);
     }

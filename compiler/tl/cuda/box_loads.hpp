@@ -1,0 +1,165 @@
+#pragma once
+
+#include "compiler/tl/cuda/copy_warps.hpp"
+#include "compiler/tl/cuda/program.hpp"
+#include "compiler/tl/cuda/sm90/warpgroup.hpp"
+#include "compiler/tl/cuda/stage_tiles.hpp"
+
+namespace kiln::tl {
+
+/// Whether each lane arrives at a pipeline's barriers, and not a warp's first one for all, behind a __syncwarp where
+/// that is needed. racecheck of compute-sanitizer does not see that the others' reads and copies come before that
+/// arrival, and reports a race; kernels compiled with KILN_DEBUG have it see them.
+#if defined(KILN_DEBUG)
+inline constexpr bool kEachLaneArrives = true;
+#else
+inline constexpr bool kEachLaneArrives = false;
+#endif
+
+/// How the copy engine fetches a pipeline's tiles: their boxes are dealt out to warps, each of which asks for its own.
+/// A warp that has its scheduler alone takes 5 to 10 clocks for an instruction, and a step's addresses take 150, so
+/// that a lane computes them for one of 32 steps to come.
+template <typename Tiles, typename Parts>
+struct BoxLoads;
+template <typename Tiles, int... kPart>
+struct BoxLoads<Tiles, Sequence<kPart...>> {
+  using Loads = typename Tiles::Loads;
+  template <int kIndex>
+  using Box = BoxCopy<typename Tiles::template Load<kIndex>>;
+  /// For all tiles, so that threads have nothing to do with them; or for some, beside those that threads copy.
+  static constexpr bool kForAll = (Box<kPart>::kPossible && ...);
+  static constexpr bool kForSome = !kForAll && (Box<kPart>::kPossible || ...);
+  template <int kIndex>
+  static constexpr int kBoxesOf = Box<kIndex>::kPossible ? Box<kIndex>::kBoxes : 0;
+  static constexpr int kBoxes = (kBoxesOf<kPart> + ...);
+  static constexpr int kOwn = larger(1, (kBoxes + kNumWarps - 1) / kNumWarps);
+  template <int kIndex>
+  static constexpr int first_box() {
+    if constexpr (kIndex == 0)
+      return 0;
+    else
+      return first_box<kIndex - 1>() + kBoxesOf<kIndex - 1>;
+  }
+
+  bool are_given = false;  ///< maps for all tiles that boxes are for
+  bool follow_stores = false;
+  bool bring_all = false;  ///< all tiles of all steps of the lanes
+  uint32_t fitting = 0;    ///< a bit for each lane's step: boxes bring all tiles; of no step behind the last
+  BoxMapPlace maps[Tiles::kCount];
+  struct Own {
+    const BoxMapTable* table;
+    uint32_t offset;  ///< in a stage
+    BoxPlace place;   ///< at the lane's step
+  } own[kOwn];
+  uint32_t own_bytes = 0;
+
+  /// From the last warp on, so that where there are several warpgroups the first is free for its products.
+  int first_own = kNumWarps - 1 - sm90::warp_uniform(static_cast<int>(threadIdx.x) / 32);
+
+  KILN_DEVICE int own_box(int i) const { return first_own + i * kNumWarps; }
+  /// body(tile's number, box's number in it) for the tile that box `box` is part of.
+  template <int kIndex, typename F>
+  KILN_DEVICE static void if_in_tile(int box, F body) {
+    if (box >= first_box<kIndex>() && box < first_box<kIndex>() + kBoxesOf<kIndex>) body(box - first_box<kIndex>());
+  }
+
+  /// Looks the maps up; take_maps() waits for what is found.
+  KILN_DEVICE void find_maps(const Loads& loads) { (find_map<kPart>(loads), ...); }
+  KILN_DEVICE void take_maps() {
+    are_given = true;
+    (take_map<kPart>(), ...);
+    are_given = agreed(are_given) != 0;
+    follow_stores = agreed(follow_stores) != 0;
+  }
+  /// Of step `first` and those behind it, one in each lane.
+  template <typename MakeLoads>
+  KILN_DEVICE void set_places(MakeLoads& make_loads, int first, int num_steps) {
+    if constexpr (kForAll) {
+      if (!are_given) return;
+      const bool is_there = first + static_cast<int>(threadIdx.x % 32) < num_steps;
+      const bool fits = is_there && set_places(make_loads(int64_t{first + static_cast<int>(threadIdx.x % 32)}));
+      fitting = __ballot_sync(0xffffffffu, fits);
+      bring_all = fitting == __ballot_sync(0xffffffffu, is_there);
+    }
+  }
+  KILN_DEVICE bool fits(uint32_t lane) const { return (fitting >> lane & 1) != 0; }
+  /// Asks for the warp's boxes of lane `lane`'s step.
+  KILN_DEVICE void copy(uint32_t lane, uint32_t stage, sm90::Barrier filled, bool is_first) const {
+    if (is_first)
+      filled.arrive_and_expect(own_bytes);
+    else if (kEachLaneArrives)
+      filled.arrive();
+    copy_own(lane, stage, filled);
+  }
+  /// Asks for the warp's boxes of this step, beside which threads copy the other tiles and arrive when those are there.
+  /// Whether there are any.
+  KILN_DEVICE bool copy_some(const Loads& loads, uint32_t stage, sm90::Barrier filled, bool is_first) {
+    if (!are_given || !set_places(loads)) return false;
+    if (is_first && own_bytes != 0) filled.expect(own_bytes);
+    copy_own(0, stage, filled);
+    return true;
+  }
+  /// The warp's boxes at the lanes' steps, for warps that copy.
+  KILN_DEVICE void write_places(CopyOrder& order) const {
+    KILN_UNROLL for (int i = 0; i < kOwn; ++i) if (own_box(i) < kBoxes) {
+      order.places[threadIdx.x % 32][own_box(i)] = own[i].place;
+      order.offsets[own_box(i)] = own[i].offset;
+      order.tables[own_box(i)] = own[i].table;
+    }
+  }
+  /// The tiles of a step that threads copy.
+  KILN_DEVICE static void copy_chunks(uint32_t stage, const Loads& loads, bool boxes_bring_some) {
+    (copy_chunks<kPart>(stage, loads, boxes_bring_some), ...);
+  }
+
+ private:
+  template <int kIndex>
+  KILN_DEVICE void find_map(const Loads& loads) {
+    if constexpr (Box<kIndex>::kPossible) maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
+  }
+  template <int kIndex>
+  KILN_DEVICE void take_map() {
+    if constexpr (Box<kIndex>::kPossible) {
+      const BoxMapPlace& map = maps[kIndex];
+      are_given &= map.is_given();
+      follow_stores |= map.follows_stores();
+      KILN_UNROLL for (int i = 0; i < kOwn; ++i) if_in_tile<kIndex>(own_box(i), [&](int box) {
+        own[i].table = &Box<kIndex>::table();
+        own[i].offset = Tiles::template offset<kIndex>() + Box<kIndex>::offset(box);
+        own_bytes += Box<kIndex>::kBoxBytes;
+        if (map.is_given()) sm90::prefetch(Box<kIndex>::map(map.slot));
+      });
+    }
+  }
+  /// Whether boxes bring their tiles.
+  KILN_DEVICE bool set_places(const Loads& loads) {
+    bool all_fit = true;
+    (set_places<kPart>(loads, all_fit), ...);
+    return all_fit;
+  }
+  template <int kIndex>
+  KILN_DEVICE void set_places(const Loads& loads, bool& all_fit) {
+    if constexpr (Box<kIndex>::kPossible) {
+      const Box<kIndex> tile(part_of<kIndex>(loads));
+      KILN_UNROLL for (int i = 0; i < kOwn; ++i)
+          if_in_tile<kIndex>(own_box(i), [&](int box) { own[i].place = tile.place(box, maps[kIndex].slot); });
+      all_fit &= tile.fits;
+    }
+  }
+  template <int kIndex>
+  KILN_DEVICE static void copy_chunks(uint32_t stage, const Loads& loads, bool boxes_bring_some) {
+    if constexpr (kForSome && Box<kIndex>::kPossible)
+      if (boxes_bring_some) return;
+    TileCopy<typename Tiles::template Load<kIndex>>(part_of<kIndex>(loads))
+        .copy_chunks(stage + Tiles::template offset<kIndex>());
+  }
+  KILN_DEVICE void copy_own(uint32_t lane, uint32_t stage, sm90::Barrier filled) const {
+    if (own_bytes == 0) return;
+    KILN_UNROLL for (int i = 0; i < kOwn; ++i) {
+      const BoxPlace place = own[i].place.of_lane(static_cast<int>(lane));
+      if (own_box(i) < kBoxes && sm90::is_elected()) place.copy(stage + own[i].offset, *own[i].table, filled);
+    }
+  }
+};
+
+}  // namespace kiln::tl
