@@ -22,7 +22,6 @@ inline constexpr int kMaxTensors = kMaxArguments - kMaxWorkspaces;
 struct LaunchGeometry {
   std::array<std::int64_t, 3> grid{1, 1, 1};  ///< programs along each axis; axis 0 runs fastest
   std::int32_t num_warps = 4;                 ///< ignored on the CPU
-  std::int32_t copy_warps = 0;                ///< beside them, which copy for a program; ignored on the CPU
   /// Dynamic shared memory; ignored on the CPU. An op's launch may leave it 0 for what Artifact::dynamic_shared_bytes
   /// says, which its plan then has.
   std::int32_t shared_bytes = 0;
@@ -32,6 +31,8 @@ struct LaunchGeometry {
   /// Of a call that is over in a few microseconds (Plan::is_brief): the calling thread of a CPU runs it alone, and
   /// nothing is timed for it. Set by the plan; ignored on a GPU.
   bool is_brief = false;
+  /// Beside num_warps in a block, which copy for the program (CompileRequest::copy_warps); ignored on the CPU.
+  std::int32_t copy_warps = 0;
   friend bool operator==(const LaunchGeometry&, const LaunchGeometry&) = default;
 };
 

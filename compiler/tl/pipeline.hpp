@@ -80,8 +80,8 @@ KILN_DEVICE void chained_pipeline(int64_t num_steps, FirstLoads first_loads, Sec
     return run_chained_pipeline<kNumStages>(static_cast<int>(num_steps), first_loads, second_loads, first, between,
                                             second);
 #endif
-  constexpr int kFirst = larger(1, kParts<decltype(first_loads(int64_t{0}))>);
-  constexpr int kSecond = larger(1, kParts<decltype(second_loads(int64_t{0}))>);
+  constexpr int kOfFirst = kParts<decltype(first_loads(int64_t{0}))>, kFirst = kOfFirst == 0 ? 1 : kOfFirst;
+  constexpr int kOfSecond = kParts<decltype(second_loads(int64_t{0}))>, kSecond = kOfSecond == 0 ? 1 : kOfSecond;
   pipeline<kNumStages>(
       num_steps, [&](int64_t step) { return joined(first_loads(step), second_loads(step)); },
       [&](const auto&... step_tiles) {

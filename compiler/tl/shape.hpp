@@ -8,19 +8,25 @@ constexpr bool is_power_of_two(int n) {
   return n > 0 && (n & (n - 1)) == 0;
 }
 
+/// Of a tile. Only what goes to the tensor cores of sm_90a, as an operand or as sums, and what is symbolic has extents
+/// that are no powers of two.
+constexpr bool is_extent(int n) {
+  return is_power_of_two(n) || (n > 0 && n % 16 == 0);
+}
+
 /// A tile's static shape: Shape<N> or Shape<M, N>. A one-dimensional shape is one row.
 template <int... kExtents>
 struct Shape;
 
 template <int kN>
 struct Shape<kN> {
-  static_assert(is_power_of_two(kN), "a tile's extents are powers of two, as in Triton");
+  static_assert(is_extent(kN), "a tile's extents are powers of two, as in Triton, or multiples of 16");
   static constexpr int kRank = 1, kRows = 1, kColumns = kN, kNumel = kN;
 };
 
 template <int kM, int kN>
 struct Shape<kM, kN> {
-  static_assert(is_power_of_two(kM) && is_power_of_two(kN), "a tile's extents are powers of two, as in Triton");
+  static_assert(is_extent(kM) && is_extent(kN), "a tile's extents are powers of two, as in Triton, or multiples of 16");
   static constexpr int kRank = 2, kRows = kM, kColumns = kN, kNumel = kM * kN;
 };
 

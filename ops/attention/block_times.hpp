@@ -15,6 +15,9 @@ struct BlockWork {
   std::int64_t heads = 0;                 ///< of all requests
   std::optional<std::int64_t> low, high;  ///< query i sees keys from i + low to i + high, where there are bounds
   std::int64_t processors = 0;            ///< multiprocessors; 0: unknown
+  /// Whether the copy engine can bring keys and values: rows 16 bytes or a multiple apart, not in pages. Warps beside a
+  /// program's have nothing to copy otherwise.
+  bool in_boxes = false;
 };
 
 /// Of the configs that were measured on an H200 for 16-bit heads of this kind, or estimated from these for heads of two

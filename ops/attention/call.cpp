@@ -32,7 +32,10 @@ bool is_dense(const ops::AttentionStrides& strides, std::int64_t dim) {
 }  // namespace
 
 BlockWork AttentionCall::work() const {
-  return {problem.queries, problem.keys, problem.batch * problem.heads, problem.low, problem.high, processors};
+  const bool are_in_boxes =
+      in_boxes(iteration.k, itemsize_bytes(key.dtype)) && in_boxes(iteration.v, itemsize_bytes(value.dtype));
+  return {problem.queries, problem.keys, problem.batch * problem.heads, problem.low, problem.high,
+          processors,      are_in_boxes};
 }
 
 void set_key_strides(AttentionCall& call) {

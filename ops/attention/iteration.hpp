@@ -14,12 +14,13 @@ struct HeadScaleStrides {
   long long request, head;  ///< of keys and values
 };
 
-/// Attention of one query head and a block of queries for each program: blocks along axis 0, heads along axis 1,
-/// requests along axis 2.
+/// Attention of one query head and a block of queries for each program: blocks along axis 0, of heads_together heads in
+/// turns, heads by so many along axis 1, requests along axis 2.
 struct AttentionIteration {
   long long queries, keys;
   long long first_head, first_request;  ///< of axes 1 and 2, which are shorter than there may be of both
   int group;                            ///< query heads that share one of keys and values
+  int heads_together;
   /// Query i sees keys from i + low to i + high, where the form has these bounds; its own place is i + diagonal.
   long long low, high, diagonal;
   float scale, softcap;

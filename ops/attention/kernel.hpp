@@ -6,6 +6,7 @@
 #include "ops/attention/kernel_block.hpp"
 #include "ops/attention/kernel_form.hpp"
 #include "ops/attention/kernel_operand.hpp"
+#include "ops/attention/kernel_order.hpp"
 #include "ops/attention/kernel_places.hpp"
 
 namespace kiln::ops {
@@ -17,11 +18,10 @@ KILN_KERNEL_OF(PROGRAMS)
 void attention_kernel(Out* out, float* lse, const Q* q, const K* k, const V* v, const M* mask, const float* slopes,
                       const S* sinks, const float* q_scales, const float* k_scales, const float* v_scales,
                       long long k_row, long long v_row, AttentionIteration it) {
-  // The last queries, which by causal masks see most, first: what is begun last ends all, and should be short.
-  const tl::int64_t first = (tl::num_programs(0) - 1 - tl::program_id(0)) * BLOCK_M;
+  const BlockOfHead own = block_of_program<FORM>(it);
   attend_block<P, FORM, BLOCK_M, BLOCK_N, NUM_STAGES>(
       out, lse, q, k, v, mask, slopes, sinks, HeadScales{q_scales, k_scales, v_scales}, RowsInOrder{k_row, v_row}, it,
-      first, it.first_head + tl::program_id(1), it.first_request + tl::program_id(2));
+      own.block * BLOCK_M, own.head, it.first_request + tl::program_id(2));
 }
 
 }  // namespace kiln::ops

@@ -24,7 +24,6 @@ KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, cons
   q += request * it.q.batch + head * it.q.head;
   k += request * it.k.batch + key_head * it.k.head;
   v += request * it.v.batch + key_head * it.v.head;
-  out += request * it.out.batch + head * it.out.head;
   if constexpr (FORM.has_mask) mask += request * it.mask.batch + head * it.mask.head;
   const auto rows = first + tl::expand_dims<1>(tl::arange<BLOCK_M>());
 
@@ -130,6 +129,7 @@ KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, cons
         });
   }
 
+  out += request * it.out.batch + head * it.out.head;  // not in front, where it would take registers of the loop
   const auto weights = with_value_scale<FORM>(weight_of_sums(total), scales, it, request, key_head);
   for_parts<kValueDim>(acc, [&](auto part, const auto& sums) {
     using Part = decltype(part);

@@ -6,6 +6,7 @@
 #include "ops/attention/kernel_block.hpp"
 #include "ops/attention/kernel_form.hpp"
 #include "ops/attention/kernel_operand.hpp"
+#include "ops/attention/kernel_order.hpp"
 #include "ops/attention/kernel_places.hpp"
 
 namespace kiln::ops {
@@ -39,8 +40,8 @@ void attention_varlen_kernel(Out* out, float* lse, const Q* q, const K* k, const
                              const IndexT* k_starts, const IndexT* used, const IndexT* table, const float* slopes,
                              const S* sinks, const float* q_scales, const float* k_scales, const float* v_scales,
                              long long k_row, long long v_row, VarlenIteration it) {
-  const tl::int64_t blocks = tl::num_programs(0), block = blocks - 1 - tl::program_id(0);
-  const tl::int64_t head = it.each.first_head + tl::program_id(1);
+  const BlockOfHead place = block_of_program<FORM>(it.each);
+  const tl::int64_t block = place.block, blocks = place.blocks, head = place.head;
   const tl::int64_t sequence = it.each.first_request + tl::program_id(2);
   // Of 32 bits, since a GPU has few registers for what is needed all along.
   const auto number_of = [](const IndexT* numbers, tl::int64_t place, long long stride, tl::int64_t most) {

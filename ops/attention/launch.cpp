@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/attention/block_order.hpp"
 #include "ops/attention/form_argument.hpp"
 #include "ops/attention/number_types.hpp"
 #include "ops/attention/tiling.hpp"
@@ -32,7 +33,8 @@ void add_attention(const AttentionCall& call, const Config& config, const Target
   const AttentionProblem& problem = call.problem;
   const std::int64_t block_m = config.at("BLOCK_M");
   const std::int64_t most = is_cuda(target) ? kMostGridExtent : std::max(problem.batch, problem.heads);
-  check_grid(kOp, ceil_div(problem.queries, block_m), target);
+  const std::int64_t blocks = ceil_div(problem.queries, block_m);
+  check_grid(kOp, blocks * heads_together(call.form, std::min(problem.heads, most), target), target);
   if (problem.heads == 0 || problem.queries == 0) return;
   const auto add_launch = [&](std::int64_t first_head, std::int64_t first_request) {
     KernelLaunch& launch = plan.launches.emplace_back();
@@ -41,14 +43,16 @@ void add_attention(const AttentionCall& call, const Config& config, const Target
         call.mask, call.sink,  argument_of(call.form), block_m,          config.at("BLOCK_N")};
     for (const char* name : {"NUM_STAGES", "PROGRAMS"})
       launch.template_arguments.emplace_back(is_cuda(target) ? config.at(name) : std::int64_t{1});
-    launch.geometry.grid = {ceil_div(problem.queries, block_m), std::min(problem.heads - first_head, most),
-                            std::min(problem.batch - first_request, most)};
+    const std::int64_t heads = std::min(problem.heads - first_head, most);
+    const std::int64_t together = heads_together(call.form, heads, target);
+    launch.geometry.grid = {blocks * together, heads / together, std::min(problem.batch - first_request, most)};
     if (is_cuda(target)) {
       launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
       launch.geometry.copy_warps = static_cast<std::int32_t>(config.at("copy_warps"));
     }
     ops::AttentionIteration iteration = call.iteration;
     iteration.first_head = first_head;
+    iteration.heads_together = static_cast<int>(together);
     iteration.first_request = first_request;
     common::KernelParameters parameters(launch);
     parameters.written(0, call.out)

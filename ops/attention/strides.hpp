@@ -29,4 +29,13 @@ inline ops::AttentionStrides query_strides(const TensorView& view) {
   return {step(view, 0), step(view, 2), step(view, 1), element_step(view)};
 }
 
+/// Whether the copy engine can bring blocks of rows of a tensor of `itemsize` bytes an element that begins at a
+/// multiple of 16 bytes.
+inline bool in_boxes(const ops::AttentionStrides& strides, std::int64_t itemsize) {
+  constexpr std::int64_t kPlaceBytes = 16;
+  const auto is_whole = [&](std::int64_t stride) { return stride * itemsize % kPlaceBytes == 0; };
+  return strides.element == 1 && strides.row > 0 && is_whole(strides.row) && is_whole(strides.head) &&
+         is_whole(strides.batch);
+}
+
 }  // namespace kiln::attention

@@ -32,7 +32,8 @@ std::vector<Tunable> gpu_tunables(const HeadKind& kind, const Target& target) {
   if (has_wgmma(target)) {
     if (kind.has_bytes) return tunables({128, 64}, {64, 32}, {2, 3}, {8, 4});
     if (kind.most_dim == 256) return tunables({128, 64}, {64, 32}, {2, 3}, {8, 4}, {1}, {0, 4});
-    return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4}, {1, 2, 3, 4}, {0, 4});
+    if (kind.most_dim == 128) return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4}, {1, 2, 3, 4}, {0, 4});
+    return tunables({128, 64}, {128, 64}, {2, 3}, {8, 4}, {1, 2, 3, 4});
   }
   if (kind.most_dim == 64) return tunables({128, 64, 16}, {64, 32}, {2, 3}, {8, 4, 1});
   if (kind.most_dim == 128) return tunables({64, 16}, {64, 32}, {2}, {4, 1});

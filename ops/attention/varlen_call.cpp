@@ -24,6 +24,8 @@ BlockWork VarlenCall::work() const {
   BlockWork work{problem.max_queries, problem.max_keys, problem.sequences * problem.heads,
                  std::nullopt,        std::nullopt,     processors};
   const std::int64_t diagonal = problem.is_top_left ? 0 : problem.max_keys - problem.max_queries;
+  work.in_boxes = !problem.in_pages() && in_boxes(iteration.each.k, itemsize_bytes(keys)) &&
+                  in_boxes(iteration.each.v, itemsize_bytes(keys));
   if (form.has_low) work.low = diagonal - iteration.left;
   if (form.has_high) work.high = diagonal + iteration.right;
   return work;

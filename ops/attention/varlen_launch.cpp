@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/attention/block_order.hpp"
 #include "ops/attention/form_argument.hpp"
 #include "ops/attention/number_types.hpp"
 #include "ops/attention/paged_contract.hpp"
@@ -22,7 +23,7 @@ LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Targe
                      blocks = std::max<std::int64_t>(ceil_div(problem.max_queries, block_m), 1);
   const std::int64_t parts = problem.sequences + 1;  // the last one fills rows that are no sequence's
   const std::int64_t most = is_cuda(target) ? kMostGridExtent : std::max(parts, problem.heads);
-  check_grid(kVarlenOp, blocks, target);
+  check_grid(kVarlenOp, blocks * heads_together(call.form, std::min(problem.heads, most), target), target);
   LaunchPlan plan;
   if (problem.heads == 0 || problem.queries == 0) return plan;
   const auto add_launch = [&](std::int64_t first_head, std::int64_t first_part) {
@@ -39,7 +40,9 @@ LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Targe
                                  config.at("BLOCK_N")};
     for (const char* name : {"NUM_STAGES", "PROGRAMS"})
       launch.template_arguments.emplace_back(is_cuda(target) ? config.at(name) : std::int64_t{1});
-    launch.geometry.grid = {blocks, std::min(problem.heads - first_head, most), std::min(parts - first_part, most)};
+    const std::int64_t heads = std::min(problem.heads - first_head, most);
+    const std::int64_t together = heads_together(call.form, heads, target);
+    launch.geometry.grid = {blocks * together, heads / together, std::min(parts - first_part, most)};
     if (is_cuda(target)) {
       launch.geometry.num_warps = static_cast<std::int32_t>(config.at("num_warps"));
       launch.geometry.copy_warps = static_cast<std::int32_t>(config.at("copy_warps"));
@@ -47,6 +50,7 @@ LaunchPlan varlen_plan(const VarlenCall& call, const Config& config, const Targe
     }
     ops::VarlenIteration iteration = call.iteration;
     iteration.each.first_head = first_head;
+    iteration.each.heads_together = static_cast<int>(together);
     iteration.each.first_request = first_part;
     common::KernelParameters(launch)
         .written(0, call.out)

@@ -162,7 +162,8 @@ class Kernel:
         Programs along each axis; a function is given a LaunchMeta, which has every parameter, template parameter and
         tunable by name. Without one each call gives ``grid``.
     tunables : dict of lists of int, optional
-        What kiln.autotune may choose: integer and boolean template parameters, numbers passed by value, ``num_warps``.
+        What kiln.autotune may choose: integer and boolean template parameters, numbers passed by value, ``num_warps``,
+        and ``copy_warps`` (0, or 4 warps that copy for a program with a ``tl::chained_pipeline``; on sm_90a).
     constraints : sequence, optional
         Which tunables go together: expressions such as ``"BLOCK_SIZE >= 32 * num_warps"``, or functions of the config.
     defaults : dict, optional

@@ -21,6 +21,7 @@ using Kind = TemplateParameter::Kind;
 
 constexpr std::int64_t kDefaultNumWarps = 4;
 constexpr const char* kNumWarps = "num_warps";
+constexpr const char* kCopyWarps = "copy_warps";
 constexpr const char* kGrid = "grid";
 constexpr const char* kElements = "n";
 
@@ -34,7 +35,7 @@ std::vector<std::string> names_of(const std::vector<Tunable>& tunables) {
   return names;
 }
 
-/// Names that a tunable may have beside num_warps.
+/// Names that a tunable may have beside num_warps and copy_warps.
 std::vector<std::string> tunable_parameters(const KernelSignature& signature) {
   std::vector<std::string> names;
   for (const TemplateParameter& parameter : signature.template_parameters)
@@ -55,7 +56,7 @@ void check_tunables(const UserKernel& kernel, const KernelSignature& signature) 
     if (tunable.name == kGrid)
       throw_value_error(fmt::format("op '{}': a tunable cannot be named 'grid'; the grid may be computed from tunables",
                                     kernel.name));
-    if (tunable.name == kNumWarps || contains(parameters, tunable.name)) continue;
+    if (tunable.name == kNumWarps || tunable.name == kCopyWarps || contains(parameters, tunable.name)) continue;
     // One that only the grid knows is legal, and a slip of the pen is likelier.
     std::vector<std::string> open;
     for (const std::string& parameter : parameters)
@@ -140,6 +141,16 @@ LaunchGeometry geometry_of(const LaunchValues& launch, const Attributes& values,
   std::int64_t chosen = launch.num_warps != 0 ? launch.num_warps : num_warps != nullptr ? *num_warps : kDefaultNumWarps;
   if (chosen < 1 || chosen > 32)
     throw_value_error(fmt::format("op '{}': num_warps is {}; a program has 1 to 32 warps", op, chosen));
+  const AttributeValue* copying = values.find(kCopyWarps);
+  const auto* copy_warps = copying == nullptr ? nullptr : std::get_if<std::int64_t>(copying);
+  if (copy_warps != nullptr && *copy_warps != 0) {
+    if (*copy_warps != 4 || chosen % 4 != 0)
+      throw_value_error(
+          fmt::format("op '{}': copy_warps is {} beside num_warps={}; 4 warps copy, beside a multiple of 4, or none",
+                      op, *copy_warps, chosen));
+    // Elsewhere nobody waits for them: a program copies for itself.
+    if (target.arch == "sm_90a") geometry.copy_warps = static_cast<std::int32_t>(*copy_warps);
+  }
   // The CPU has no warps: configs that differ in nothing else are one launch, which tuning then measures once.
   if (target.type == DeviceType::cpu) chosen = kDefaultNumWarps;
   geometry.num_warps = static_cast<std::int32_t>(chosen);
@@ -212,7 +223,7 @@ void check_names(const UserKernel& kernel, const KernelSignature& signature) {
     if (!contains(pointers, name))
       throw_value_error(fmt::format("op '{}': strided names '{}', which is no pointer parameter of the kernel{} ({})",
                                     kernel.name, name, did_you_mean(name, pointers), fmt::join(pointers, ", ")));
-  for (const char* reserved : {kGrid, kNumWarps})
+  for (const char* reserved : {kGrid, kNumWarps, kCopyWarps})
     if (contains(values, reserved))
       throw_value_error(
           fmt::format("op '{}': kernel '{}' has a parameter named '{}', which is the launch's own; give "

@@ -18,9 +18,9 @@
 namespace kiln::test {
 namespace {
 
-/// Of the one kernel in the PTX.
+/// Of the one kernel in the PTX, which may be declared before it is defined.
 auto boxes_of(const PtxasReport& report) {
-  const std::size_t entry = report.ptx.find(".entry ") + 7;
+  const std::size_t entry = report.ptx.rfind(".entry ") + 7;
   return box_loads(report.ptx, report.ptx.substr(entry, report.ptx.find('(', entry) - entry));
 }
 

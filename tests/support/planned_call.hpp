@@ -27,6 +27,7 @@ inline std::vector<CompileRequest> requests_of(const OpSpec& spec, const Variant
                         .template_arguments = launch.template_arguments,
                         .num_parameters = launch.arguments.size(),
                         .num_warps = launch.geometry.num_warps,
+                        .copy_warps = launch.geometry.copy_warps,
                         .vector_width = launch.vector_width,
                         .target = target});
   return requests;

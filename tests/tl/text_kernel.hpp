@@ -30,6 +30,7 @@ struct TextKernel {
   std::int32_t shared_bytes = 0;
   /// The kernel's first parameters, before the tensors that they describe (TensorMap::tensor_index).
   std::vector<TensorMap> tensor_maps{};
+  std::int32_t copy_warps = 0;  ///< on sm_90a; other devices have none
 
   CompileRequest request(const Target& target) const {
     CompileRequest made;
@@ -39,6 +40,7 @@ struct TextKernel {
     made.kernel = name;
     made.template_arguments = arguments;
     made.num_warps = num_warps;
+    made.copy_warps = target.arch == "sm_90a" ? copy_warps : 0;
     made.debug = debug;
     made.target = target;
     return made;
@@ -79,8 +81,9 @@ struct TextKernel {
     TensorMapSet::Storage storage;
     maps.bind(data, storage, bound);
     loaded.kernel->take_box_maps(box_maps(loaded.box_loads, parameters));
-    loaded.kernel->launch({grid, num_warps, std::max(shared_bytes, loaded.shared_bytes)}, bound,
-                          Stream::default_of(device));
+    LaunchGeometry geometry{grid, num_warps, std::max(shared_bytes, loaded.shared_bytes)};
+    if (device.is_cuda()) geometry.copy_warps = request(device_info(device).target).copy_warps;
+    loaded.kernel->launch(geometry, bound, Stream::default_of(device));
     synchronize(Stream::default_of(device));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Tensor back = to_device(copies[i], Device::cpu());

@@ -8,6 +8,7 @@ namespace kiln::tl {
 /// them.
 template <typename Begun>
 struct PipelineStep {
+  static constexpr bool kThreadsMayMeet = true;
   Begun& begun;
   bool loads_started = false;
   bool has_products = false;  ///< that go on

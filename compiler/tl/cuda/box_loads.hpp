@@ -99,10 +99,13 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     copy_own(0, stage, filled);
     return true;
   }
-  /// The warp's boxes at the lanes' steps, for warps that copy.
+  /// For warps that copy: the warp's boxes at the lanes' steps, and what is the same in all steps.
   KILN_DEVICE void write_places(CopyOrder& order) const {
+    KILN_UNROLL for (int i = 0; i < kOwn; ++i) if (own_box(i) < kBoxes) order.places[threadIdx.x % 32][own_box(i)] =
+        own[i].place;
+  }
+  KILN_DEVICE void write_sources(CopyOrder& order) const {
     KILN_UNROLL for (int i = 0; i < kOwn; ++i) if (own_box(i) < kBoxes) {
-      order.places[threadIdx.x % 32][own_box(i)] = own[i].place;
       order.offsets[own_box(i)] = own[i].offset;
       order.tables[own_box(i)] = own[i].table;
     }

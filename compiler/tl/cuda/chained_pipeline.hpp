@@ -8,11 +8,17 @@
 
 namespace kiln::tl {
 
-/// Uses of tiles by one step of a chained pipeline.
+/// Uses of tiles by one step of a chained pipeline. Warpgroups do not begin their products at the same time, so that
+/// all of a program's threads cannot exchange anything meanwhile.
 struct ChainedStep {
-  int products = 0;         ///< dots begun, each a group of products or more
-  bool has_values = false;  ///< lanes have read tiles
-  KILN_DEVICE void values_read() { has_values = true; }
+  static constexpr bool kThreadsMayMeet = false;
+  int products = 0;  ///< dots begun, each a group of products or more
+  template <typename T = void>
+  KILN_DEVICE void values_read() {
+    static_assert(!is_same<T, void>,
+                  "chained_pipeline: beside warps that copy, tiles are operands of dot as they are; what is cast or "
+                  "turned first takes copy_warps 0");
+  }
   KILN_DEVICE void start_loads() {}
   KILN_DEVICE void products_begun() { ++products; }
 };
@@ -89,7 +95,25 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
   // Whether the copy engine brings the tiles of the batch of steps at hand, and of the next; where it does not, all
   // threads do, step by step.
   bool is_brought = false, next_is_brought = false;
-  uint32_t orders = 0;
+  uint32_t orders = 0;  // of this pipeline and those before it
+  const auto wait_for_order = [&] {
+    if (orders > 0) order_done().wait((orders - 1) & 1);
+  };
+  // What is the same in all orders; their registers are free behind it.
+  const auto begin_orders = [&] {
+    orders = copy_mail().orders;
+    wait_for_order();
+    CopyOrder& order = copy_mail().order;
+    boxes.write_sources(order);
+    if (threadIdx.x == 0) {
+      order.num_stages = kNumStages;
+      order.stage_bytes = Tiles::kBytes;
+      order.stages = begin;
+      order.filled = filled(0).address;
+      order.emptied = emptied(0).address;
+      order.num_boxes = Boxes::kBoxes;
+    }
+  };
   // Of the batch that begins with step `from`.
   const auto order_batch = [&](int from) {
     next_is_brought = false;
@@ -97,20 +121,15 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
       boxes.set_places(loads, from, steps);
       if (!boxes.bring_all) return;
       next_is_brought = true;
-      if (orders > 0) order_done().wait((orders - 1) & 1);
+      wait_for_order();
       ++orders;
       CopyOrder& order = copy_mail().order;
       boxes.write_places(order);
       if (threadIdx.x == 0) {
+        copy_mail().orders = orders;
         order.steps = static_cast<uint32_t>(steps - from < kBatch ? steps - from : kBatch);
         order.slot = static_cast<uint32_t>(from) % kNumStages;
         order.parity = (static_cast<uint32_t>(from) / kNumStages & 1) ^ 1;
-        order.num_stages = kNumStages;
-        order.stage_bytes = Tiles::kBytes;
-        order.stages = begin;
-        order.filled = filled(0).address;
-        order.emptied = emptied(0).address;
-        order.num_boxes = Boxes::kBoxes;
       }
       __syncwarp();
       if (is_first_lane) order_written().arrive();
@@ -127,14 +146,17 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
   };
 
   sync_threads();  // barriers are there for those that copy
-  order_batch(0);
-  is_brought = next_is_brought;
-  wait_for_copies<0>();
-  sync_threads();
+  if constexpr (kCanOrder) begin_orders();
   const WarpgroupTurns turns;
-  turns.begin();
-  KILN_NO_UNROLL for (int step = 0; step < steps; ++step) {
-    if (step % kBatch == kBatch - 1 && step + 1 < steps) order_batch(step + 1);
+  KILN_NO_UNROLL for (int step = -1; step < steps; ++step) {
+    if ((step & (kBatch - 1)) == kBatch - 1 && step + 1 < steps) order_batch(step + 1);
+    if (step < 0) {
+      is_brought = next_is_brought;
+      wait_for_copies<0>();  // of operands (dot_operand)
+      sync_threads();
+      turns.begin();
+      continue;
+    }
     if (__builtin_expect(!is_brought, 0)) copy_step(step);
     filled(at.slot).wait(at.parity);
     const uint32_t stage = begin + at.slot * Tiles::kBytes;
@@ -166,10 +188,9 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
         between(dot_wait(sums));
       sm90::products_wait<0>();
     }
-    if (of_first.has_values || of_second.has_values) __syncwarp();
     if (is_first_lane) emptied(at.slot).arrive();
     at.advance();
-    if (step % kBatch == kBatch - 1) is_brought = next_is_brought;
+    if ((step & (kBatch - 1)) == kBatch - 1) is_brought = next_is_brought;
   }
   sync_threads();  // whatever comes next may use places and barriers
   if (threadIdx.x == 0) {

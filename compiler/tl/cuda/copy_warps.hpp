@@ -14,6 +14,11 @@ namespace kiln::tl {
 static_assert(kNumCopyWarps == 0 || (kNumCopyWarps == 4 && kNumWarps % 4 == 0),
               "warps that copy are a warpgroup, beside a program of whole ones");
 
+/// Of the 168 registers that a thread of 12 warps begins with, those that copy give most to the others. Programs of 4
+/// warps have as many as there can be, and nobody has any to spare beside 16.
+inline constexpr bool kGivesRegisters = kNumWarps == 8;
+inline constexpr int kRegistersOfProgram = 232, kRegistersOfCopies = 40;
+
 /// What to copy: `steps` steps, 0 where there is nothing more, from `slot` of a ring on.
 struct CopyOrder {
   static constexpr int kMostSteps = 32, kMostBoxes = 8;
@@ -27,9 +32,10 @@ struct CopyOrder {
   BoxPlace places[kMostSteps][kMostBoxes];
 };
 
-/// The order, and barriers for "it is written" and "it is done".
+/// The order, how many there were, and barriers for "it is written" and "it is done".
 struct CopyMail {
   alignas(16) CopyOrder order;
+  uint32_t orders;
   uint64_t written, done;
 };
 
@@ -44,21 +50,21 @@ KILN_DEVICE sm90::Barrier order_done() {
   return {shared_window_address(reinterpret_cast<unsigned char*>(&copy_mail().done))};
 }
 
-/// Copies one order, a box a lane.
-KILN_DEVICE void carry_out(const CopyOrder& order) {
+/// Copies one order, a box a lane. What it says is read anew in each step: these warps have few registers.
+KILN_DEVICE void carry_out(const volatile CopyOrder& order) {
   const uint32_t lane = threadIdx.x % 32, box = lane % CopyOrder::kMostBoxes;
   const BoxMapTable& table = *order.tables[box];
   const uint32_t to = order.stages + order.offsets[box];
-  const uint32_t steps = order.steps, num_stages = order.num_stages;
   uint32_t slot = order.slot, parity = order.parity;
-  KILN_NO_UNROLL for (uint32_t step = 0; step < steps; ++step) {
-    const BoxPlace place = order.places[step][box];
-    const sm90::Barrier filled{order.filled + slot * sm90::Barrier::kBytes};
+  KILN_NO_UNROLL for (uint32_t step = 0; step < order.steps; ++step) {
     sm90::Barrier{order.emptied + slot * sm90::Barrier::kBytes}.wait(parity);
+    const sm90::Barrier filled{order.filled + slot * sm90::Barrier::kBytes};
     if (lane == 0) filled.arrive_and_expect(order.stage_bytes);
     __syncwarp();
-    if (lane < order.num_boxes) place.copy(to + slot * order.stage_bytes, table, filled);
-    if (++slot == num_stages) {
+    const volatile BoxPlace& place = order.places[step][box];
+    if (lane < order.num_boxes)
+      BoxPlace{place.place, place.far_place, place.from}.copy(to + slot * order.stage_bytes, table, filled);
+    if (++slot == order.num_stages) {
       slot = 0;
       parity ^= 1;
     }
@@ -67,11 +73,11 @@ KILN_DEVICE void carry_out(const CopyOrder& order) {
 
 /// What warps that copy do: orders, until there are no more.
 KILN_DEVICE void carry_out_orders() {
-  sm90::give_registers<40>();
+  if constexpr (kGivesRegisters) sm90::give_registers<kRegistersOfCopies>();
   if (threadIdx.x / 32 != kNumWarps) return;
   KILN_NO_UNROLL for (uint32_t parity = 0;; parity ^= 1) {
     order_written().wait(parity);
-    const CopyOrder& order = copy_mail().order;
+    const volatile CopyOrder& order = copy_mail().order;
     if (order.steps == 0) return;
     carry_out(order);
     __syncwarp();
@@ -86,10 +92,11 @@ __global__ __launch_bounds__(kNumThreads + 32 * kNumCopyWarps, 1) void with_copy
     order_written().init(kNumWarps);
     order_done().init(1);
     sm90::barriers_ready();
+    copy_mail().orders = 0;
   }
   __syncthreads();
   if (static_cast<int>(threadIdx.x) >= kNumThreads) return carry_out_orders();
-  sm90::take_registers<232>();
+  if constexpr (kGivesRegisters) sm90::take_registers<kRegistersOfProgram>();
   kKernel(parameters...);
   __syncwarp();
   if (threadIdx.x == 0) copy_mail().order.steps = 0;

@@ -193,6 +193,9 @@ KILN_DEVICE void with_shared_operands(const A& a, const B& b, Body body) {
       kMovesA ? shared_tile_bytes(A::shape::kRows, A::shape::kColumns, sizeof(typename A::value_type)) : 0;
   constexpr int kBytesB =
       kMovesB ? shared_tile_bytes(B::shape::kRows, B::shape::kColumns, sizeof(typename B::value_type)) : 0;
+  static_assert(
+      kThreadsMayMeet<B>,
+      "chained_pipeline: beside warps that copy, a's operand is a dot_operand, or made of another dot's sums");
   static_assert(kBytesA + kBytesB <= 48 * 1024,
                 "dot: operands that are values must fit in 48 KiB of shared memory; load them with tl::pipeline");
   __shared__ alignas(1024) unsigned char shared[kBytesA + kBytesB];

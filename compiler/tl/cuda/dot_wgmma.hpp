@@ -45,7 +45,7 @@ struct WgmmaOperand {
 /// Columns of the widest instruction that takes no more than `columns`.
 constexpr int wgmma_columns(int columns) {
   int taken = 8;
-  for (const int possible : {16, 32, 64, 96, 128, 192, 256})
+  for (const int possible : {16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256})
     if (possible <= columns) taken = possible;
   return taken;
 }

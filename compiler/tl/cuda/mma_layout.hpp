@@ -12,6 +12,7 @@ namespace kiln::tl {
 template <typename ShapeT, int kRowUnit, int kColumnUnit>
 struct WarpGrid {
   static_assert(ShapeT::kNumel > 0 && is_power_of_two(kNumWarps), "num_warps is a power of two where there are tiles");
+  static_assert(is_power_of_two(ShapeT::kNumel), "a product's extents are powers of two but on sm_90a");
 
   static constexpr int count(bool of_columns) {
     int rows = 1, columns = 1;

@@ -10,6 +10,7 @@ namespace kiln::tl {
 
 /// Who is told of products that read a tile, or of lanes that do: nobody.
 struct NoStep {
+  static constexpr bool kThreadsMayMeet = true;
   KILN_DEVICE void values_read() {}
 };
 
@@ -55,6 +56,12 @@ template <typename T>
 inline constexpr bool kIsOfPipeline = false;
 template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
 inline constexpr bool kIsOfPipeline<SharedTile<T, S, kAlongColumns, kPadded, Step>> = !is_same<Step, NoStep>;
+
+/// Whether all threads may meet while `T` is used.
+template <typename T>
+inline constexpr bool kThreadsMayMeet = true;
+template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
+inline constexpr bool kThreadsMayMeet<SharedTile<T, S, kAlongColumns, kPadded, Step>> = Step::kThreadsMayMeet;
 
 template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
 inline constexpr bool is_pipeline_tile<SharedTile<T, S, kAlongColumns, kPadded, Step>> = true;
