@@ -126,7 +126,6 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
       CopyOrder& order = copy_mail().order;
       boxes.write_places(order);
       if (threadIdx.x == 0) {
-        copy_mail().orders = orders;
         order.steps = static_cast<uint32_t>(steps - from < kBatch ? steps - from : kBatch);
         order.slot = static_cast<uint32_t>(from) % kNumStages;
         order.parity = (static_cast<uint32_t>(from) / kNumStages & 1) ^ 1;
@@ -153,6 +152,7 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
     if (step < 0) {
       is_brought = next_is_brought;
       wait_for_copies<0>();  // of operands (dot_operand)
+      sm90::writes_ready();  // and of those that threads have put there
       sync_threads();
       turns.begin();
       continue;
@@ -192,6 +192,8 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
     at.advance();
     if ((step & (kBatch - 1)) == kBatch - 1) is_brought = next_is_brought;
   }
+  // Not with each order: others may not have read it yet.
+  if (threadIdx.x == 0) copy_mail().orders = orders;
   sync_threads();  // whatever comes next may use places and barriers
   if (threadIdx.x == 0) {
     KILN_UNROLL for (uint32_t slot = 0; slot < 2 * kNumStages; ++slot) filled(slot).invalidate();

@@ -32,7 +32,7 @@ struct CopyOrder {
   BoxPlace places[kMostSteps][kMostBoxes];
 };
 
-/// The order, how many there were, and barriers for "it is written" and "it is done".
+/// The order, how many there were before this pipeline, and barriers for "it is written" and "it is done".
 struct CopyMail {
   alignas(16) CopyOrder order;
   uint32_t orders;
