@@ -67,8 +67,8 @@ struct CompileRequest {
 bool can_overlap_previous(const Target& target);
 /// "kiln::ops::elementwise_kernel<kiln::ops::Add, float, 1024>".
 std::string instance_name(const CompileRequest& request);
-/// What the machine code of that instance begins with, as C++ names it: the instance itself, or where warps copy for its
-/// program the kernel that has them (compiler/tl/cuda/copy_warps.hpp).
+/// What the machine code of that instance begins with, as C++ names it: the instance itself, or where warps copy for
+/// its program the kernel that has them (compiler/tl/cuda/copy_warps.hpp).
 std::string entry_name(const CompileRequest& request);
 /// `vector_width`, with 0 resolved as documented there.
 std::int32_t resolved_vector_width(const CompileRequest& request);
