@@ -35,7 +35,7 @@ constexpr BlockTimes kOf128[] = {{128, 64, 2, 8, 2, 6.5, 1.72, 1.2, 0.59},
 // other (calls of 512 to 16,384 queries, full and causal).
 constexpr BlockTimes kOf256[] = {{128, 64, 2, 8, 1, 6.4, 1.64, 1.6, 1},
                                  {128, 64, 2, 8, 1, 6.7, 1.5, 1.6, 1, 4},
-                                 {64, 64, 2, 4, 1, 4.6, 1.12, 1.0, 1}};
+                                 {64, 64, 2, 4, 1, 5.0, 1.23, 1.0, 1}};
 
 // Heads of two tiles. Those of 192 and 4 warps are estimates, between those of the kinds below and above.
 // {128, 64, 2, 8, 2} is not among them since causal heads of 96 spill.
@@ -45,7 +45,7 @@ constexpr BlockTimes kOf96[] = {{128, 128, 2, 8, 1, 6.0, 1.68, 0.6, 1},
                                 {64, 64, 2, 4, 3, 3.6, 1.37, 0.9, 0.6}};
 constexpr BlockTimes kOf192[] = {{128, 64, 2, 8, 1, 6.6, 1.47, 1.4, 1},
                                  {128, 64, 2, 8, 1, 6.6, 1.32, 1.4, 1, 4},
-                                 {64, 64, 2, 4, 1, 4.3, 0.86, 0.8, 1}};
+                                 {64, 64, 2, 4, 1, 4.8, 0.97, 0.8, 1}};
 
 std::span<const BlockTimes> times_of(const HeadKind& kind, const ops::AttentionForm& form) {
   const int numbers =

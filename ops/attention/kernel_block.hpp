@@ -25,6 +25,9 @@ KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, cons
   k += request * it.k.batch + key_head * it.k.head;
   v += request * it.v.batch + key_head * it.v.head;
   if constexpr (FORM.has_mask) mask += request * it.mask.batch + head * it.mask.head;
+  // Where warps copy, the loop has no register to spare for this; other kernels spill where it stands behind the loop.
+  const auto find_results = [&] { out += request * it.out.batch + head * it.out.head; };
+  if constexpr (tl::kNumCopyWarps == 0) find_results();
   const auto rows = first + tl::expand_dims<1>(tl::arange<BLOCK_M>());
 
   constexpr int kKeyParts = parts_of_head(kDim).count(), kValueParts = parts_of_head(kValueDim).count();
@@ -129,7 +132,7 @@ KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, cons
         });
   }
 
-  out += request * it.out.batch + head * it.out.head;  // not in front, where it would take registers of the loop
+  if constexpr (tl::kNumCopyWarps > 0) find_results();
   const auto weights = with_value_scale<FORM>(weight_of_sums(total), scales, it, request, key_head);
   for_parts<kValueDim>(acc, [&](auto part, const auto& sums) {
     using Part = decltype(part);
