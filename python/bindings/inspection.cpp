@@ -94,6 +94,7 @@ py::dict plan_of(const InspectedCall& call, const Target& target) {
     entry["grid"] = py::make_tuple(kernel.geometry.grid[0], kernel.geometry.grid[1], kernel.geometry.grid[2]);
     if (target.type == DeviceType::cuda) {
       entry["num_warps"] = kernel.geometry.num_warps;
+      entry["copy_warps"] = kernel.geometry.copy_warps;
       entry["shared_bytes"] = kernel.geometry.shared_bytes;
     }
     kernels.append(entry);

@@ -62,6 +62,9 @@ TEST(Stub, NamesTheInstance) {
   CompileRequest no_arguments = request();
   no_arguments.template_arguments.clear();
   EXPECT_EQ(instance_name(no_arguments), "kiln::ops::add_kernel<>");
+  EXPECT_EQ(entry_name(no_arguments), "kiln::ops::add_kernel<>");
+  no_arguments.copy_warps = 4;
+  EXPECT_EQ(entry_name(no_arguments), "kiln::tl::entry_with_copy_warps<&kiln::ops::add_kernel<>>");
 }
 
 TEST(Stub, CpuDefinesTheEntryAndCudaOnlyIncludes) {
@@ -181,11 +184,13 @@ TEST(ContentKey, CoversGeometryOnTheGpu) {
   CompileRequest cuda = request();
   cuda.target = {DeviceType::cuda, "sm_90a", ""};
   const ContentHash base = content_key(cuda, "nvrtc 13.0");
-  CompileRequest warps = cuda, width = cuda, same_width = cuda;
+  CompileRequest warps = cuda, copying = cuda, width = cuda, same_width = cuda;
   warps.num_warps = 8;
+  copying.copy_warps = 4;
   width.vector_width = 2;
   same_width.vector_width = 8;
   EXPECT_NE(content_key(warps, "nvrtc 13.0"), base);
+  EXPECT_NE(content_key(copying, "nvrtc 13.0"), base);
   EXPECT_NE(content_key(width, "nvrtc 13.0"), base);
   EXPECT_EQ(content_key(same_width, "nvrtc 13.0"), base) << "8 is what 0 resolves to";
 }

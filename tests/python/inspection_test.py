@@ -50,6 +50,7 @@ def test_the_plan(x: numpy.ndarray) -> None:
     on_gpu = kiln.inspect("add", x, x, emit="plan", target="sm_90a")
     assert on_gpu["target"] == "cuda:sm_90a"
     assert on_gpu["kernels"][0]["num_warps"] > 0
+    assert on_gpu["kernels"][0]["copy_warps"] == 0
 
 
 def test_the_plan_shows_what_was_tuned() -> None:

@@ -5,6 +5,7 @@
 #include "registry/tuning/tuning.hpp"
 #include "tests/support/devices.hpp"
 #include "tests/support/error_message.hpp"
+#include "tests/support/launched_kernel.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/support/pipelined_kernel.hpp"
 #include "tests/support/tensor_values.hpp"
@@ -66,6 +67,26 @@ TEST(UserKernelSpec, FollowsTheKernelsDeclaration) {
   EXPECT_EQ(attributes, (std::vector<std::string>{"T~", "NEGATE", "n!", "alpha!~", "beta~", "grid"}));
   EXPECT_EQ(spec.variants[0].default_config({{}, {}, {}}, {DeviceType::cpu, "", ""}),
             (Config{{"BLOCK_SIZE", 256}, {"num_warps", 4}}));
+}
+
+UserKernel copied_scale(std::int64_t copy_warps) {
+  UserKernel kernel = scale("copied_scale");
+  kernel.tunables.push_back({"copy_warps", {copy_warps}});
+  return kernel;
+}
+
+TEST(UserKernelSpec, WarpsThatCopyAreATunableOfOneGpu) {
+  const auto copy_warps = [](std::int64_t wanted, const Target& target) {
+    const Example example{{{DType::f32, {3}}, {DType::f32, {3}}}, {{"n", 3}, {"alpha", 2.0}}};
+    return kernels_of_all_variants(kernel_op(copied_scale(wanted)), example, target).at(0).request.copy_warps;
+  };
+  EXPECT_EQ(copy_warps(0, parse_cuda_target("sm_90a")), 0);
+  EXPECT_EQ(copy_warps(4, parse_cuda_target("sm_90a")), 4);
+  EXPECT_EQ(copy_warps(4, parse_cuda_target("sm_80")), 0);
+  Registry::process().register_op(kernel_op(copied_scale(3)));
+  const Tensor x = make_f32({1, 2, 3}, Device::cpu());
+  EXPECT_THAT(usage_message([&] { dispatch_gpu_op("copied_scale", {x, x}, {{"n", 3}, {"alpha", 2.0}}); }),
+              Says("copied_scale", "copy_warps is 3 beside num_warps=4"));
 }
 
 TEST_F(UserKernelTest, RunsWithItsOwnParameters) {
