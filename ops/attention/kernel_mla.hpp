@@ -34,7 +34,15 @@ KILN_KERNEL void mla_decode_kernel(Out* out, float* lse, const T* q_latent, cons
   const TableT* const entries = table + request * it.table_request;
   q_latent += request * it.q_latent.batch;
   q_rotary += request * it.q_rotary.batch;
-  out += split * it.out_split + request * it.out.batch;
+  // Where results lie takes registers that the loop over keys of 16 bits needs; of 32 bits it spills where it is found
+  // behind the loop.
+  constexpr bool kIsFoundLate = sizeof(T) == 2;
+  const auto own_out = [&] { return out + (split * it.out_split + request * it.out.batch); };
+  const auto own_lse = [&] { return lse + (split * it.lse_split + request * it.lse_batch); };
+  if constexpr (!kIsFoundLate) {
+    out = own_out();
+    lse = own_lse();
+  }
   const auto row = first + tl::arange<BLOCK_M>();
   const auto rows = tl::expand_dims<1>(row);
   const auto latents = tl::expand_dims<0>(tl::arange<FORM.padded_value_dim()>());
@@ -44,7 +52,6 @@ KILN_KERNEL void mla_decode_kernel(Out* out, float* lse, const T* q_latent, cons
   };
   const StepsOfPart steps = steps_of_part<FORM, BLOCK_M, BLOCK_N>(
       {first, num_rows, static_cast<int>(it.queries), it.heads, length, 0, 0}, split, it.splits);
-  lse += split * it.lse_split + request * it.lse_batch;
   // Query by query, whose heads lie at one distance from each other: body(query, its first row, the one behind its
   // last).
   const auto for_each_query = [&](auto are_lines, const auto& body) {
@@ -57,8 +64,9 @@ KILN_KERNEL void mla_decode_kernel(Out* out, float* lse, const T* q_latent, cons
     }
   };
   const auto store_lse = [&](const auto& values) {
+    float* const own = kIsFoundLate ? own_lse() : lse;
     for_each_query(Flag<ONE_QUERY>{}, [&](tl::int64_t query, tl::int64_t begin, tl::int64_t end) {
-      tl::store(lse + (query * it.lse_row - begin * it.lse_head) + row * it.lse_head, values,
+      tl::store(own + (query * it.lse_row - begin * it.lse_head) + row * it.lse_head, values,
                 (row < end) & (row >= begin));
     });
   };
@@ -122,6 +130,7 @@ KILN_KERNEL void mla_decode_kernel(Out* out, float* lse, const T* q_latent, cons
         ++step;
       });
 
+  if constexpr (kIsFoundLate) out = own_out();
   const auto result = tl::cast<Out>(acc * tl::expand_dims<1>(weight_of_sums(total)));
   for_each_query(Flag<kAreLines>{}, [&](tl::int64_t query, tl::int64_t begin, tl::int64_t end) {
     tl::store(out + (query * it.out.row - begin * it.out.head) +
