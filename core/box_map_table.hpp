@@ -35,7 +35,7 @@ struct BoxMapTable {
   };
   Map maps[kSlots + 1];
   /// Of each slot: the bytes from one line to the next, a multiple of kPlaceBytes; 0: no map. One number holds all that
-  /// a kernel looks up, since it waits half a microsecond for each line of the constant cache.
+  /// a kernel looks up.
   long long keys[kSlots];
   /// In a key: the kernel may have written global memory before it takes boxes, so that these must wait for that, a
   /// thousand clocks.

@@ -1,6 +1,7 @@
 #include <kiln/tl.hpp>
 
-/// softmax(scale * q @ k^T) @ v of one head for each second program id: q, k, v and out [heads, length, D], contiguous.
+/// softmax(scale * q @ k^T) @ v of each head: q, k, v and out [heads, length, D], contiguous. Program
+/// ids: a head of a group of heads, a block of its queries, the group.
 /// A program has BLOCK_M queries and goes through the keys by BLOCK_N; CAUSAL: a query sees keys up to its own place.
 /// scale > 0. Of PROGRAMS on one multiprocessor some multiply while others compute probabilities. A row's largest score
 /// is kept while scores lie less than 8 (a factor of 2^8) above it, so that sums seldom fade.
@@ -10,8 +11,8 @@ template <typename T, int D, int BLOCK_M, int BLOCK_N, int NUM_STAGES, int PROGR
 KILN_KERNEL_OF(PROGRAMS)
 void attention(const T* q, const T* k, const T* v, T* out, int64_t length, float scale) {
   // The last queries, which see most, first: what is begun last ends all, and should be short.
-  const int64_t head = tl::program_id(1) * length * D;
-  const int64_t first = (tl::num_programs(0) - 1 - tl::program_id(0)) * BLOCK_M;
+  const int64_t head = (tl::program_id(2) * tl::num_programs(0) + tl::program_id(0)) * length * D;
+  const int64_t first = (tl::num_programs(1) - 1 - tl::program_id(1)) * BLOCK_M;
   const auto rows = first + tl::expand_dims<1>(tl::arange<BLOCK_M>());
   const auto dims = tl::expand_dims<0>(tl::arange<D>());
   const auto keys = tl::expand_dims<0>(tl::arange<BLOCK_N>());
@@ -22,8 +23,7 @@ void attention(const T* q, const T* k, const T* v, T* out, int64_t length, float
   const float log2_scale = scale * 1.44269504f;
 
   const int64_t visible = CAUSAL && first + BLOCK_M < length ? first + BLOCK_M : length;
-  const int64_t all_seen = CAUSAL ? first : length;  // keys before this one are seen by all queries
-  const int whole_steps = static_cast<int>(all_seen / BLOCK_N);
+  const int whole_steps = int((CAUSAL ? first : length) / BLOCK_N);  // whose keys are seen by all queries
   int step = 0;
   tl::pipeline<NUM_STAGES>((visible + BLOCK_N - 1) / BLOCK_N,
                            [&](int64_t at) {

@@ -6,11 +6,11 @@
 template <typename T, typename U, int BLOCK_M, int BLOCK_N, int BLOCK_K, int NUM_STAGES, bool B_ALONG_K>
 KILN_KERNEL void matmul(const T* a, const T* b, U* out, int64_t m, int64_t n, int64_t k) {
   constexpr auto kTf32 = tl::DotPrecision::tf32;
-  const int tiles_m = int(tl::cdiv(m, BLOCK_M)), tiles_n = int(tl::cdiv(n, BLOCK_N));
-  const int begin = int(tl::program_id(0)), programs = int(tl::num_programs(0));
+  const auto tiles_m = uint32_t(tl::cdiv(m, BLOCK_M)), tiles_n = uint32_t(tl::cdiv(n, BLOCK_N));
+  const auto begin = uint32_t(tl::program_id(0)), programs = uint32_t(tl::num_programs(0));
   const auto corner_of = [&](int64_t tile) {
-    const int number = begin + int(tile) * programs, place = number % (8 * tiles_n);
-    const int first = number / (8 * tiles_n) * 8, height = tiles_m - first < 8 ? tiles_m - first : 8;
+    const uint32_t number = begin + uint32_t(tile) * programs, place = number % (8 * tiles_n);
+    const uint32_t first = number / (8 * tiles_n) * 8, height = tiles_m - first < 8 ? tiles_m - first : 8;
     return tl::Tuple{int64_t{first + place % height} * BLOCK_M, int64_t{place / height} * BLOCK_N};
   };
   auto acc = tl::dot_accumulator<T, BLOCK_M, BLOCK_N, kTf32>();

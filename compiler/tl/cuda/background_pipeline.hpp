@@ -59,9 +59,10 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   const int num_steps = steps < 0 ? 0 : static_cast<int>(steps);
 
   // A barrier is done with before the next is begun, so that each warp takes its share of them.
+  const int warp = sm90::warp_uniform(static_cast<int>(threadIdx.x) / 32);
   const auto each_own_barrier = [&](auto body) {
     KILN_UNROLL for (int i = 0; i < 2 * kNumStages; i += kNumWarps) {
-      const int barrier = i + sm90::warp_uniform(static_cast<int>(threadIdx.x) / 32);
+      const int barrier = i + warp;
       if (is_first && barrier < 2 * kNumStages) body(filled(static_cast<uint32_t>(barrier)));
     }
   };
@@ -73,14 +74,6 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   sm90::products_wait<0>();
   each_own_barrier([](sm90::Barrier barrier) { barrier.init(kNumWarps * (kEachLaneArrives ? 32 : 1)); });
   sm90::barriers_ready();
-  if constexpr (kHasBoxes) {
-    if (num_steps > 0) boxes.take_maps();
-  }
-  if (boxes.are_given && boxes.follow_stores)
-    sm90::all_writes_ready();
-  else
-    sm90::writes_ready();
-
   // Parity 1 is that of a phase before the first, which has ended.
   Ring used, left, filling{0, 1};
   bool values_read = false;  // by lanes, for which the warp's first one says that they are done
@@ -89,12 +82,32 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   // second time.
   int step = -kAhead;
   uint32_t lane = 32;  // of the next step, whose place it holds
+  // At the start all places are free: boxes of as many steps are asked for at once, in straight code, since each jump to
+  // code that has not run takes 200 clocks. Behind the first places, which take as long as barriers and maps.
+  const auto begin_loads = [&] {
+    if constexpr (kHasBoxes) {
+      if (num_steps > 0) boxes.take_maps();
+    }
+    if (boxes.are_given && boxes.follow_stores)
+      sm90::all_writes_ready();
+    else
+      sm90::writes_ready();
+    sync_threads();
+    if (!boxes.bring_all) return;
+    KILN_UNROLL for (uint32_t place = 0; place < kNumStages; ++place) {
+      if (boxes.fits(place)) boxes.copy(place, begin + place * Tiles::kBytes, filled(place), is_first);
+      boxes.leave_out(place);
+    }
+    lane = kAhead;
+    step = 0;
+    filling.advance(kAhead);
+  };
   const auto run_steps_to = [&](int stop) {
     KILN_NO_UNROLL while (step < stop) {
       if (lane == 32) {
         lane = 0;
         boxes.set_places(loads, step + kAhead, num_steps);
-        if (step == -kAhead) sync_threads();  // behind the first places, which take as long as the barriers
+        if (step == -kAhead) begin_loads();
       }
       KILN_NO_UNROLL for (; lane < 32 && step < stop; ++lane, ++step) {
         const int next = step + kAhead;

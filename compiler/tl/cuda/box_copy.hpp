@@ -12,13 +12,6 @@ namespace kiln::tl {
 template <int kElementBytes, int kBoxElements, int kBoxLines>
 __constant__ BoxMapTable box_maps;
 
-/// Zero, of which no compiler knows that it is the same in all lanes: constants at an address with it are read in the
-/// background, while those at addresses of a whole warp hold it up.
-KILN_DEVICE int unknown_zero() {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  return __shfl_sync(0xffffffffu, lane, lane) / 32;
-}
-
 /// Where a table should have the map for a load, and what it has there.
 struct BoxMapPlace {
   int slot;
@@ -29,6 +22,14 @@ struct BoxMapPlace {
   }
   KILN_DEVICE bool follows_stores() const { return (key & BoxMapTable::kFollowsStores) != 0; }
 };
+
+/// A table's key as global memory, which is waited for where it is used. Constants hold a warp up until they have come,
+/// half a microsecond: those at addresses of a whole warp at once, the others when the address's register is written.
+KILN_DEVICE int64_t load_key(const long long& key) {
+  int64_t found;
+  asm volatile("ld.global.s64 %0, [%1];" : "=l"(found) : "l"(reinterpret_cast<uint64_t>(&key)));
+  return found;
+}
 
 /// One box of a tile at one step: its coordinates, and in the highest bits of `from` the slot of the map that it takes.
 struct BoxPlace {
@@ -82,7 +83,7 @@ struct BoxCopy {
     asm volatile("// kiln.box_map %0 lines of %1 elements of %2 bytes, %3 bytes apart" ::"n"(kBoxLines),
                  "n"(kBoxElements), "n"(kSize), "l"(bytes));
     const int slot = BoxMapTable::slot(bytes);
-    return {slot, bytes, table().keys[slot + unknown_zero()]};
+    return {slot, bytes, load_key(table().keys[slot])};
   }
 
   int64_t first;  ///< address

@@ -41,7 +41,7 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
       return first_box<kIndex - 1>() + kBoxesOf<kIndex - 1>;
   }
 
-  bool are_given = false;  ///< maps for all tiles that boxes are for
+  bool are_given = true;  ///< maps for all tiles that boxes are for, as far as is known
   bool follow_stores = false;
   bool bring_all = false;  ///< all tiles of all steps of the lanes
   uint32_t fitting = 0;    ///< a bit for each lane's step: boxes bring all tiles; of no step behind the last
@@ -63,13 +63,21 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     if (box >= first_box<kIndex>() && box < first_box<kIndex>() + kBoxesOf<kIndex>) body(box - first_box<kIndex>());
   }
 
-  /// Looks the maps up; take_maps() waits for what is found.
-  KILN_DEVICE void find_maps(const Loads& loads) { (find_map<kPart>(loads), ...); }
+  /// Looks the maps up; take_maps() waits for what is found, and set_places() may come before it.
+  KILN_DEVICE void find_maps(const Loads& loads) {
+    (find_map<kPart>(loads), ...);
+    if (sm90::is_elected()) (prefetch<kPart>(), ...);
+  }
   KILN_DEVICE void take_maps() {
-    are_given = true;
-    (take_map<kPart>(), ...);
-    are_given = agreed(are_given) != 0;
-    follow_stores = agreed(follow_stores) != 0;
+    constexpr int kIsMissing = 1, kFollowsStores = 2;
+    int state = 0;
+    (take_map<kPart>(state, kIsMissing, kFollowsStores), ...);
+    state = agreed(state);
+    follow_stores = (state & kFollowsStores) != 0;
+    if ((state & kIsMissing) != 0) {
+      are_given = bring_all = false;
+      fitting = 0;
+    }
   }
   /// Of step `first` and those behind it, one in each lane.
   template <typename MakeLoads>
@@ -83,6 +91,8 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     }
   }
   KILN_DEVICE bool fits(uint32_t lane) const { return (fitting >> lane & 1) != 0; }
+  /// That step has its boxes.
+  KILN_DEVICE void leave_out(uint32_t lane) { fitting &= ~(1u << lane); }
   /// Asks for the warp's boxes of lane `lane`'s step.
   KILN_DEVICE void copy(uint32_t lane, uint32_t stage, sm90::Barrier filled, bool is_first) const {
     if (is_first)
@@ -118,21 +128,26 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
  private:
   template <int kIndex>
   KILN_DEVICE void find_map(const Loads& loads) {
-    if constexpr (Box<kIndex>::kPossible) maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
-  }
-  template <int kIndex>
-  KILN_DEVICE void take_map() {
     if constexpr (Box<kIndex>::kPossible) {
-      const BoxMapPlace& map = maps[kIndex];
-      are_given &= map.is_given();
-      follow_stores |= map.follows_stores();
+      maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
       KILN_UNROLL for (int i = 0; i < kOwn; ++i) if_in_tile<kIndex>(own_box(i), [&](int box) {
         own[i].table = &Box<kIndex>::table();
         own[i].offset = Tiles::template offset<kIndex>() + Box<kIndex>::offset(box);
         own_bytes += Box<kIndex>::kBoxBytes;
-        if (map.is_given()) sm90::prefetch(Box<kIndex>::map(map.slot));
       });
     }
+  }
+  /// Of the warp's boxes, whether there is a map or not.
+  template <int kIndex>
+  KILN_DEVICE void prefetch() const {
+    if constexpr (Box<kIndex>::kPossible)
+      KILN_UNROLL for (int i = 0; i < kOwn; ++i)
+          if_in_tile<kIndex>(own_box(i), [&](int) { sm90::prefetch(Box<kIndex>::map(maps[kIndex].slot)); });
+  }
+  template <int kIndex>
+  KILN_DEVICE void take_map(int& state, int missing, int follows_stores) const {
+    if constexpr (Box<kIndex>::kPossible)
+      state |= (maps[kIndex].is_given() ? 0 : missing) | (maps[kIndex].follows_stores() ? follows_stores : 0);
   }
   /// Whether boxes bring their tiles.
   KILN_DEVICE bool set_places(const Loads& loads) {

@@ -72,7 +72,8 @@ KILN_DEVICE void run_tiles(int64_t num_tiles, int64_t num_steps, Loads& loads, B
   // What decides how often loops run is the warp's to ptxas, or else nothing that they change is, descriptors among it.
   const int tiles = agreed(static_cast<int>(num_tiles)), steps = agreed(static_cast<int>(num_steps));
   auto loads_of_all = [&](int64_t step) {
-    const int tile = static_cast<int>(step) / steps;
+    int tile = 0;
+    if (tiles != 1) tile = static_cast<int>(static_cast<unsigned int>(step) / static_cast<unsigned int>(steps));
     return loads(int64_t{tile}, int64_t{static_cast<int>(step) - tile * steps});
   };
   run_steps<kNumStages>(int64_t{tiles} * steps, tiles, steps, loads_of_all, body, end);
