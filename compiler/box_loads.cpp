@@ -1,5 +1,7 @@
 #include "compiler/box_loads.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -113,7 +115,8 @@ class Definitions {
     const auto operation = kOperators.find(name);
     if (operation == kOperators.end() || operands.size() != (name == "mad" ? 4 : 3)) return std::nullopt;
     const bool is_shift = name == "shl" || name == "shr", is_unsigned_long = type == "u64";
-    if (is_unsigned_long && (name == "shr" || name == "div" || name == "rem" || name == "min" || name == "max"))
+    if (is_unsigned_long && name == "shr") return shifted_unsigned(operands);
+    if (is_unsigned_long && (name == "div" || name == "rem" || name == "min" || name == "max"))
       return std::nullopt;
     if ((name == "mul" || name == "mad") && (instruction.opcode.size() != 3 || instruction.opcode[1] == "hi"))
       return std::nullopt;
@@ -124,6 +127,16 @@ class Definitions {
     return name == "mad"
                ? combined("+", result, operand_as(operands[3], is_wide ? "s64" : type), is_wide ? "s64" : type)
                : result;
+  }
+  /// shr.u64 by a constant, as divisions by powers of two have it: a signed shift without the copies of the sign.
+  std::optional<std::string> shifted_unsigned(const std::vector<std::string_view>& operands) const {
+    const std::optional<std::string> shifted = operand_as(operands[1], "s64");
+    int bits = 0;
+    const auto [end, error] = std::from_chars(operands[2].data(), operands[2].data() + operands[2].size(), bits);
+    if (!shifted.has_value() || error != std::errc() || end != operands[2].data() + operands[2].size() || bits < 1 ||
+        bits > 63)
+      return std::nullopt;
+    return fmt::format("{} {} >> {} &", *shifted, bits, ((std::int64_t{1} << (63 - bits)) - 1) * 2 + 1);
   }
   static std::optional<std::string> combined(const std::string& operation, const std::optional<std::string>& a,
                                              const std::optional<std::string>& b, std::string_view type) {

@@ -9,7 +9,7 @@ KILN_KERNEL void int4_matmul(const T* x, const uint8_t* packed, const T* scale, 
                              int64_t n, int64_t k) {
   const auto outs = tl::program_id(0) * BLOCK_N + tl::expand_dims<1>(tl::arange<BLOCK_N>());
   const auto tokens = tl::program_id(1) * BLOCK_M + tl::expand_dims<0>(tl::arange<BLOCK_M>());
-  auto acc = tl::dot_accumulator<T, BLOCK_N, BLOCK_M>();
+  auto acc = tl::cast<float>(tl::dot_accumulator<T, BLOCK_N, BLOCK_M>());
   tl::pipeline<NUM_STAGES>(
       k / 128,
       [&](int64_t group) {
@@ -21,8 +21,9 @@ KILN_KERNEL void int4_matmul(const T* x, const uint8_t* packed, const T* scale, 
                          tl::deferred_load(zero + (group * n + outs), outs < n)};
       },
       [&](const auto& both, const auto& x_tile, const auto& factor, const auto& middle) {
-        const auto weights = tl::cast<float>(tl::cat<1>(both & 15, both >> 4));
-        acc = tl::dot(tl::cast<T>((weights - tl::cast<float>(middle)) * tl::cast<float>(factor)), x_tile, acc);
+        const auto halves = tl::operand_values(both);
+        const auto weights = tl::cast<T>(tl::cat<1>(halves & 15, halves >> 4)) - tl::operand_values(middle);
+        acc = acc + tl::dot(weights, x_tile) * tl::cast<float>(tl::operand_values(factor));
       });
   tl::store(out + (tokens * n + outs), tl::cast<T>(acc), (tokens < m) & (outs < n));
 }

@@ -5,6 +5,7 @@
 
 #if defined(KILN_TARGET_CUDA)
 #include "compiler/tl/cuda/packed_arithmetic.hpp"
+#include "compiler/tl/cuda/packed_bytes.hpp"
 #include "compiler/tl/cuda/scalar_math.hpp"
 #else
 #include "compiler/tl/cpu/scalar_math.hpp"

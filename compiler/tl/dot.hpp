@@ -137,6 +137,17 @@ KILN_DEVICE auto dot_operand(Make make) {
   return operand_tile<kIsLarge, kIsOfChain>(make);
 }
 
+/// A pipeline's tile as values that become, cast, scaled or catenated along their columns, the first operand of a dot:
+/// on warpgroups they lie in the registers from which that is taken, and nothing of it moves. Numbers for its rows,
+/// [M, 1], that are read so meet them there. Elsewhere the values of any other operation.
+///
+///     const auto bytes = tl::operand_values(packed_tile);
+///     acc = tl::dot(tl::cast<T>(bytes & 15) * tl::operand_values(scale_tile), x_tile, acc);
+template <PipelineTile X>
+KILN_DEVICE auto operand_values(const X& x) {
+  return operand_values_of(x);
+}
+
 /// The elements at `pointers` (of acc's shape, or broadcast to it, as a bias), in acc's layout; `other` where the mask
 /// is false, which is then not read. The mask is symbolic or a bool.
 template <ValueTile Acc, AddressTile P, typename M, Number O>

@@ -75,6 +75,11 @@ KILN_DEVICE auto operand_tile(Make& make) {
   return make();
 }
 
+template <PipelineTile X>
+KILN_DEVICE auto operand_values_of(const X& x) {
+  return to_values(x);
+}
+
 template <DotPrecision kPrecision, int kMaxNumImpreciseAcc, bool kIsFresh, typename Sums, typename A, typename B>
 KILN_DEVICE Sums dot_tile_alone(const A& a, const B& b) {
   return dot_tile<kPrecision, kMaxNumImpreciseAcc, kIsFresh>(

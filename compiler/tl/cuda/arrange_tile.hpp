@@ -2,6 +2,7 @@
 
 #include "compiler/tl/broadcast.hpp"
 #include "compiler/tl/cuda/arrangement_layout.hpp"
+#include "compiler/tl/cuda/wgmma_layout.hpp"
 
 namespace kiln::tl {
 
@@ -117,6 +118,22 @@ KILN_DEVICE auto deinterleave_tile(const Tile<T, S, L>& x) {
     return halves_apart<To, typename RowsByTurns<From>::type>(from);
   else
     return Tuple{taken<To, EveryOther<kAxis, 0, From>>(from), taken<To, EveryOther<kAxis, 1, From>>(from)};
+}
+
+/// Columns of two tiles in the layout of warpgroups' sums, which goes on to be the layout: each block of rows has its
+/// registers of one behind those of the other.
+template <int kAxis, typename To, Number T, typename SA, typename SB>
+  requires(kAxis == 1 && WgmmaLayout<SA>::kRowsInLanes && WgmmaLayout<SB>::kRowsInLanes && WarpgroupGrid<To>::kFits)
+KILN_DEVICE auto cat_tiles(const Tile<T, SA, WgmmaLayout<SA>>& a, const Tile<T, SB, WgmmaLayout<SB>>& b) {
+  constexpr int kOfA = WgmmaLayout<SA>::kBlockRegisters, kOfB = WgmmaLayout<SB>::kBlockRegisters;
+  Tile<T, To, WgmmaLayout<To>> result;
+  // Not one by one: of words that hold several the compiler would take each apart.
+  KILN_UNROLL for (int block = 0; block < WgmmaLayout<To>::kRowBlocks; ++block) {
+    T* const to = &result.registers[block * (kOfA + kOfB)];
+    memcpy(to, &a.registers[block * kOfA], kOfA * sizeof(T));
+    memcpy(to + kOfA, &b.registers[block * kOfB], kOfB * sizeof(T));
+  }
+  return result;
 }
 
 template <int kAxis, typename To, Number T, typename SA, typename A, typename SB, typename B>

@@ -82,8 +82,8 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   // second time.
   int step = -kAhead;
   uint32_t lane = 32;  // of the next step, whose place it holds
-  // At the start all places are free: boxes of as many steps are asked for at once, in straight code, since each jump to
-  // code that has not run takes 200 clocks. Behind the first places, which take as long as barriers and maps.
+  // At the start all places are free: boxes of as many steps are asked for at once, in one loop, since each jump to code
+  // that has not run takes 200 clocks. Behind the first places, which take as long as barriers and maps.
   const auto begin_loads = [&] {
     if constexpr (kHasBoxes) {
       if (num_steps > 0) boxes.take_maps();
@@ -94,10 +94,10 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
       sm90::writes_ready();
     sync_threads();
     if (!boxes.bring_all) return;
-    KILN_UNROLL for (uint32_t place = 0; place < kNumStages; ++place) {
+    KILN_NO_UNROLL for (uint32_t place = 0; place < kNumStages; ++place) {
       if (boxes.fits(place)) boxes.copy(place, begin + place * Tiles::kBytes, filled(place), is_first);
-      boxes.leave_out(place);
     }
+    boxes.leave_out_first(kNumStages);
     lane = kAhead;
     step = 0;
     filling.advance(kAhead);

@@ -91,8 +91,8 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     }
   }
   KILN_DEVICE bool fits(uint32_t lane) const { return (fitting >> lane & 1) != 0; }
-  /// That step has its boxes.
-  KILN_DEVICE void leave_out(uint32_t lane) { fitting &= ~(1u << lane); }
+  /// So many steps, those of the first lanes, have their boxes.
+  KILN_DEVICE void leave_out_first(uint32_t steps) { fitting &= ~((1u << steps) - 1); }
   /// Asks for the warp's boxes of lane `lane`'s step.
   KILN_DEVICE void copy(uint32_t lane, uint32_t stage, sm90::Barrier filled, bool is_first) const {
     if (is_first)

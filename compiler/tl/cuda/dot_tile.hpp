@@ -6,6 +6,7 @@
 #include "compiler/tl/cuda/mma.hpp"
 #include "compiler/tl/cuda/mma_access.hpp"
 #include "compiler/tl/cuda/mma_layout.hpp"
+#include "compiler/tl/cuda/operand_values.hpp"
 #include "compiler/tl/cuda/program.hpp"
 #include "compiler/tl/cuda/shared_tile.hpp"
 #include "compiler/tl/cuda/tile_copy.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compiler/tl/tile.hpp"
+#include "compiler/tl/broadcast.hpp"
 
 namespace kiln::tl {
 
@@ -95,6 +95,27 @@ template <typename T, typename S, typename L>
   requires(is_packable<T> && L::kRegisters % 2 == 0)
 KILN_DEVICE auto operator*(const Tile<T, S, L>& a, const Tile<T, S, L>& b) {
   return map_pairs([](uint32_t x, uint32_t y) { return multiply_pair<T>(x, y); }, a, b);
+}
+
+// With a number for each row, which every thread that needs it has.
+
+template <typename E, typename S, typename L>
+inline constexpr bool kIsOfRows = S::kColumns > 1 && L::kRegisters % 2 == 0 && kBroadcastsInPlace<E, S, L>;
+
+template <typename T, typename S, typename L, typename E>
+  requires(is_packable<T> && kIsOfRows<E, S, L>)
+KILN_DEVICE auto operator+(const Tile<T, S, L>& a, const Tile<T, Shape<S::kRows, 1>, E>& b) {
+  return a + broadcast_to_shape<S, L>(b);
+}
+template <typename T, typename S, typename L, typename E>
+  requires(is_packable<T> && kIsOfRows<E, S, L>)
+KILN_DEVICE auto operator-(const Tile<T, S, L>& a, const Tile<T, Shape<S::kRows, 1>, E>& b) {
+  return a - broadcast_to_shape<S, L>(b);
+}
+template <typename T, typename S, typename L, typename E>
+  requires(is_packable<T> && kIsOfRows<E, S, L>)
+KILN_DEVICE auto operator*(const Tile<T, S, L>& a, const Tile<T, Shape<S::kRows, 1>, E>& b) {
+  return a * broadcast_to_shape<S, L>(b);
 }
 
 }  // namespace kiln::tl

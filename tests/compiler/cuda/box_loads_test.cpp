@@ -80,6 +80,8 @@ TEST_F(BoxLoads, FindsWhatTheCopyEngineCanLoad) {
                         {"n", "p2.s64 1 <<"},
                         {"m", "p3.s32 1 <<"},
                         {"3 * n + 8", "p2.s64 6 * 16 +"},
+                        {"n / 2", "p2.s64 2 / 2 *"},
+                        {"n / 8 * 2", "p2.s64 8 / 4 *"},
                         {"tl::program_id(0) * n", ""},
                         {"tl::load(out + 4) > 0 ? n : 64", ""},
                         {"n", "p2.s64 1 <<", "  tl::store(out, 1.0f);\n", "sm_90a", true},
