@@ -34,12 +34,13 @@ struct BoxMapTable {
     unsigned char bytes[kMapBytes];
   };
   Map maps[kSlots + 1];
-  /// Of each slot: the bytes from one line to the next, a multiple of kPlaceBytes; 0: no map. One number holds all that
-  /// a kernel looks up.
-  long long keys[kSlots];
+  /// Of each slot: the bytes from one line to the next, a multiple of kPlaceBytes up to kMostLineBytes; 0: no map. One
+  /// number of one register holds all that a kernel looks up.
+  unsigned int keys[kSlots];
+  static constexpr long long kMostLineBytes = 0xfffffff0;
   /// In a key: the kernel may have written global memory before it takes boxes, so that these must wait for that, a
   /// thousand clocks.
-  static constexpr long long kFollowsStores = 1;
+  static constexpr unsigned int kFollowsStores = 1;
 
   KILN_BOX_MAP_INLINE static int slot(long long line_bytes) {
     return static_cast<int>(static_cast<unsigned int>(line_bytes / kPlaceBytes) * 0x9e3779b1u >> 27);

@@ -40,7 +40,8 @@ TensorMap tensor_map(const BoxMap& map) {
 }
 
 bool has_tensor_map(const BoxMap& map) {
-  return map.line_bytes > 0 && tensor_map_problem(tensor_map(map)).empty();
+  return map.line_bytes > 0 && map.line_bytes <= BoxMapTable::kMostLineBytes &&
+         tensor_map_problem(tensor_map(map)).empty();
 }
 
 }  // namespace
@@ -85,7 +86,8 @@ void BoxMapTables::write(const BoxMap& map, bool is_first) {
   const int slot = BoxMapTable::slot(map.line_bytes);
   encode_at(slot, reinterpret_cast<void*>(std::uintptr_t{BoxMapTable::kOrigin}));
   // The map before the key by which a kernel finds it: another thread's launch may be looking.
-  const long long key = map.line_bytes | (map.follows_stores ? BoxMapTable::kFollowsStores : 0);
+  const unsigned int key =
+      static_cast<unsigned int>(map.line_bytes) | (map.follows_stores ? BoxMapTable::kFollowsStores : 0);
   write_global(table + offsetof(BoxMapTable, keys) + static_cast<std::size_t>(slot) * sizeof key, &key, sizeof key);
 }
 

@@ -58,16 +58,15 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   const auto emptied = [&](uint32_t slot) { return filled(slot + kNumStages); };
   const int num_steps = steps < 0 ? 0 : static_cast<int>(steps);
 
+  Boxes boxes;
   // A barrier is done with before the next is begun, so that each warp takes its share of them.
-  const int warp = sm90::warp_uniform(static_cast<int>(threadIdx.x) / 32);
   const auto each_own_barrier = [&](auto body) {
     KILN_UNROLL for (int i = 0; i < 2 * kNumStages; i += kNumWarps) {
-      const int barrier = i + warp;
+      const int barrier = i + boxes.first_own;
       if (is_first && barrier < 2 * kNumStages) body(filled(static_cast<uint32_t>(barrier)));
     }
   };
   constexpr bool kHasBoxes = Boxes::kForAll || Boxes::kForSome;
-  Boxes boxes;
   if constexpr (kHasBoxes) {
     if (num_steps > 0) boxes.find_maps(loads(0));
   }
@@ -93,7 +92,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
     else
       sm90::writes_ready();
     sync_threads();
-    if (!boxes.bring_all) return;
+    if (!boxes.bring_all()) return;
     KILN_NO_UNROLL for (uint32_t place = 0; place < kNumStages; ++place) {
       if (boxes.fits(place)) boxes.copy(place, begin + place * Tiles::kBytes, filled(place), is_first);
     }
@@ -126,8 +125,8 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
         };
         const auto load_rest = [&] {
           if (!kLoadsBehindProducts && step >= 0) load_boxes();
-          if (__builtin_expect(boxes.bring_all, 1)) return;
-          if (next < num_steps && !boxes.fits(lane)) {
+          if (__builtin_expect(boxes.bring_all(), 1)) return;
+          if (boxes.lack(lane) && (Boxes::kForAll || next < num_steps)) {
             chunked |= 1u << filling.slot;
             emptied(filling.slot).wait(filling.parity);
             const auto tiles = loads(next);
@@ -142,7 +141,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
           if (__builtin_expect(chunked != 0, 0)) {
             if ((chunked >> used.slot & 1) != 0) {
               // Behind steps that boxes brought there are no groups to count.
-              if (boxes.bring_all)
+              if (boxes.bring_all())
                 wait_for_copies<0>();
               else
                 wait_for_copies<kAhead - 1>();

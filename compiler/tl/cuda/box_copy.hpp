@@ -15,19 +15,19 @@ __constant__ BoxMapTable box_maps;
 /// Where a table should have the map for a load, and what it has there.
 struct BoxMapPlace {
   int slot;
-  int64_t line_bytes;
-  int64_t key;
+  uint32_t line_bytes;  ///< 0: more than a map has
+  uint32_t key;
   KILN_DEVICE bool is_given() const {
-    return (line_bytes != 0) & ((key & ~int64_t{BoxMapTable::kFollowsStores}) == line_bytes);
+    return (line_bytes != 0) & ((key & ~BoxMapTable::kFollowsStores) == line_bytes);
   }
   KILN_DEVICE bool follows_stores() const { return (key & BoxMapTable::kFollowsStores) != 0; }
 };
 
 /// A table's key as global memory, which is waited for where it is used. Constants hold a warp up until they have come,
 /// half a microsecond: those at addresses of a whole warp at once, the others when the address's register is written.
-KILN_DEVICE int64_t load_key(const long long& key) {
-  int64_t found;
-  asm volatile("ld.global.s64 %0, [%1];" : "=l"(found) : "l"(reinterpret_cast<uint64_t>(&key)));
+KILN_DEVICE uint32_t load_key(const unsigned int& key) {
+  uint32_t found;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(found) : "l"(reinterpret_cast<uint64_t>(&key)));
   return found;
 }
 
@@ -83,7 +83,7 @@ struct BoxCopy {
     asm volatile("// kiln.box_map %0 lines of %1 elements of %2 bytes, %3 bytes apart" ::"n"(kBoxLines),
                  "n"(kBoxElements), "n"(kSize), "l"(bytes));
     const int slot = BoxMapTable::slot(bytes);
-    return {slot, bytes, load_key(table().keys[slot])};
+    return {slot, bytes >> 32 == 0 ? static_cast<uint32_t>(bytes) : 0, load_key(table().keys[slot])};
   }
 
   int64_t first;  ///< address

@@ -43,8 +43,8 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
 
   bool are_given = true;  ///< maps for all tiles that boxes are for, as far as is known
   bool follow_stores = false;
-  bool bring_all = false;  ///< all tiles of all steps of the lanes
-  uint32_t fitting = 0;    ///< a bit for each lane's step: boxes bring all tiles; of no step behind the last
+  /// A bit for each lane's step: boxes bring all tiles; threads have to bring some. Neither for steps behind the last.
+  uint32_t fitting = 0, lacking = kForAll ? 0 : ~0u;
   BoxMapPlace maps[Tiles::kCount];
   struct Own {
     const BoxMapTable* table;
@@ -75,7 +75,8 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     state = agreed(state);
     follow_stores = (state & kFollowsStores) != 0;
     if ((state & kIsMissing) != 0) {
-      are_given = bring_all = false;
+      are_given = false;
+      lacking |= fitting;
       fitting = 0;
     }
   }
@@ -83,13 +84,15 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   template <typename MakeLoads>
   KILN_DEVICE void set_places(MakeLoads& make_loads, int first, int num_steps) {
     if constexpr (kForAll) {
-      if (!are_given) return;
       const bool is_there = first + static_cast<int>(threadIdx.x % 32) < num_steps;
-      const bool fits = is_there && set_places(make_loads(int64_t{first + static_cast<int>(threadIdx.x % 32)}));
+      const bool fits =
+          are_given && is_there && set_places(make_loads(int64_t{first + static_cast<int>(threadIdx.x % 32)}));
       fitting = __ballot_sync(0xffffffffu, fits);
-      bring_all = fitting == __ballot_sync(0xffffffffu, is_there);
+      lacking = __ballot_sync(0xffffffffu, is_there && !fits);
     }
   }
+  KILN_DEVICE bool bring_all() const { return lacking == 0; }
+  KILN_DEVICE bool lack(uint32_t lane) const { return (lacking >> lane & 1) != 0; }
   KILN_DEVICE bool fits(uint32_t lane) const { return (fitting >> lane & 1) != 0; }
   /// So many steps, those of the first lanes, have their boxes.
   KILN_DEVICE void leave_out_first(uint32_t steps) { fitting &= ~((1u << steps) - 1); }
@@ -130,11 +133,6 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   KILN_DEVICE void find_map(const Loads& loads) {
     if constexpr (Box<kIndex>::kPossible) {
       maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
-      KILN_UNROLL for (int i = 0; i < kOwn; ++i) if_in_tile<kIndex>(own_box(i), [&](int box) {
-        own[i].table = &Box<kIndex>::table();
-        own[i].offset = Tiles::template offset<kIndex>() + Box<kIndex>::offset(box);
-        own_bytes += Box<kIndex>::kBoxBytes;
-      });
     }
   }
   /// Of the warp's boxes, whether there is a map or not.
@@ -145,9 +143,15 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
           if_in_tile<kIndex>(own_box(i), [&](int) { sm90::prefetch(Box<kIndex>::map(maps[kIndex].slot)); });
   }
   template <int kIndex>
-  KILN_DEVICE void take_map(int& state, int missing, int follows_stores) const {
-    if constexpr (Box<kIndex>::kPossible)
+  KILN_DEVICE void take_map(int& state, int missing, int follows_stores) {
+    if constexpr (Box<kIndex>::kPossible) {
       state |= (maps[kIndex].is_given() ? 0 : missing) | (maps[kIndex].follows_stores() ? follows_stores : 0);
+      KILN_UNROLL for (int i = 0; i < kOwn; ++i) if_in_tile<kIndex>(own_box(i), [&](int box) {
+        own[i].table = &Box<kIndex>::table();
+        own[i].offset = Tiles::template offset<kIndex>() + Box<kIndex>::offset(box);
+        own_bytes += Box<kIndex>::kBoxBytes;
+      });
+    }
   }
   /// Whether boxes bring their tiles.
   KILN_DEVICE bool set_places(const Loads& loads) {

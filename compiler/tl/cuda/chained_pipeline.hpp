@@ -119,7 +119,7 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
     next_is_brought = false;
     if constexpr (kCanOrder) {
       boxes.set_places(loads, from, steps);
-      if (!boxes.bring_all) return;
+      if (!boxes.bring_all()) return;
       next_is_brought = true;
       wait_for_order();
       ++orders;

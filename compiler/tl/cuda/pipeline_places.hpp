@@ -34,8 +34,8 @@ struct PaddedPlaces {
 };
 
 /// The same as wgmma and the copy engine know it: lines of more than 128 bytes are cut into panels of 128 bytes a line,
-/// one panel behind the other, and chunks change places within a panel by its swizzle, a XOR of bits 4 to 6 of the
-/// offset with bits 7 to 9 (fewer where lines are shorter). Linear over bits like SharedPlaces; eight neighbouring
+/// one panel behind the other, and chunks change places within a line by the swizzle, a XOR of bits 4 to 6 of the
+/// offset with bits 7 to 9 (fewer where lines are shorter), of which panels of fewer than eight lines have some. Linear over bits like SharedPlaces; eight neighbouring
 /// lines differ in all banks.
 template <int kLines, int kChunksPerLine>
 struct PanelPlaces {
@@ -45,8 +45,9 @@ struct PanelPlaces {
 
   static constexpr unsigned int offset(unsigned int chunk) {
     const unsigned int line = chunk / kChunksPerLine, in_line = chunk % kChunksPerLine;
-    const unsigned int in_panel = line * kPanelLineBytes + in_line % kPanelChunks * SharedPlaces::kChunkBytes;
-    return in_line / kPanelChunks * kPanelBytes + (in_panel ^ ((in_panel >> 3) & ((kPanelChunks - 1) * 16)));
+    const unsigned int whole = in_line / kPanelChunks * kPanelBytes + line * kPanelLineBytes +
+                               in_line % kPanelChunks * SharedPlaces::kChunkBytes;
+    return whole ^ ((whole >> 3) & ((kPanelChunks - 1) * 16));
   }
 };
 
