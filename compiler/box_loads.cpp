@@ -116,8 +116,7 @@ class Definitions {
     if (operation == kOperators.end() || operands.size() != (name == "mad" ? 4 : 3)) return std::nullopt;
     const bool is_shift = name == "shl" || name == "shr", is_unsigned_long = type == "u64";
     if (is_unsigned_long && name == "shr") return shifted_unsigned(operands);
-    if (is_unsigned_long && (name == "div" || name == "rem" || name == "min" || name == "max"))
-      return std::nullopt;
+    if (is_unsigned_long && (name == "div" || name == "rem" || name == "min" || name == "max")) return std::nullopt;
     if ((name == "mul" || name == "mad") && (instruction.opcode.size() != 3 || instruction.opcode[1] == "hi"))
       return std::nullopt;
     const bool is_wide = instruction.opcode[1] == "wide";

@@ -70,7 +70,7 @@ int4_matmul = kiln.register_op(
     dtypes=["bf16", "f16"],
     tunables={"BLOCK_M": [16, 32, 64], "BLOCK_N": [64, 32, 16, 128], "NUM_STAGES": [4, 3, 6], "num_warps": [4, 8, 2]},
     constraints=["16 * num_warps <= BLOCK_M * BLOCK_N // 16", "BLOCK_M * BLOCK_N <= 4096"],
-    # Weights are rounded to the dtype before they are multiplied.
+    # q - zero is rounded to the dtype before it is multiplied.
     tolerance={"bf16": (3e-2, 3e-2), "f16": (4e-3, 4e-3)},
     input_ranges=[(-1, 1), (0, 256), (0.005, 0.02), (6, 10)],
     examples=[[("f16", (5, 256)), ("u8", (70, 128)), ("f16", (2, 70)), ("f16", (2, 70))]],

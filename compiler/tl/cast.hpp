@@ -3,13 +3,6 @@
 #include "compiler/tl/mask.hpp"
 #include "compiler/tl/tile.hpp"
 
-#if defined(KILN_TARGET_CUDA)
-namespace kiln::tl {
-template <typename To, typename From, typename S, typename L>
-KILN_DEVICE Tile<To, S, L> widened_bytes(const Tile<From, S, L>& x);
-}
-#endif
-
 namespace kiln::tl {
 
 /// Limits of an integer type.
@@ -97,9 +90,6 @@ KILN_DEVICE Tile<To, S, L> cast(const Tile<From, S, L>& x) {
       result.registers[r + 1] = __builtin_bit_cast(float, pair & 0xffff0000u);
     }
     return result;
-  } else if constexpr ((is_same<From, uint8_t> || is_same<From, int8_t>)&&(
-                           is_same<To, float16> || is_same<To, bfloat16>)&&L::kRegisters % 4 == 0) {
-    return widened_bytes<To>(x);
   } else
 #endif
   {

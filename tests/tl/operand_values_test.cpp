@@ -86,10 +86,10 @@ TEST_P(OperandValues, BecomeTheFirstOperandOfADot) {
       return numbers;
     };
     const std::vector<double> x = whole(c.n * kSteps * kx, -2, 2), number = whole(kSteps * c.m, 0, c.halves ? 15 : 1);
-    std::vector<Tensor> tensors{
-        tensor_of(c.bytes, bytes), tensor_of_numbers(c.dtype, x), tensor_of_numbers(c.dtype, number),
-        tensor_of(DType::f32, std::vector<float>(static_cast<std::size_t>(c.m * c.n), 77)),
-        tensor_of(DType::f32, std::vector<float>(static_cast<std::size_t>(c.m * kx), 77))};
+    std::vector<Tensor> tensors{tensor_of(c.bytes, bytes), tensor_of_numbers(c.dtype, x),
+                                tensor_of_numbers(c.dtype, number),
+                                tensor_of(DType::f32, std::vector<float>(static_cast<std::size_t>(c.m * c.n), 77)),
+                                tensor_of(DType::f32, std::vector<float>(static_cast<std::size_t>(c.m * kx), 77))};
     TextKernel{"weigh.hpp", kKernels, "weigh", {c.dtype, c.bytes, c.m, c.n, c.k, c.halves}, c.num_warps}.run(
         GetParam(), {1, 1, 1}, tensors, {kSteps});
 

@@ -81,8 +81,8 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   // second time.
   int step = -kAhead;
   uint32_t lane = 32;  // of the next step, whose place it holds
-  // At the start all places are free: boxes of as many steps are asked for at once, in one loop, since each jump to code
-  // that has not run takes 200 clocks. Behind the first places, which take as long as barriers and maps.
+  // At the start all places are free: boxes of as many steps are asked for at once, in one loop, since each jump to
+  // code that has not run takes 200 clocks. Behind the first places, which take as long as barriers and maps.
   const auto begin_loads = [&] {
     if constexpr (kHasBoxes) {
       if (num_steps > 0) boxes.take_maps();

@@ -17,9 +17,7 @@ struct BoxMapPlace {
   int slot;
   uint32_t line_bytes;  ///< 0: more than a map has
   uint32_t key;
-  KILN_DEVICE bool is_given() const {
-    return (line_bytes != 0) & ((key & ~BoxMapTable::kFollowsStores) == line_bytes);
-  }
+  KILN_DEVICE bool is_given() const { return (line_bytes != 0) & ((key & ~BoxMapTable::kFollowsStores) == line_bytes); }
   KILN_DEVICE bool follows_stores() const { return (key & BoxMapTable::kFollowsStores) != 0; }
 };
 

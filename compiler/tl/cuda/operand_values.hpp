@@ -23,9 +23,9 @@ KILN_DEVICE Tile<T, S, L> values_in_layout(const SharedTile<T, S, kAlongColumns,
   KILN_UNROLL for (int r = 0; r < L::kRegisters; r += kRun) {
     const int line = kAlongColumns ? L::row(r) : L::column(r), place = kAlongColumns ? L::column(r) : L::row(r);
     const int chunk = line * Shared::kChunksPerLine + place / Shared::kPerChunk;
-    const auto packet = load_shared_packet<kRun * kSize>(
-        x.address + Shared::Places::offset(static_cast<unsigned int>(chunk)) +
-        static_cast<uint32_t>(place % Shared::kPerChunk * kSize));
+    const auto packet =
+        load_shared_packet<kRun * kSize>(x.address + Shared::Places::offset(static_cast<unsigned int>(chunk)) +
+                                         static_cast<uint32_t>(place % Shared::kPerChunk * kSize));
     memcpy(&result.registers[r], &packet, sizeof packet);
   }
   return result;
@@ -39,8 +39,7 @@ KILN_DEVICE Tile<T, S, L> values_in_layout(const SharedTile<T, S, true, kPadded,
   constexpr int kSize = static_cast<int>(sizeof(T)), kPerChunk = Shared::kPerChunk;
   const int row = L::lane_row(), column = L::lane_column();
   const uint32_t lane_address =
-      x.address +
-      Shared::Places::offset(static_cast<unsigned int>(row * Shared::kChunksPerLine + column / kPerChunk)) +
+      x.address + Shared::Places::offset(static_cast<unsigned int>(row * Shared::kChunksPerLine + column / kPerChunk)) +
       static_cast<uint32_t>(column % kPerChunk * kSize);
   const auto pair_at = [&](int r) {
     const int down = r / L::kBlockRegisters * 64 + r / 2 % 2 * 8, across = r % L::kBlockRegisters / 4 * 8;

@@ -58,19 +58,19 @@ KILN_DEVICE uint32_t widen_bytes(uint32_t word) {
     if constexpr (kIsSigned)  // -256, or -128 where the highest bit is set
       return add_pair<bfloat16>(magnitude, byte_pair<kPair>(~word & kHighest, 0xc3 * kEachByte));
     else  // -128, or 0 where it is
-      return add_pair<bfloat16>(magnitude,
-                                byte_pair<kPair>(0, 0xc3 * kEachByte & ~((word & kHighest) / 128 * 255)));
+      return add_pair<bfloat16>(magnitude, byte_pair<kPair>(0, 0xc3 * kEachByte & ~((word & kHighest) / 128 * 255)));
   }
 }
 
 /// Integers of 8 bits as floats of 16.
-template <typename To, typename From, typename S, typename L>
-KILN_DEVICE Tile<To, S, L> widened_bytes(const Tile<From, S, L>& x) {
+template <Number To, Number From, typename S, typename L>
+  requires((is_same<From, uint8_t> || is_same<From, int8_t>) && is_packable<To> && L::kRegisters % 4 == 0)
+KILN_DEVICE Tile<To, S, L> cast(const Tile<From, S, L>& x) {
+  constexpr bool kIsSigned = is_same<From, int8_t>;
   Tile<To, S, L> result;
   KILN_UNROLL for (int r = 0; r < L::kRegisters; r += 4) {
     uint32_t word;
     memcpy(&word, &x.registers[r], sizeof(word));
-    constexpr bool kIsSigned = is_same<From, int8_t>;
     const uint32_t pairs[2] = {widen_bytes<To, kIsSigned, 0>(word), widen_bytes<To, kIsSigned, 1>(word)};
     memcpy(&result.registers[r], pairs, sizeof(pairs));
   }

@@ -35,8 +35,8 @@ struct PaddedPlaces {
 
 /// The same as wgmma and the copy engine know it: lines of more than 128 bytes are cut into panels of 128 bytes a line,
 /// one panel behind the other, and chunks change places within a line by the swizzle, a XOR of bits 4 to 6 of the
-/// offset with bits 7 to 9 (fewer where lines are shorter), of which panels of fewer than eight lines have some. Linear over bits like SharedPlaces; eight neighbouring
-/// lines differ in all banks.
+/// offset with bits 7 to 9 (fewer where lines are shorter), of which panels of fewer than eight lines have some. Linear
+/// over bits like SharedPlaces; eight neighbouring lines differ in all banks.
 template <int kLines, int kChunksPerLine>
 struct PanelPlaces {
   static constexpr int kPanelChunks = kChunksPerLine < 8 ? kChunksPerLine : 8;
