@@ -131,9 +131,7 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
  private:
   template <int kIndex>
   KILN_DEVICE void find_map(const Loads& loads) {
-    if constexpr (Box<kIndex>::kPossible) {
-      maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
-    }
+    if constexpr (Box<kIndex>::kPossible) maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
   }
   /// Of the warp's boxes, whether there is a map or not.
   template <int kIndex>

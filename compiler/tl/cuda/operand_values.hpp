@@ -13,25 +13,7 @@ struct OperandLayout {
   using OfWgmma = conditional_t<ShapeT::kColumns == 1, Expanded<1, WgmmaRows<ShapeT::kRows>>, WgmmaLayout<ShapeT>>;
 };
 
-/// A tile in shared memory as values in layout L.
-template <typename L, typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
-KILN_DEVICE Tile<T, S, L> values_in_layout(const SharedTile<T, S, kAlongColumns, kPadded, Step>& x) {
-  using Shared = SharedTile<T, S, kAlongColumns, kPadded, Step>;
-  constexpr int kRun = kAlongColumns ? smaller(kRunOf<L>, Shared::kPerChunk) : 1;
-  constexpr int kSize = static_cast<int>(sizeof(T));
-  Tile<T, S, L> result;
-  KILN_UNROLL for (int r = 0; r < L::kRegisters; r += kRun) {
-    const int line = kAlongColumns ? L::row(r) : L::column(r), place = kAlongColumns ? L::column(r) : L::row(r);
-    const int chunk = line * Shared::kChunksPerLine + place / Shared::kPerChunk;
-    const auto packet =
-        load_shared_packet<kRun * kSize>(x.address + Shared::Places::offset(static_cast<unsigned int>(chunk)) +
-                                         static_cast<uint32_t>(place % Shared::kPerChunk * kSize));
-    memcpy(&result.registers[r], &packet, sizeof packet);
-  }
-  return result;
-}
-
-/// Of a panel's rows, each of whose addresses follows from the lane's first by a constant.
+/// values_in_layout of lines that are rows, each of whose addresses follows from the lane's first by a constant.
 template <typename L, typename T, typename S, bool kPadded, typename Step>
   requires(is_same<L, WgmmaLayout<S>> && is_power_of_two(SharedTile<T, S, true, kPadded, Step>::kChunksPerLine))
 KILN_DEVICE Tile<T, S, L> values_in_layout(const SharedTile<T, S, true, kPadded, Step>& x) {
@@ -68,8 +50,7 @@ KILN_DEVICE auto operand_values_of(const SharedTile<T, S, kAlongColumns, kPadded
   using Operand = OperandLayout<S>;
   if constexpr (Operand::kIsOfWgmma) {
     const auto values = values_in_layout<typename Operand::OfWgmma>(x);
-    if constexpr (!is_same<Step, NoStep>) x.step->values_read();
-    if constexpr (is_same<T, float>) asm volatile("// kiln.f32_tiles");  // see BoxForm
+    values_were_read(x);
     return values;
   } else {
     return to_values(x);

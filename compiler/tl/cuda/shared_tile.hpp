@@ -137,13 +137,12 @@ KILN_DEVICE typename PacketOf<kBytes>::type load_shared_packet(uint32_t address)
   return packet;
 }
 
-/// A pipeline's tile as values, in the default layout of its shape.
-template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
-KILN_DEVICE Tile<T, S> to_values(const SharedTile<T, S, kAlongColumns, kPadded, Step>& x) {
+/// A tile in shared memory as values in layout L.
+template <typename L, typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
+KILN_DEVICE Tile<T, S, L> values_in_layout(const SharedTile<T, S, kAlongColumns, kPadded, Step>& x) {
   using Shared = SharedTile<T, S, kAlongColumns, kPadded, Step>;
-  using L = Blocked<S>;
-  constexpr int kRun = kAlongColumns ? smaller(L::kVector, Shared::kPerChunk) : 1;
-  Tile<T, S> result;
+  constexpr int kRun = kAlongColumns ? smaller(kRunOf<L>, Shared::kPerChunk) : 1;
+  Tile<T, S, L> result;
   KILN_UNROLL for (int r = 0; r < L::kRegisters; r += kRun) {
     const int line = kAlongColumns ? L::row(r) : L::column(r), place = kAlongColumns ? L::column(r) : L::row(r);
     const int chunk = line * Shared::kChunksPerLine + place / Shared::kPerChunk;
@@ -152,9 +151,21 @@ KILN_DEVICE Tile<T, S> to_values(const SharedTile<T, S, kAlongColumns, kPadded, 
         static_cast<uint32_t>(place % Shared::kPerChunk * static_cast<int>(sizeof(T))));
     memcpy(&result.registers[r], &packet, sizeof packet);
   }
+  return result;
+}
+/// Lanes have read a tile, and not as operands.
+template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
+KILN_DEVICE void values_were_read(const SharedTile<T, S, kAlongColumns, kPadded, Step>& x) {
   if constexpr (!is_same<Step, NoStep>) x.step->values_read();
   if constexpr (is_same<T, float>) asm volatile("// kiln.f32_tiles");  // see BoxForm
-  return result;
+}
+
+/// A pipeline's tile as values, in the default layout of its shape.
+template <typename T, typename S, bool kAlongColumns, bool kPadded, typename Step>
+KILN_DEVICE Tile<T, S> to_values(const SharedTile<T, S, kAlongColumns, kPadded, Step>& x) {
+  const auto values = values_in_layout<Blocked<S>>(x);
+  values_were_read(x);
+  return values;
 }
 
 /// Writes a value tile to shared memory, its lines along its rows. A barrier stands before and after.
