@@ -14,6 +14,8 @@ Dims parse_shape(std::string_view text) {
         fmt::format("--shape '{}': {}; write extents like 4096x4096 or 7, or 'scalar' for no dimensions", text, why));
   };
   if (text == "scalar" || text == "()") return {};
+  if (text.find('x') != std::string_view::npos && text.find(',') != std::string_view::npos)
+    fail("'x' and ',' both separate extents; repeat --shape for each input");
   std::string_view rest = text;
   if (rest.size() >= 2 && rest.front() == '(' && rest.back() == ')') rest = rest.substr(1, rest.size() - 2);
   Dims shape;

@@ -45,10 +45,12 @@ TEST(ShapeTextTest, ReadsShapes) {
 }
 
 TEST(ShapeTextTest, RefusesOtherText) {
-  for (const std::string text : {"", "x", "4x", "x4", "4xx4", "4*4", "four", "-1", "4x-1", "1.5", "(4", "4,",
-                                 "99999999999999999999", "1x1x1x1x1x1x1x1x1x1x1x1x1", "4611686018427387904x4"})
+  for (const std::string text :
+       {"", "x", "4x", "x4", "4xx4", "4*4", "four", "-1", "4x-1", "1.5", "(4", "4,", "99999999999999999999",
+        "1x1x1x1x1x1x1x1x1x1x1x1x1", "4611686018427387904x4", "2x3,4x5"})
     EXPECT_THROW(parse_shape(text), UsageError) << text;
   EXPECT_THAT(test::usage_message([] { parse_shape("4x-1"); }), HasSubstr("-1 is negative"));
+  EXPECT_THAT(test::usage_message([] { parse_shape("1x8,1x8"); }), HasSubstr("repeat --shape for each input"));
 }
 
 TEST(AttributeTextTest, ReadsValuesAsTheDefaultsType) {
