@@ -21,6 +21,11 @@ bool has_much_shared_memory(const Target& target) {
   return target.arch == "sm_90a";
 }
 
+/// GPUs before sm_89 convert fp8 by arithmetic.
+bool converts_fp8(const Target& target) {
+  return target.arch.size() > 5 || target.arch >= "sm_89";
+}
+
 /// Keys and values in shared memory: 128 KiB of 227, or 64 KiB of 99 elsewhere.
 std::int64_t most_shared_numbers(const HeadKind& kind, const Target& target) {
   return (has_much_shared_memory(target) ? 32768 : 16384) / (kind.is_float ? 2 : 1);
@@ -83,9 +88,10 @@ Config default_paged_tiling(const HeadKind& kind, const PagedCall& call, const T
   const std::int64_t wanted = std::clamp(ceil_power_of_two(rows), kLeastBlock, most_rows);
   // Scores that more happens to are shared by more warps, and many rows have fewer stages: else they spill. Warps of
   // wide heads have registers enough. Keys of 8 bits are cast by way of shared memory, where a warp alone waits for no
-  // other: 64 requests of 4096 tokens took 239 us with one and two stages, 330 with two and three (H100).
+  // other: 64 requests of 4096 tokens took 239 us with one and two stages, 330 with two and three (H100). Two share
+  // what a GPU converts by arithmetic, for which one alone has too few registers.
   const bool is_busy = call.form.scales_first && kind.most_dim <= 128 && !kind.has_bytes;
-  const std::int64_t least_warps = kind.has_bytes ? 1 : 2;
+  const std::int64_t least_warps = kind.has_bytes && converts_fp8(target) ? 1 : 2;
   const std::int64_t warps = is_busy ? 4 : std::max(least_warps, wanted / kLeastBlock);
   const std::int64_t most_stages = wanted == 64 || kind.has_bytes ? 2 : 3;
   const std::int64_t keys = wanted == 64 && !has_much_shared_memory(target) ? 2 * kLeastBlock : kLeastBlock;
