@@ -1,7 +1,7 @@
 #include <kiln/tl.hpp>
 
-/// softmax(scale * q @ k^T) @ v of each head: q, k, v and out [heads, length, D], contiguous. Program
-/// ids: a head of a group of heads, a block of its queries, the group.
+/// softmax(scale * q @ k^T) @ v of each head: q, k, v and out [heads, length, D], contiguous.
+/// Program ids: a head of a group of heads, a block of its queries, the group.
 /// A program has BLOCK_M queries and goes through the keys by BLOCK_N; CAUSAL: a query sees keys up to its own place.
 /// scale > 0. Of PROGRAMS on one multiprocessor some multiply while others compute probabilities. A row's largest score
 /// is kept while scores lie less than 8 (a factor of 2^8) above it, so that sums seldom fade.

@@ -69,9 +69,8 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     if (sm90::is_elected()) (prefetch<kPart>(), ...);
   }
   KILN_DEVICE void take_maps() {
-    constexpr int kIsMissing = 1, kFollowsStores = 2;
     int state = 0;
-    (take_map<kPart>(state, kIsMissing, kFollowsStores), ...);
+    (take_map<kPart>(state), ...);
     state = agreed(state);
     follow_stores = (state & kFollowsStores) != 0;
     if ((state & kIsMissing) != 0) {
@@ -129,6 +128,8 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   }
 
  private:
+  static constexpr int kIsMissing = 1, kFollowsStores = 2;  ///< what a lane says of a map
+
   template <int kIndex>
   KILN_DEVICE void find_map(const Loads& loads) {
     if constexpr (Box<kIndex>::kPossible) maps[kIndex] = Box<kIndex>::find_map(part_of<kIndex>(loads));
@@ -141,9 +142,9 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
           if_in_tile<kIndex>(own_box(i), [&](int) { sm90::prefetch(Box<kIndex>::map(maps[kIndex].slot)); });
   }
   template <int kIndex>
-  KILN_DEVICE void take_map(int& state, int missing, int follows_stores) {
+  KILN_DEVICE void take_map(int& state) {
     if constexpr (Box<kIndex>::kPossible) {
-      state |= (maps[kIndex].is_given() ? 0 : missing) | (maps[kIndex].follows_stores() ? follows_stores : 0);
+      state |= (maps[kIndex].is_given() ? 0 : kIsMissing) | (maps[kIndex].follows_stores() ? kFollowsStores : 0);
       KILN_UNROLL for (int i = 0; i < kOwn; ++i) if_in_tile<kIndex>(own_box(i), [&](int box) {
         own[i].table = &Box<kIndex>::table();
         own[i].offset = Tiles::template offset<kIndex>() + Box<kIndex>::offset(box);
