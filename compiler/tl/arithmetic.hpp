@@ -9,6 +9,7 @@
 #include "compiler/tl/cuda/scalar_math.hpp"
 #else
 #include "compiler/tl/cpu/scalar_math.hpp"
+#include "compiler/tl/cpu/whole_division.hpp"
 #endif
 
 namespace kiln::tl {
@@ -140,38 +141,20 @@ KILN_DEVICE auto map_elementwise(F f, const A& a, const B& b, const C& c) {
   }
 }
 
-#if defined(KILN_TARGET_CPU)
-/// x / y of up to 32 bits, 0 where y is 0 or -1, without a branch. CPUs divide vectors of floats alone: a quotient of
-/// 32-bit numbers in double, of 16-bit ones in float, lies nearer to the exact one than that to a whole number that it
-/// does not reach, so that the same is cut off (262,144 i32: 520 us as integers).
-template <Integer T>
-KILN_DEVICE T quotient_by_floats(T x, T y) {
-  using Exact = conditional_t<sizeof(T) <= 2, float, double>;
-  using Whole = conditional_t<NumberTraits<T>::kIsSigned, int32_t, uint32_t>;
-  const bool is_special = y == T{0} || (NumberTraits<T>::kIsSigned && y == static_cast<T>(-1));
-  const auto quotient = static_cast<Exact>(is_special ? T{0} : x) / static_cast<Exact>(is_special ? T{1} : y);
-  return static_cast<T>(static_cast<Whole>(quotient));
-}
-template <typename T>
-inline constexpr bool kDividesByFloats = sizeof(T) <= 4;
-#else
-template <typename T>
-inline constexpr bool kDividesByFloats = false;
-#endif
-
 /// Whole-number division and remainder as C++ defines them, made total: x / 0 and x % 0 are 0, and the smallest value
 /// over -1 wraps. The CPU would raise a signal for both, which would end the process.
 template <Integer T>
 KILN_DEVICE T divide(T x, T y) {
   const auto negated = static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x));
-  if constexpr (kDividesByFloats<T>) {
+#if defined(KILN_TARGET_CPU)
+  if (divides_by_floats<T>()) {
     const T quotient = quotient_by_floats(x, y);
     return NumberTraits<T>::kIsSigned && y == static_cast<T>(-1) ? negated : quotient;
-  } else {
-    if constexpr (NumberTraits<T>::kIsSigned)
-      if (y == T(-1)) return negated;
-    return y == T{0} ? T{0} : static_cast<T>(x / y);
   }
+#endif
+  if constexpr (NumberTraits<T>::kIsSigned)
+    if (y == T(-1)) return negated;
+  return y == T{0} ? T{0} : static_cast<T>(x / y);
 }
 template <Floating T>
 KILN_DEVICE T divide(T x, T y) {
@@ -179,14 +162,15 @@ KILN_DEVICE T divide(T x, T y) {
 }
 template <Integer T>
 KILN_DEVICE T modulo(T x, T y) {
-  if constexpr (kDividesByFloats<T>) {
-    const auto whole = static_cast<uint32_t>(divide(x, y)) * static_cast<uint32_t>(y);
-    return y == T{0} ? T{0} : static_cast<T>(static_cast<uint32_t>(x) - whole);
-  } else {
-    if constexpr (NumberTraits<T>::kIsSigned)
-      if (y == T(-1)) return T{0};
-    return y == T{0} ? T{0} : static_cast<T>(x % y);
+#if defined(KILN_TARGET_CPU)
+  if (divides_by_floats<T>()) {
+    const auto whole = static_cast<uint64_t>(divide(x, y)) * static_cast<uint64_t>(y);
+    return y == T{0} ? T{0} : static_cast<T>(static_cast<uint64_t>(x) - whole);
   }
+#endif
+  if constexpr (NumberTraits<T>::kIsSigned)
+    if (y == T(-1)) return T{0};
+  return y == T{0} ? T{0} : static_cast<T>(x % y);
 }
 
 /// One side is a tile, the other a tile or a number, and symbolic forms do not cover the pair.

@@ -88,6 +88,35 @@ TEST(SpecialValues, OfWholeNumbersUpTo32Bits) {
   }
 }
 
+/// Powers of two and what lies beside them, which quotients by floats would miss by one, and products of theirs.
+TEST(SpecialValues, OfWholeNumbersOf64Bits) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  std::vector<std::int64_t> numbers = {kLeast, kLeast / 3, -10, -7, -3, 0, 3, 7, 10, -(kLeast / 3), -(kLeast + 1)};
+  for (const int bits : {0, 1, 11, 26, 31, 32, 40, 51, 52, 53, 54, 61, 62})
+    for (const std::int64_t beside : {-1, 0, 1})
+      for (const std::int64_t sign : {-1, 1}) numbers.push_back(sign * ((std::int64_t{1} << bits) + beside));
+  for (const std::int64_t factor : {3, 1000003, 67108859})
+    for (const std::int64_t other : {-94906267, 46341, 2147483647}) numbers.push_back(factor * other);
+  std::vector<std::int64_t> x, y, quotients, remainders;
+  for (const std::int64_t a : numbers)
+    for (const std::int64_t b : numbers) {
+      const bool wraps = a == kLeast && b == -1;
+      const std::int64_t quotient = wraps ? kLeast : floored(a, b);
+      x.push_back(a);
+      y.push_back(b);
+      quotients.push_back(quotient);
+      remainders.push_back(wraps || b == 0 ? 0 : a - quotient * b);
+    }
+  for (const Device device : available_devices()) {
+    const Tensor left = tensor_of(DType::i64, x, device), right = tensor_of(DType::i64, y, device);
+    const auto given = [&](const char* op) {
+      return values_of<std::int64_t>(dispatch_gpu_op(op, {left, right}));
+    };
+    EXPECT_EQ(given("floor_div"), quotients) << to_string(device);
+    EXPECT_EQ(given("remainder"), remainders) << to_string(device);
+  }
+}
+
 TEST(SpecialValues, OfNanBounds) {
   for (const Device device : available_devices()) {
     const Tensor x = make_f32({1, kNan, -kInf}, device);

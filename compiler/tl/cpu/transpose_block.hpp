@@ -1,29 +1,9 @@
 #pragma once
 
+#include "compiler/tl/cpu/element_bits.hpp"
 #include "compiler/tl/cpu/vector_bytes.hpp"
-#include "compiler/tl/number.hpp"
 
 namespace kiln::tl {
-
-/// Bits of an element, which is all that transposing looks at.
-template <int kBytes>
-struct ElementBits;
-template <>
-struct ElementBits<1> {
-  using type = uint8_t;
-};
-template <>
-struct ElementBits<2> {
-  using type = uint16_t;
-};
-template <>
-struct ElementBits<4> {
-  using type = uint32_t;
-};
-template <>
-struct ElementBits<8> {
-  using type = uint64_t;
-};
 
 /// A square of elements in kSide vectors, transposed by swapping ever smaller squares across its diagonal: log2(kSide)
 /// rounds of one shuffle per vector. Loops over an array were the alternative; LLVM makes single moves of them.

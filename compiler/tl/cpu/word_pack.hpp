@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cpu/dot_pack.hpp"
+#include "compiler/tl/cpu/element_bits.hpp"
 #include "compiler/tl/cpu/word_block.hpp"
 
 namespace kiln::tl {
