@@ -5,17 +5,28 @@
 namespace kiln::ops {
 
 /// Blocks of ROWS x COLUMNS, vectors along k, which is contiguous in both operands: LANES of k at a time, and a
-/// remainder of K_TAIL.
-template <int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, bool kIsLong, bool kHasBatch,
-          typename Epilogue, typename C, typename Addend, typename Out>
+/// remainder of K_TAIL. DEPTH: where it is not 0 k is at most that, and the columns of b, kMostPackedColumns of them or
+/// fewer, are contiguous the other way; a program copies them side by side.
+template <int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, int DEPTH, bool kIsLong,
+          bool kHasBatch, typename Epilogue, typename C, typename Addend, typename Out>
 KILN_DEVICE void multiply_inner(const Epilogue& epilogue, const C* a, const C* b, const Addend* addend, Out* out,
                                 const MatmulIteration& it) {
   MatmulPlace place;
   const DirectPart part = direct_part<ROWS, COLUMNS, kHasBatch>(it, place);
   const DirectOutput<Addend, Out> output(addend, out, place);
   const C* const left = a + place.batch_offsets[kMatmulA];
-  const C* const right = b + place.batch_offsets[kMatmulB];
-  const tl::int64_t a_stride = it.row_strides[kMatmulA], b_stride = it.column_strides[kMatmulB];
+  const C* right = b + place.batch_offsets[kMatmulB];
+  const tl::int64_t a_stride = it.row_strides[kMatmulA];
+  const tl::int64_t b_stride = DEPTH > 0 ? DEPTH : it.column_strides[kMatmulB];
+  alignas(64) C columns[DEPTH > 0 ? kMostPackedColumns * DEPTH : 1];
+  if constexpr (DEPTH > 0) {
+    KILN_NO_UNROLL for (tl::int64_t column = 0; column < it.n; ++column) {
+      const C* const from = right + column * it.column_strides[kMatmulB];
+      KILN_TILE_LOOP for (tl::int64_t k = 0; k < it.k; ++k) columns[column * DEPTH + k] =
+          from[k * it.row_strides[kMatmulB]];
+    }
+    right = columns;
+  }
   KILN_NO_UNROLL for (tl::int64_t next = part.column; next < part.column_end; next += COLUMNS) {
     const tl::int64_t column = next + COLUMNS <= part.column_end ? next : part.column_end - COLUMNS;
     KILN_NO_UNROLL for (tl::int64_t next_row = part.row; next_row < part.row_end; next_row += ROWS) {
@@ -32,19 +43,19 @@ KILN_DEVICE void multiply_inner(const Epilogue& epilogue, const C* a, const C* b
   }
 }
 
-template <typename Epilogue, int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, bool kIsLong,
-          bool kHasBatch, typename C, typename Addend, typename Out>
+template <typename Epilogue, int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, int DEPTH,
+          bool kIsLong, bool kHasBatch, typename C, typename Addend, typename Out>
 KILN_KERNEL void matmul_inner_kernel(const C* a, const C* b, const Addend* addend, Out* out, const float* /*scale_a*/,
                                      const float* /*scale_b*/, MatmulIteration it,
                                      MatmulScalars<typename Epilogue::Compute> scalars) {
-  multiply_inner<kOutOrder, ROWS, COLUMNS, LANES, K_TAIL, UNROLL, kIsLong, kHasBatch>(Epilogue{scalars}, a, b, addend,
-                                                                                      out, it);
+  multiply_inner<kOutOrder, ROWS, COLUMNS, LANES, K_TAIL, UNROLL, DEPTH, kIsLong, kHasBatch>(Epilogue{scalars}, a, b,
+                                                                                             addend, out, it);
 }
-template <typename Sum, int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, bool kIsLong,
-          bool kHasBatch, typename C>
+template <typename Sum, int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, int DEPTH,
+          bool kIsLong, bool kHasBatch, typename C>
 KILN_KERNEL void matmul_inner_partial_kernel(const C* a, const C* b, Sum* partial_sums, MatmulIteration it) {
   take_part_of_k(it, a, b, partial_sums);
-  multiply_inner<kOutOrder, ROWS, COLUMNS, LANES, K_TAIL, UNROLL, kIsLong, kHasBatch>(
+  multiply_inner<kOutOrder, ROWS, COLUMNS, LANES, K_TAIL, UNROLL, DEPTH, kIsLong, kHasBatch>(
       PartialSum<Sum>{}, a, b, static_cast<const Sum*>(nullptr), partial_sums, it);
 }
 

@@ -25,6 +25,11 @@ constexpr std::int64_t kLeastStreamSplit = 256, kLeastSplit = 1024;
 constexpr std::int64_t kProgramRowBytes = 256 << 10;
 /// b is read in whole rows where it has this size, which is more than a core's own cache keeps, and a has few.
 constexpr std::int64_t kStreamBytes = 512 << 10, kMostStreamRows = 8;
+/// Columns of b from which on reading whole rows of it pays (one thread of a Zen 4, f32, us, so and by blocks: 8x17488
+/// times 42 columns 1650 and 210, 100 800 and 470, 400 3630 and 5000; 2 rows by 42 440 and 220, 100 270 and 680).
+std::int64_t least_streamed_columns(const MatmulCall& call) {
+  return call.n % 16 == 0 ? 32 : call.m <= 4 ? 64 : 256;
+}
 /// Rows of a that are few for a block of registers.
 constexpr std::int64_t kFewRows = 16;
 /// Up to this k the output is most of what moves, and b's rows lie in the nearest cache.
@@ -48,6 +53,20 @@ std::int64_t item_bytes(const MatmulCall& call) {
 /// Numbers in a vector register.
 std::int64_t lanes_of(const MatmulCall& call, const Target& target) {
   return cpu_vector_bytes(target.features) / item_bytes(call);
+}
+
+/// Up to this k vectors lie along n. A matrix times a vector takes them along k before, in registers of half the width
+/// (f64 1025x13, one thread of a Zen 4: 8.8 us by squares that are transposed, 4.3 so; with AVX2 2.5 by squares).
+std::int64_t most_shallow(const MatmulCall& call, const Target& target) {
+  return std::min(call.m, call.n) == 1 && cpu_vector_bytes(target.features) >= 64 ? kMostShallow / 2 : kMostShallow;
+}
+
+/// Numbers in the vectors of a sum along k: what is left of k, and the sum of a vector's numbers, weigh less in half of
+/// AVX-512's where k is a few of them.
+std::int64_t lanes_along_k(const MatmulCall& call, const Target& target) {
+  const std::int64_t lanes = lanes_of(call, target);
+  const bool is_short = cpu_vector_bytes(target.features) >= 64 && call.k < 4 * lanes;
+  return std::min(is_short ? lanes / 2 : lanes, ceil_power_of_two(call.k));
 }
 
 /// Rows of a block: `most`, or where there are few as many as divide them into blocks of about the same size.
@@ -132,8 +151,38 @@ LaunchPlan plan_of(const MatmulCall& call, std::string_view stem, const ops::Mat
   return plan;
 }
 
-/// Sums of two vectors across; of four where there are few rows, since each vector of b is then loaded for few
-/// products, and of many rows where the result is narrower than a vector.
+/// Whether blocks of sums along k are faster than panels of b, whose making few rows do not repay (one thread of a Zen
+/// 4, k of 549 to 8192 and 42 to 1000 columns: with AVX-512 16 rows take a third of the time, 32 rows 0.5 to 1, as an
+/// AVX2 CPU 16 rows a half and 20 as long). Each block of sums reads its rows to their end: rows that leave a core's
+/// own cache before the next block, of matrices that leave the last one, cost twice as much (16x33056 times
+/// 33056x172').
+bool is_for_sums_along_k(const MatmulCall& call, const Target& target) {
+  constexpr std::int64_t kOwnCacheBytes = 1 << 20, kLastCacheBytes = 16 << 20, kWorthPanelsRows = 512;
+  const bool is_wide = cpu_vector_bytes(target.features) >= 64;
+  const std::int64_t few = std::min(call.m, call.n), many = std::max(call.m, call.n);
+  const std::int64_t row_bytes = call.k * item_bytes(call);
+  if (few > 4 && few * row_bytes > (is_wide ? 2 : 1) * kOwnCacheBytes && many * row_bytes > kLastCacheBytes)
+    return false;
+  if (call.m <= 8 || call.n <= 4) return true;
+  return few <= (is_wide ? 32 : 16) && (call.k >= kWorthPanelsRows || (is_wide && few <= 16));
+}
+
+/// Whether b's columns, contiguous the other way, are few enough that each program copies them for kernels along k
+/// (1025x257 times 257x2 of f32, one thread of a Zen 4: 46 us by vectors along n, of which there are two).
+bool packs_columns(const MatmulCall& call) {
+  return order_of(call.b) == 0 && call.n > 1 && call.n <= ops::kMostPackedColumns && call.m >= kFewRows &&
+         ops::kMostPackedColumns * ceil_power_of_two(call.k) * item_bytes(call) <= kMostPanelBytes;
+}
+
+/// What an operand's lines are filled up to by blocks of `width`.
+std::int64_t filled(std::int64_t extent, std::int64_t width) {
+  const std::int64_t rest = extent % width;
+  return extent - rest + (rest == 0 ? 0 : ceil_power_of_two(rest));
+}
+
+/// Sums of two vectors across; of one where AVX-512 has more to do with two, half of which are empty; of four where
+/// there are few rows, since each vector of b is then loaded for few products, and of many rows where the result is
+/// narrower than a vector.
 Config outer_config(const MatmulCall& call, const Target& target) {
   const bool is_wide = cpu_vector_bytes(target.features) >= 64;
   const std::int64_t lanes = lanes_of(call, target);
@@ -143,6 +192,8 @@ Config outer_config(const MatmulCall& call, const Target& target) {
     vectors = 4;
   } else if (call.n < lanes) {
     rows = 12;
+  } else if (is_wide && filled(call.n, lanes) < filled(call.n, 2 * lanes)) {
+    vectors = 1;
   }
   return {{"ROWS", rows}, {"VECTORS", vectors}, {"PANEL", call.m >= 64 && call.n >= 16}};
 }
@@ -171,13 +222,14 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
 }
 
 LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target& target) {
-  const std::int64_t lanes = std::min(lanes_of(call, target), ceil_power_of_two(call.k));
+  const std::int64_t lanes = lanes_along_k(call, target);
   const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
   const std::int64_t columns = block_extent(call.n, config.at("COLUMNS"));
+  const std::int64_t depth = call.b.row_stride == 1 ? 0 : ceil_power_of_two(call.k);
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
   deal_out(call, rows, columns, false, target, it);
   return plan_of(call, "matmul_inner", it, target,
-                 {out_order(call, it), rows, columns, lanes, call.k % lanes, unroll_of(rows * columns),
+                 {out_order(call, it), rows, columns, lanes, call.k % lanes, unroll_of(rows * columns), depth,
                   it.k_per_split > ops::kPartOfK * lanes});
 }
 
@@ -212,7 +264,8 @@ Variant stream_variant(const MatmulParser& parse, const KernelSource& source) {
                   [](const FamilyCall& family, const Target& target) {
                     const MatmulCall call = well_read(family.matmul);
                     return is_float_on_cpu(call, target) && order_of(call.b) == 0 && call.m <= kMostStreamRows &&
-                           call.n >= 16 && call.k * call.n * item_bytes(call) >= kStreamBytes;
+                           call.k > kShallow && call.n >= least_streamed_columns(call) &&
+                           call.k * call.n * item_bytes(call) >= kStreamBytes;
                   },
               .space = [](const Target&) { return ConfigSpace{{{"BLOCK_N", {4096, 2048, 1024, 512}}}, {}}; },
               .default_config =
@@ -259,9 +312,9 @@ Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
        .serves =
            [](const FamilyCall& family, const Target& target) {
              const MatmulCall call = well_read(family.matmul);
-             return is_float_on_cpu(call, target) && call.a.column_stride == 1 && call.b.row_stride == 1 &&
-                    call.k > kMostShallow &&
-                    (call.m <= 8 || call.n <= 4 || ((call.m <= 16 || call.n <= 16) && call.k >= 512));
+             return is_float_on_cpu(call, target) && call.a.column_stride == 1 &&
+                    (call.b.row_stride == 1 || packs_columns(call)) && call.k > most_shallow(call, target) &&
+                    is_for_sums_along_k(call, target);
            },
        .space = [](const Target&) { return ConfigSpace{{{"ROWS", {4, 2, 1, 3}}, {"COLUMNS", {4, 2, 1, 3, 6}}}, {}}; },
        .default_config =
