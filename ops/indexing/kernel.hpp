@@ -45,9 +45,41 @@ struct IndexingTile {
   }
 };
 
-/// out = x at the indices; 0 where an index is outside. Tiles of any strides, element by element.
+/// The smaller of what there is and what a program takes of it.
+KILN_DEVICE tl::int64_t end_of(tl::int64_t first, tl::int64_t block, tl::int64_t extent) {
+  return first + block < extent ? first + block : extent;
+}
+
+/// out = x at the indices; 0 where an index is outside. Blocks of any strides: tiles on GPUs, on CPUs one element after
+/// the other, for which vectors of indices and their masks take two to four times as long.
 template <typename T, typename Index, int BLOCK_M, int BLOCK_N>
 KILN_KERNEL void gather_kernel(T* out, const Index* index, const T* x, IndexingIteration iteration) {
+#if defined(KILN_TARGET_CPU)
+  const IndexingPlace place = indexing_place<BLOCK_M, BLOCK_N>(iteration);
+  const tl::int64_t row_end = end_of(place.first_row, BLOCK_M, iteration.rows);
+  const tl::int64_t column_end = end_of(place.first_column, BLOCK_N, iteration.columns);
+  const auto extent = static_cast<tl::uint64_t>(iteration.extent);
+  KILN_TILE_LOOP for (tl::int64_t row = place.first_row; row < row_end; ++row) {
+    const auto start = [&](int operand) {
+      return place.offsets[operand] + row * iteration.row_strides[operand] +
+             place.first_column * iteration.column_strides[operand];
+    };
+    T* to = out + start(0);
+    const Index* indices = index + start(1);
+    const T* from = x + start(2);
+    KILN_TILE_LOOP for (tl::int64_t left = column_end - place.first_column; left > 0; --left) {
+      const auto i = tl::cast<tl::int64_t>(tl::load(indices));
+      const bool inside = static_cast<tl::uint64_t>(i) < extent;
+      tl::device_assert(inside, "the index is within the dimension");
+      T value{};
+      if (inside) value = tl::load(from + i * iteration.stride);
+      tl::store(to, value);
+      to += iteration.column_strides[0];
+      indices += iteration.column_strides[1];
+      from += iteration.column_strides[2];
+    }
+  }
+#else
   const IndexingTile<BLOCK_M, BLOCK_N> tile(iteration);
   const auto mask = tile.mask();
   const auto i = tl::cast<tl::int64_t>(tl::load(index + tile.offsets(1), mask));
@@ -55,7 +87,27 @@ KILN_KERNEL void gather_kernel(T* out, const Index* index, const T* x, IndexingI
   tl::device_assert(inside, "the index is within the dimension");
   const auto values = tl::load(x + (i * iteration.stride + tile.offsets(2)), inside & mask);
   tl::store(out + tile.offsets(0), values, mask);
+#endif
 }
+
+#if defined(KILN_TARGET_CPU)
+/// Copies n bytes in pieces of kBytes, the last of which ends at the last byte.
+template <int kBytes>
+KILN_DEVICE void copy_pieces(tl::uint8_t* to, const tl::uint8_t* from, tl::int64_t n) {
+  KILN_TILE_LOOP for (tl::int64_t i = 0; i + kBytes < n; i += kBytes) __builtin_memcpy(to + i, from + i, kBytes);
+  __builtin_memcpy(to + (n - kBytes), from + (n - kBytes), kBytes);
+}
+KILN_DEVICE void copy_bytes(tl::uint8_t* to, const tl::uint8_t* from, tl::int64_t n) {
+  if (n >= 64)
+    copy_pieces<64>(to, from, n);
+  else if (n >= 32)
+    copy_pieces<32>(to, from, n);
+  else if (n >= 16)
+    copy_pieces<16>(to, from, n);
+  else
+    __builtin_memcpy(to, from, static_cast<unsigned long>(n));
+}
+#endif
 
 /// The same where a whole row, dense in x and out, goes by one index: ROWS of them. x and out are bytes, and so are
 /// their strides; columns are elements of type T. Between pointers to wider elements the compiler takes 16-byte stores
@@ -97,25 +149,27 @@ KILN_KERNEL void gather_rows_kernel(tl::uint8_t* out, const Index* index, const 
     }
   }
 #endif
-  const auto columns = tl::arange<BLOCK_N>();
   const tl::int64_t width = iteration.columns - place.first_column;
-  const tl::int64_t end = place.first_row + ROWS < iteration.rows ? place.first_row + ROWS : iteration.rows;
+  const tl::int64_t end = end_of(place.first_row, ROWS, iteration.rows);
   KILN_NO_UNROLL for (tl::int64_t row = place.first_row; row < end; ++row) {
     const tl::int64_t i = index_at(row);
     const bool inside = is_inside(i);
     tl::device_assert(inside, "the index is within the dimension");
 #if defined(KILN_TARGET_CPU)
-    // Apart from the masked form: where both meet, the compiler moved a short tile number by number.
-    if (inside && width >= BLOCK_N) {
-      tl::store(reinterpret_cast<T*>(to(row)) + columns,
-                tl::load(reinterpret_cast<const T*>(from(row, i)) + columns, tl::DirectAccess{}), tl::DirectAccess{});
-      continue;
-    }
-#endif
+    constexpr int kRowsAhead = 8;
+    if (row + kRowsAhead < end) __builtin_prefetch(from(row, index_at(row + kRowsAhead)));
+    const tl::int64_t bytes = (width < BLOCK_N ? width : BLOCK_N) * static_cast<int>(sizeof(T));
+    if (inside)
+      copy_bytes(to(row), from(row, i), bytes);
+    else
+      __builtin_memset(to(row), 0, static_cast<unsigned long>(bytes));
+#else
     // Nothing of a row outside is read: its columns end before they begin.
+    const auto columns = tl::arange<BLOCK_N>();
     const auto values =
         tl::load(reinterpret_cast<const T*>(from(row, inside ? i : 0)) + columns, columns < (inside ? width : 0));
     tl::store(reinterpret_cast<T*>(to(row)) + columns, values, columns < width);
+#endif
   }
 }
 

@@ -24,6 +24,8 @@ constexpr std::int64_t kShortestCudaRowBytes = 128, kShortestCpuRowBytes = 16;
 constexpr std::int64_t kMostRowBytes = 2048;
 /// What a program should read, so that launching it is not the limit and enough reads are in flight.
 constexpr std::int64_t kProgramBytes = 4096;
+/// What a CPU's program moves, some microseconds of it: bytes of rows, and elements one by one.
+constexpr std::int64_t kCpuProgramBytes = 16 << 10, kCpuProgramElements = 4096;
 /// Programs that fill a large GPU; with fewer rows than that, more of them at a time would leave it idle.
 constexpr std::int64_t kPlentyOfPrograms = 1024;
 
@@ -116,6 +118,21 @@ Config elements_default(const Elements& elements, const Target& target) {
   return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"num_warps", num_warps}};
 }
 
+/// What a CPU's program goes through one by one.
+ConfigSpace singly_space(const Target& target) {
+  if (is_cuda(target)) return elements_space(target);
+  const common::ConfigExpression block = common::ConfigExpression("BLOCK_M") * "BLOCK_N";
+  return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096}},
+           {"BLOCK_N", {4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1}}},
+          {between(kCpuProgramElements / 4, block, kCpuProgramElements * 4)}};
+}
+
+Config singly_default(const Elements& elements, const Target& target) {
+  if (is_cuda(target)) return elements_default(elements, target);
+  const std::int64_t block_n = std::min(ceil_power_of_two(elements.columns().extent), kCpuProgramElements);
+  return {{"BLOCK_M", kCpuProgramElements / block_n}, {"BLOCK_N", block_n}};
+}
+
 /// One index for a row that is dense in out and x, and long enough. On the GPU its start is a multiple of 16 bytes
 /// wherever the tensors' are.
 bool has_rows(const IndexingCall& call, const Target& target) {
@@ -133,7 +150,9 @@ bool has_rows(const IndexingCall& call, const Target& target) {
 
 ConfigSpace rows_space(const Target& target) {
   if (!is_cuda(target))
-    return {{{"ROWS", {8, 1, 2, 4, 16, 32, 64}}, {"BLOCK_BYTES", {1024, 512, 256, 128, 64, 32, 16}}}, {}};
+    return {{{"ROWS", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}},
+             {"BLOCK_BYTES", {8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16}}},
+            {common::ConfigExpression("ROWS") * "BLOCK_BYTES" <= 2 * kCpuProgramBytes}};
   const common::ConfigExpression rows("ROWS"), block("BLOCK_BYTES"), warps("num_warps");
   return {{{"ROWS", {4, 8, 2, 1, 16}}, {"BLOCK_BYTES", {2048, 1024, 512, 256, 128, 4096}}, {"num_warps", {4, 2, 1, 8}}},
           {128 * warps <= block, rows * block <= 4096 * warps}};
@@ -144,8 +163,9 @@ Config rows_default(const IndexingCall& call, const Target& target) {
   const std::int64_t itemsize = call.itemsize();
   const std::int64_t row_bytes = elements.columns().extent * itemsize;
   if (!is_cuda(target)) {
-    const std::int64_t block_bytes = common::block_over(row_bytes, {.least = kShortestCpuRowBytes, .most = 1024});
-    return {{"ROWS", std::min<std::int64_t>(2 * kProgramBytes / block_bytes, 64)}, {"BLOCK_BYTES", block_bytes}};
+    const std::int64_t block_bytes =
+        std::clamp(ceil_power_of_two(row_bytes), kShortestCpuRowBytes, kCpuProgramBytes / 2);
+    return {{"ROWS", kCpuProgramBytes / block_bytes}, {"BLOCK_BYTES", block_bytes}};
   }
   const std::int64_t block_bytes =
       common::block_over(row_bytes, {.least = kShortestCudaRowBytes, .most = kMostRowBytes});
@@ -201,9 +221,9 @@ std::vector<Variant> gathering_variants(const IndexingParser& parse) {
                       .doc = "any strides: an index for each element of 2-D tiles",
                       .source = source,
                       .kernel = "kiln::ops::gather_kernel",
-                      .space = elements_space,
+                      .space = singly_space,
                       .default_config = [](const IndexingCall& call,
-                                           const Target& target) { return elements_default(call.elements, target); },
+                                           const Target& target) { return singly_default(call.elements, target); },
                       .plan =
                           [](const IndexingCall& call, const Config& config, const Target& target) {
                             return LaunchPlan{{elements_launch(call, "gather_kernel", call.moved(), 1, config, target)},

@@ -17,7 +17,10 @@ MatmulCall exchanged(MatmulCall call) {
 }
 
 MatmulCall well_read(const MatmulCall& call) {
-  constexpr std::int64_t kFewColumns = 8, kWorthWritingAcross = 512;
+  constexpr std::int64_t kFewColumns = 8, kWorthWritingAcross = 512, kCopiedRows = 4;
+  // Kernels that sum along k copy a few columns of b for it, but no rows of a.
+  if (order_of(call.a) != 0 && call.b.row_stride == 1 && call.m <= kCopiedRows && call.n > kFewColumns)
+    return exchanged(call);
   if (order_of(call.a) != 1) return call;
   const bool has_few_columns = call.n <= kFewColumns && call.m > kFewColumns && call.k >= kFewColumns;
   const bool is_better =

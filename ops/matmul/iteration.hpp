@@ -15,8 +15,6 @@ enum MatmulMatrix { kMatmulA, kMatmulB, kMatmulAddend, kMatmulOut, kMatmulMatric
 inline constexpr int kPartOfK = 256;
 /// Rows of a panel of b in memory come in multiples of this: packing works in squares.
 inline constexpr int kPanelRows = 16;
-/// Columns of b that a program of matmul_inner_kernel copies side by side, at most.
-inline constexpr int kMostPackedColumns = 4;
 
 /// How the epilogue's addend lies over the output.
 enum MatmulAddend {

@@ -124,7 +124,8 @@ KILN_DEVICE void pack_panel(const B* from, const MatmulIteration& it, int depth,
                      [&](const auto& view) {
                        if constexpr (tl::kInWords<C>)
                          tl::pack_words<C>(view, depth, kWidth, reinterpret_cast<tl::uint32_t*>(panel), kWidth);
-                       else if constexpr (kWidth % kPanelRows == 0)
+                       else if constexpr (kWidth % tl::TransposeBlock<B>::kSide == 0 &&
+                                          kWidth % tl::TransposeBlock<C>::kSide == 0)
                          tl::pack_matrix<C>(view, depth, kWidth, panel, kWidth);
                        else
                          tl::pack_singly<C>(view, depth, kWidth, panel, kWidth);

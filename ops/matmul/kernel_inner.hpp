@@ -5,8 +5,8 @@
 namespace kiln::ops {
 
 /// Blocks of ROWS x COLUMNS, vectors along k, which is contiguous in both operands: LANES of k at a time, and a
-/// remainder of K_TAIL. DEPTH: where it is not 0 k is at most that, and the columns of b, kMostPackedColumns of them or
-/// fewer, are contiguous the other way; a program copies them side by side.
+/// remainder of K_TAIL. DEPTH: where it is not 0 k is at most that, and the columns of b, COLUMNS in all, do not lie
+/// along k; a program copies them side by side.
 template <int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, int DEPTH, bool kIsLong,
           bool kHasBatch, typename Epilogue, typename C, typename Addend, typename Out>
 KILN_DEVICE void multiply_inner(const Epilogue& epilogue, const C* a, const C* b, const Addend* addend, Out* out,
@@ -18,7 +18,7 @@ KILN_DEVICE void multiply_inner(const Epilogue& epilogue, const C* a, const C* b
   const C* right = b + place.batch_offsets[kMatmulB];
   const tl::int64_t a_stride = it.row_strides[kMatmulA];
   const tl::int64_t b_stride = DEPTH > 0 ? DEPTH : it.column_strides[kMatmulB];
-  alignas(64) C columns[DEPTH > 0 ? kMostPackedColumns * DEPTH : 1];
+  alignas(64) C columns[DEPTH > 0 ? COLUMNS * DEPTH : 1];
   if constexpr (DEPTH > 0) {
     KILN_NO_UNROLL for (tl::int64_t column = 0; column < it.n; ++column) {
       const C* const from = right + column * it.column_strides[kMatmulB];

@@ -25,15 +25,21 @@ constexpr std::int64_t kLeastStreamSplit = 256, kLeastSplit = 1024;
 constexpr std::int64_t kProgramRowBytes = 256 << 10;
 /// b is read in whole rows where it has this size, which is more than a core's own cache keeps, and a has few.
 constexpr std::int64_t kStreamBytes = 512 << 10, kMostStreamRows = 8;
+/// Up to this k the output is most of what moves, and b's rows lie in the nearest cache.
+constexpr std::int64_t kShallow = 32;
 /// Columns of b from which on reading whole rows of it pays (one thread of a Zen 4, f32, us, so and by blocks: 8x17488
 /// times 42 columns 1650 and 210, 100 800 and 470, 400 3630 and 5000; 2 rows by 42 440 and 220, 100 270 and 680).
 std::int64_t least_streamed_columns(const MatmulCall& call) {
   return call.n % 16 == 0 ? 32 : call.m <= 4 ? 64 : 256;
 }
+/// Rows of b from which on the same: fewer lie beside each other in the nearest cache, and are read across, unless they
+/// come from memory (as above: 32 rows of 262143 f32 times a vector 1650 and 2900 us, of 60000 190 and 150).
+std::int64_t least_streamed_rows(const MatmulCall& call) {
+  constexpr std::int64_t kFromMemoryBytes = 12 << 20, kLeastFromMemory = 20;
+  return call.k * call.n * itemsize_bytes(call.a.dtype) >= kFromMemoryBytes ? kLeastFromMemory : kShallow + 1;
+}
 /// Rows of a that are few for a block of registers.
 constexpr std::int64_t kFewRows = 16;
-/// Up to this k the output is most of what moves, and b's rows lie in the nearest cache.
-constexpr std::int64_t kShallow = 32;
 /// Up to this k columns of b that are contiguous along it are transposed in registers.
 constexpr std::int64_t kMostShallow = 16;
 /// Of panels of b in the nearest cache, or in the core's own, that rows of the output are written from one behind the
@@ -167,11 +173,12 @@ bool is_for_sums_along_k(const MatmulCall& call, const Target& target) {
   return few <= (is_wide ? 32 : 16) && (call.k >= kWorthPanelsRows || (is_wide && few <= 16));
 }
 
-/// Whether b's columns, contiguous the other way, are few enough that each program copies them for kernels along k
+/// Whether b's columns, which do not lie along k, are few enough that each program copies them for kernels along k
 /// (1025x257 times 257x2 of f32, one thread of a Zen 4: 46 us by vectors along n, of which there are two).
 bool packs_columns(const MatmulCall& call) {
-  return order_of(call.b) == 0 && call.n > 1 && call.n <= ops::kMostPackedColumns && call.m >= kFewRows &&
-         ops::kMostPackedColumns * ceil_power_of_two(call.k) * item_bytes(call) <= kMostPanelBytes;
+  constexpr std::int64_t kMostPackedColumns = 4;
+  return call.b.row_stride != 1 && call.n <= kMostPackedColumns && call.m >= kFewRows &&
+         call.n * ceil_power_of_two(call.k) * item_bytes(call) <= kMostPanelBytes;
 }
 
 /// What an operand's lines are filled up to by blocks of `width`.
@@ -224,8 +231,8 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
 LaunchPlan inner_plan(const MatmulCall& call, const Config& config, const Target& target) {
   const std::int64_t lanes = lanes_along_k(call, target);
   const std::int64_t rows = block_extent(call.m, config.at("ROWS"));
-  const std::int64_t columns = block_extent(call.n, config.at("COLUMNS"));
   const std::int64_t depth = call.b.row_stride == 1 ? 0 : ceil_power_of_two(call.k);
+  const std::int64_t columns = depth > 0 ? call.n : block_extent(call.n, config.at("COLUMNS"));
   ops::MatmulIteration it = make_iteration(call, 1, 1, {1, call.k}, target);
   deal_out(call, rows, columns, false, target, it);
   return plan_of(call, "matmul_inner", it, target,
@@ -264,7 +271,7 @@ Variant stream_variant(const MatmulParser& parse, const KernelSource& source) {
                   [](const FamilyCall& family, const Target& target) {
                     const MatmulCall call = well_read(family.matmul);
                     return is_float_on_cpu(call, target) && order_of(call.b) == 0 && call.m <= kMostStreamRows &&
-                           call.k > kShallow && call.n >= least_streamed_columns(call) &&
+                           call.k >= least_streamed_rows(call) && call.n >= least_streamed_columns(call) &&
                            call.k * call.n * item_bytes(call) >= kStreamBytes;
                   },
               .space = [](const Target&) { return ConfigSpace{{{"BLOCK_N", {4096, 2048, 1024, 512}}}, {}}; },

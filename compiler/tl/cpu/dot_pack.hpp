@@ -21,12 +21,12 @@ template <Number T>
 }
 
 /// Copies a matrix into to[row * to_stride + column] as numbers of type C, filled up with zeros to `padded_rows` and to
-/// `padded_columns`, a multiple of 16. There is room for a multiple of 16 rows.
+/// `padded_columns`, a multiple of the sides of both types' squares. There is room for a multiple of 16 rows.
 template <Number C, typename View>
 KILN_DEVICE void pack_matrix(const View& from, int padded_rows, int padded_columns, C* to, int64_t to_stride) {
   using T = typename View::value_type;
   if constexpr (is_same<typename View::column_stride_type, Constant<1>>) {
-    constexpr int kRun = 16, kRowsAhead = 8;
+    constexpr int kRun = TransposeBlock<C>::kSide, kRowsAhead = 8;
     KILN_NO_UNROLL for (int row = 0; row < padded_rows; ++row)
         KILN_NO_UNROLL for (int column = 0; column < padded_columns; column += kRun) {
       const T* const first = from.from(row, column).data;
