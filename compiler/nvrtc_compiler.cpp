@@ -453,7 +453,15 @@ PtxasReport ptxas_report(const CompileRequest& request, bool names_lines) {
   machine_code.target.features.clear();
   std::vector<std::string> options{"--ptxas-options=-v"};
   if (names_lines) options.emplace_back("-lineinfo");
-  const Compiled compiled = compile_program(usable_nvrtc(), machine_code, Form::ptx, options);
+  const Compiled compiled = [&] {
+    try {
+      return compile_program(usable_nvrtc(), machine_code, Form::ptx, options);
+    } catch (const CompileError& error) {
+      // With -v ptxas says how much of everything a kernel takes and not that it is too much.
+      if (std::string_view(error.what()).find("error") != std::string_view::npos) throw;
+      return compile_program(usable_nvrtc(), machine_code, Form::ptx);
+    }
+  }();
   const std::string& log = compiled.log;
   PtxasReport report;
   report.ptx = text_of(compiled.code);

@@ -296,6 +296,20 @@ KILN_KERNEL void scale_kernel(const T* x, T* out) {
   }
 }
 
+TEST_F(NvrtcCompiler, SaysThatAKernelDeclaresTooMuchSharedMemory) {
+  const CompileRequest request =
+      tiny_request("", "__shared__ float kept[16385]; kept[threadIdx.x] = x[0]; x[0] = kept[1];");
+  for (const bool asks_for_report : {false, true}) try {
+      if (asks_for_report)
+        ptxas_report(request, false);
+      else
+        compiler_->compile(request);
+      FAIL() << "compiled";
+    } catch (const CompileError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("too much shared data"));
+    }
+}
+
 TEST_F(NvrtcCompiler, KeepsSourceLinesWhenAsked) {
   CompileRequest request = scale_request("sm_90a");
   EXPECT_EQ(text_of(compiler_->compile(request)).find(".debug_line"), std::string::npos);
