@@ -12,6 +12,7 @@
 #include "ops/common/cpu_choice.hpp"
 #include "ops/common/grid_launch.hpp"
 #include "ops/common/kernel_parameters.hpp"
+#include "ops/elementwise/cpu_default.hpp"
 
 namespace kiln::elementwise {
 namespace {
@@ -45,11 +46,6 @@ constexpr double kStridedThreadBytes = 32;
 constexpr std::int64_t kMostStridedAccesses = 8;  // of a thread, for each operand: registers
 constexpr std::int64_t kManyPrograms = 4096;
 constexpr std::int64_t kMostElementsPerThread = 64;
-/// Lines of cache that a row must have for its whole ones to be most of it.
-constexpr std::int64_t kStreamingRowLines = 8;
-/// Rows and columns from which on a CPU's tile that is long both ways is not mostly empty.
-constexpr std::int64_t kLeastSquare = 8;
-
 /// What keeps a program's threads busy, and what their registers hold, of `elements` to a program.
 std::vector<Constraint> fits_threads(const Elements& elements) {
   const Elements warps("num_warps");
@@ -82,24 +78,6 @@ ConfigSpace tile_space(const Target& target) {
           std::move(constraints)};
 }
 
-/// Elements of a CPU's linear tile. All of its inputs are in registers before the first result leaves, so that they
-/// take half of AVX2's (maximum of 2456 f32: 0.46 us in tiles of 128, 0.33 of 64); AVX-512's would hold twice as many,
-/// but a call's end is one tile under a mask, and that costs by its size. Bytes of results are packed from 64 numbers.
-std::int64_t cpu_block(const ElementwiseCall& call, const Target& target) {
-  constexpr std::int64_t kMostElements = 64, kMostBytes = 256, kVectors = 8;
-  if (itemsize_bytes(call.output.dtype) == 1) return kMostElements;
-  const std::int64_t bytes = std::min(kMostBytes, kVectors * common::vector_register_bytes(target));
-  return std::min(kMostElements, bytes / itemsize_bytes(call.types.compute));
-}
-
-/// Elements of a tile that goes past the caches: whole lines of the output, while what is computed is as wide as
-/// kStreamedBytes (one thread, Zen 4: add of 80 MB arrays of f64 or i64 11.2 ms by eights of lines, 7.5 by fours).
-std::int64_t streamed_elements(const ElementwiseCall& call) {
-  const std::int64_t itemsize = itemsize_bytes(call.output.dtype);
-  return std::max(common::kStreamedBytes / std::max(itemsize, itemsize_bytes(call.types.compute)),
-                  common::kLineBytes / itemsize);
-}
-
 Config linear_default(const ElementwiseCall& call, std::int64_t elements_per_thread, const Target& target) {
   if (!is_cuda(target)) return {{"BLOCK_SIZE", cpu_block(call, target)}};
   if (call.row->flops >= kMuchCodeFlops) {
@@ -109,66 +87,10 @@ Config linear_default(const ElementwiseCall& call, std::int64_t elements_per_thr
   return {{"BLOCK_SIZE", elements_per_thread * 32 * kDefaultWarps}, {"num_warps", kDefaultWarps}};
 }
 
-/// An input is dense along the rows and strides along the columns: the tile must be long both ways for either side to
-/// use the whole of a cache line.
-bool is_transposing(const ops::StridedIteration& iteration, int num_operands) {
-  for (int o = 1; o < num_operands; ++o) {
-    const auto is_dense = [](long long stride) { return stride == 1 || stride == -1; };
-    if (is_dense(iteration.row_strides[o]) && !is_dense(iteration.column_strides[o]) &&
-        iteration.column_strides[o] != 0)
-      return true;
-  }
-  return false;
-}
-
-/// An input of 8 or 16 bits, of which a line of cache holds many.
-bool has_narrow_input(const ElementwiseCall& call) {
-  return std::any_of(call.inputs.begin(), call.inputs.end(),
-                     [](const TensorView& input) { return itemsize_bytes(input.dtype) <= 2; });
-}
-
 /// Two columns at least; of blocks that are equally full the narrower reads less that is not there.
 std::int64_t block_over(std::int64_t columns, std::int64_t least, std::int64_t most) {
   return common::block_over(std::max<std::int64_t>(columns, 2),
                             {.least = least, .most = most, .of_equals = common::EqualBlocks::narrower});
-}
-
-/// What a CPU's tile holds of rows and columns. Rows run one at a time, a vector at a time; results of a byte fill
-/// vectors twice as fast.
-Config cpu_tile_default(const ElementwiseCall& call, const ops::StridedIteration& whole, const Target& target) {
-  const bool is_narrowed = itemsize_bytes(call.output.dtype) == 1 && itemsize_bytes(call.types.compute) > 1;
-  const std::int64_t lanes =
-      is_narrowed
-          ? 32
-          : std::max<std::int64_t>(common::vector_register_bytes(target) / itemsize_bytes(call.types.compute), 8);
-  std::int64_t block_m = 1, block_n = std::min(lanes, ceil_power_of_two(std::max<std::int64_t>(whole.columns, 2)));
-  if (is_transposing(whole, call.walk.num_operands) && whole.rows >= kLeastSquare) {
-    // Vectors along the rows of the output, and of a few of them at a time, whose number of a line of the other side
-    // that is fetched once. (One thread of a Zen 4, f32, us, in tiles of 16 x 8 / as here: 12 x 32768 642 / 187, 145 x
-    // 5063 1463 / 402; as an AVX2 CPU 579 / 123 and 359 / 239. Rows that are a power of two of bytes apart lie in few
-    // places of the caches, and want taller tiles: 1024^2 as an AVX2 CPU takes 1145 in 4 x 8, 631 in 8 x 8.)
-    constexpr std::int64_t kManyRows = 64;
-    const std::int64_t compute_bytes = itemsize_bytes(call.types.compute);
-    if (whole.columns < 4 * kLeastSquare) {
-      // Few columns: vectors of rows that are contiguous on one side.
-      block_m = common::kLineBytes / std::max<std::int64_t>(compute_bytes, 4);
-      block_n = std::min<std::int64_t>(block_n, 4);
-    } else if (has_narrow_input(call)) {
-      block_m = 16, block_n = 8;
-    } else {
-      block_m = whole.rows >= kManyRows ? 8 : 4;
-      block_n = block_m == 4 ? std::max<std::int64_t>(common::vector_register_bytes(target) / compute_bytes, 8) : 8;
-    }
-  }
-  const std::int64_t itemsize = itemsize_bytes(call.output.dtype);
-  const std::int64_t row_bytes = whole.columns * itemsize;
-  const bool streams = block_m == 1 && whole.column_strides[0] == 1 &&
-                       row_bytes >= kStreamingRowLines * common::kLineBytes &&
-                       common::outgrows_caches(call.stored_bytes);
-  if (streams)  // as many lines at a time as leave most of a row to whole tiles
-    block_n = std::clamp(floor_power_of_two(row_bytes / 16) / itemsize, common::kLineBytes / itemsize,
-                         streamed_elements(call));
-  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"STREAM", streams ? 1 : 0}};
 }
 
 /// Elements of one access of a strided kernel.

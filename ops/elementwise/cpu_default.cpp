@@ -1,0 +1,101 @@
+#include "ops/elementwise/cpu_default.hpp"
+
+#include <algorithm>
+
+#include "ops/common/cpu_choice.hpp"
+#include "ops/common/grid.hpp"
+
+namespace kiln::elementwise {
+namespace {
+
+/// Lines of cache that a row must have for its whole ones to be most of it.
+constexpr std::int64_t kStreamingRowLines = 8;
+/// Rows and columns from which on a CPU's tile that is long both ways is not mostly empty.
+constexpr std::int64_t kLeastSquare = 8;
+
+/// An input of 8 or 16 bits, of which a line of cache holds many.
+bool has_narrow_input(const ElementwiseCall& call) {
+  return std::any_of(call.inputs.begin(), call.inputs.end(),
+                     [](const TensorView& input) { return itemsize_bytes(input.dtype) <= 2; });
+}
+
+/// A CPU's tile where an input is read across: vectors along the rows of the output, and of a few of them at a time,
+/// whose number of a line of the other side that is fetched once. (One thread of a Zen 4, f32, us, in tiles of 16 x 8 /
+/// as here: 12 x 32768 642 / 187, 145 x 5063 1463 / 402; as an AVX2 CPU 579 / 123 and 359 / 239. Rows that are a power
+/// of two of bytes apart lie in few places of the caches, and want taller tiles: 1024^2 as an AVX2 CPU takes 1145 in 4
+/// x 8, 631 in 8 x 8.)
+common::ProgramExtents transposing_tile(const ElementwiseCall& call, std::int64_t rows, std::int64_t columns,
+                                        const Target& target) {
+  constexpr std::int64_t kManyRows = 64;
+  const std::int64_t compute_bytes = itemsize_bytes(call.types.compute);
+  // Few columns: vectors of rows that are contiguous on one side.
+  if (columns < 4 * kLeastSquare)
+    return {common::kLineBytes / std::max<std::int64_t>(compute_bytes, 4), columns <= 2 ? 2 : 4};
+  if (has_narrow_input(call)) return {16, 8};
+  if (rows >= kManyRows) return {8, 8};
+  return {4, std::max<std::int64_t>(common::vector_register_bytes(target) / compute_bytes, 8)};
+}
+
+/// Whether rows of so many numbers of 4 or 8 bytes are better taken four at a time, in pieces that most of them are
+/// whole of, than one at a time under a mask: with AVX2, whose masks are vectors to be made, or where one number stands
+/// for a row (f32, one thread of a Zen 4, us: 50,000 rows of 6 times a column 269 / 97, of 20 407 / 150; as an AVX2 CPU
+/// 284 / 100, rows of 12 times rows of 12, of 15 each in memory, 293 / 104).
+bool takes_rows_together(const ElementwiseCall& call, const ops::StridedIteration& whole, const Target& target) {
+  const bool has_column = std::any_of(whole.column_strides + 1, whole.column_strides + call.walk.num_operands,
+                                      [](long long stride) { return stride == 0; });
+  return whole.rows >= kLeastSquare && whole.columns < 5 * kLeastSquare && whole.columns % kLeastSquare != 0 &&
+         (has_column || common::vector_register_bytes(target) < 64) && !has_narrow_input(call) &&
+         itemsize_bytes(call.output.dtype) >= 4;
+}
+
+}  // namespace
+
+std::int64_t cpu_block(const ElementwiseCall& call, const Target& target) {
+  constexpr std::int64_t kMostElements = 64, kMostBytes = 256, kVectors = 8;
+  if (itemsize_bytes(call.output.dtype) == 1) return kMostElements;
+  const std::int64_t bytes = std::min(kMostBytes, kVectors * common::vector_register_bytes(target));
+  return std::min(kMostElements, bytes / itemsize_bytes(call.types.compute));
+}
+
+std::int64_t streamed_elements(const ElementwiseCall& call) {
+  const std::int64_t itemsize = itemsize_bytes(call.output.dtype);
+  return std::max(common::kStreamedBytes / std::max(itemsize, itemsize_bytes(call.types.compute)),
+                  common::kLineBytes / itemsize);
+}
+
+bool is_transposing(const ops::StridedIteration& iteration, int num_operands) {
+  for (int o = 1; o < num_operands; ++o) {
+    const auto is_dense = [](long long stride) { return stride == 1 || stride == -1; };
+    if (is_dense(iteration.row_strides[o]) && !is_dense(iteration.column_strides[o]) &&
+        iteration.column_strides[o] != 0)
+      return true;
+  }
+  return false;
+}
+
+Config cpu_tile_default(const ElementwiseCall& call, const ops::StridedIteration& whole, const Target& target) {
+  const bool is_narrowed = itemsize_bytes(call.output.dtype) == 1 && itemsize_bytes(call.types.compute) > 1;
+  const std::int64_t lanes =
+      is_narrowed
+          ? 32
+          : std::max<std::int64_t>(common::vector_register_bytes(target) / itemsize_bytes(call.types.compute), 8);
+  std::int64_t block_m = 1, block_n = std::min(lanes, ceil_power_of_two(std::max<std::int64_t>(whole.columns, 2)));
+  if (is_transposing(whole, call.walk.num_operands) && whole.rows >= kLeastSquare) {
+    const common::ProgramExtents tile = transposing_tile(call, whole.rows, whole.columns, target);
+    block_m = tile.rows, block_n = tile.columns;
+  } else if (takes_rows_together(call, whole, target)) {
+    block_m = 4;
+    block_n = whole.columns % 4 == 0 || whole.columns > 2 * kLeastSquare ? 4 : 2;
+  }
+  const std::int64_t itemsize = itemsize_bytes(call.output.dtype);
+  const std::int64_t row_bytes = whole.columns * itemsize;
+  const bool streams = block_m == 1 && whole.column_strides[0] == 1 &&
+                       row_bytes >= kStreamingRowLines * common::kLineBytes &&
+                       common::outgrows_caches(call.stored_bytes);
+  if (streams)  // as many lines at a time as leave most of a row to whole tiles
+    block_n = std::clamp(floor_power_of_two(row_bytes / 16) / itemsize, common::kLineBytes / itemsize,
+                         streamed_elements(call));
+  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"STREAM", streams ? 1 : 0}};
+}
+
+}  // namespace kiln::elementwise
