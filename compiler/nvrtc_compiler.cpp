@@ -456,10 +456,10 @@ PtxasReport ptxas_report(const CompileRequest& request, bool names_lines) {
   const Compiled compiled = [&] {
     try {
       return compile_program(usable_nvrtc(), machine_code, Form::ptx, options);
-    } catch (const CompileError& error) {
-      // With -v ptxas says how much of everything a kernel takes and not that it is too much.
-      if (std::string_view(error.what()).find("error") != std::string_view::npos) throw;
-      return compile_program(usable_nvrtc(), machine_code, Form::ptx);
+    } catch (const CompileError&) {
+      // With -v ptxas says how much of everything a kernel takes, and not that it is too much.
+      compile_program(usable_nvrtc(), machine_code, Form::ptx);
+      throw;
     }
   }();
   const std::string& log = compiled.log;

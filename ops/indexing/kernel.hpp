@@ -157,7 +157,7 @@ KILN_KERNEL void gather_rows_kernel(tl::uint8_t* out, const Index* index, const 
     tl::device_assert(inside, "the index is within the dimension");
 #if defined(KILN_TARGET_CPU)
     constexpr int kRowsAhead = 8;
-    if (row + kRowsAhead < end) __builtin_prefetch(from(row, index_at(row + kRowsAhead)));
+    if (row + kRowsAhead < end) __builtin_prefetch(from(row + kRowsAhead, index_at(row + kRowsAhead)));
     const tl::int64_t bytes = (width < BLOCK_N ? width : BLOCK_N) * static_cast<int>(sizeof(T));
     if (inside)
       copy_bytes(to(row), from(row, i), bytes);

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kShortestCudaRowBytes = 128, kShortestCpuRowBytes = 16;
 /// Most bytes of one row in one program: four warps with 16 bytes a thread.
 constexpr std::int64_t kMostRowBytes = 2048;
-/// What a program should read, so that launching it is not the limit and enough reads are in flight.
+/// What a GPU's program should read, so that launching it is not the limit and enough reads are in flight.
 constexpr std::int64_t kProgramBytes = 4096;
 /// What a CPU's program moves, some microseconds of it: bytes of rows, and elements one by one.
 constexpr std::int64_t kCpuProgramBytes = 16 << 10, kCpuProgramElements = 4096;

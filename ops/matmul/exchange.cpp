@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "ops/common/grid.hpp"
 #include "ops/matmul/call_arguments.hpp"
 
 namespace kiln::matmul {
@@ -16,11 +17,16 @@ MatmulCall exchanged(MatmulCall call) {
   return call;
 }
 
+bool copies_columns(const MatmulCall& call) {
+  constexpr std::int64_t kMostColumns = 4, kLeastRows = 16, kMostBytes = 256 << 10;  // which lie on the stack
+  return call.b.row_stride != 1 && call.n <= kMostColumns && call.m >= kLeastRows &&
+         call.n * ceil_power_of_two(call.k) * itemsize_bytes(call.a.dtype) <= kMostBytes;
+}
+
 MatmulCall well_read(const MatmulCall& call) {
-  constexpr std::int64_t kFewColumns = 8, kWorthWritingAcross = 512, kCopiedRows = 4;
-  // Kernels that sum along k copy a few columns of b for it, but no rows of a.
-  if (order_of(call.a) != 0 && call.b.row_stride == 1 && call.m <= kCopiedRows && call.n > kFewColumns)
-    return exchanged(call);
+  constexpr std::int64_t kFewColumns = 8, kWorthWritingAcross = 512;
+  if (order_of(call.a) != 0 && call.b.row_stride == 1)
+    if (const MatmulCall other = exchanged(call); copies_columns(other)) return other;
   if (order_of(call.a) != 1) return call;
   const bool has_few_columns = call.n <= kFewColumns && call.m > kFewColumns && call.k >= kFewColumns;
   const bool is_better =

@@ -120,16 +120,15 @@ KILN_DEVICE void with_view(const T* from, tl::int64_t row_stride, tl::int64_t co
 /// kWidth columns of b from `from` on, of which `columns` exist, side by side in a panel; `depth` rows of them.
 template <int kBOrder, int kWidth, typename B, typename C>
 KILN_DEVICE void pack_panel(const B* from, const MatmulIteration& it, int depth, int columns, C* panel) {
-  with_view<kBOrder>(from, it.row_strides[kMatmulB], it.column_strides[kMatmulB], depth, columns,
-                     [&](const auto& view) {
-                       if constexpr (tl::kInWords<C>)
-                         tl::pack_words<C>(view, depth, kWidth, reinterpret_cast<tl::uint32_t*>(panel), kWidth);
-                       else if constexpr (kWidth % tl::TransposeBlock<B>::kSide == 0 &&
-                                          kWidth % tl::TransposeBlock<C>::kSide == 0)
-                         tl::pack_matrix<C>(view, depth, kWidth, panel, kWidth);
-                       else
-                         tl::pack_singly<C>(view, depth, kWidth, panel, kWidth);
-                     });
+  with_view<kBOrder>(
+      from, it.row_strides[kMatmulB], it.column_strides[kMatmulB], depth, columns, [&](const auto& view) {
+        if constexpr (tl::kInWords<C>)
+          tl::pack_words<C>(view, depth, kWidth, reinterpret_cast<tl::uint32_t*>(panel), kWidth);
+        else if constexpr (kWidth % tl::TransposeBlock<B>::kSide == 0 && kWidth % tl::TransposeBlock<C>::kSide == 0)
+          tl::pack_matrix<C>(view, depth, kWidth, panel, kWidth);
+        else
+          tl::pack_singly<C>(view, depth, kWidth, panel, kWidth);
+      });
 }
 
 /// Rows of a side by side, `stride` apart; there is room for a multiple of kPanelRows of them and of k.

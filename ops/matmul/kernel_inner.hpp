@@ -4,9 +4,9 @@
 
 namespace kiln::ops {
 
-/// Blocks of ROWS x COLUMNS, vectors along k, which is contiguous in both operands: LANES of k at a time, and a
-/// remainder of K_TAIL. DEPTH: where it is not 0 k is at most that, and the columns of b, COLUMNS in all, do not lie
-/// along k; a program copies them side by side.
+/// Blocks of ROWS x COLUMNS, vectors along k, which is contiguous in a and, but for DEPTH, in b: LANES of k at a time,
+/// and a remainder of K_TAIL. DEPTH: where it is not 0 k is at most that, and the columns of b, COLUMNS in all, do not
+/// lie along k; a program copies them side by side.
 template <int kOutOrder, int ROWS, int COLUMNS, int LANES, int K_TAIL, int UNROLL, int DEPTH, bool kIsLong,
           bool kHasBatch, typename Epilogue, typename C, typename Addend, typename Out>
 KILN_DEVICE void multiply_inner(const Epilogue& epilogue, const C* a, const C* b, const Addend* addend, Out* out,

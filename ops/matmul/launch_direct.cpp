@@ -173,14 +173,6 @@ bool is_for_sums_along_k(const MatmulCall& call, const Target& target) {
   return few <= (is_wide ? 32 : 16) && (call.k >= kWorthPanelsRows || (is_wide && few <= 16));
 }
 
-/// Whether b's columns, which do not lie along k, are few enough that each program copies them for kernels along k
-/// (1025x257 times 257x2 of f32, one thread of a Zen 4: 46 us by vectors along n, of which there are two).
-bool packs_columns(const MatmulCall& call) {
-  constexpr std::int64_t kMostPackedColumns = 4;
-  return call.b.row_stride != 1 && call.n <= kMostPackedColumns && call.m >= kFewRows &&
-         call.n * ceil_power_of_two(call.k) * item_bytes(call) <= kMostPanelBytes;
-}
-
 /// What an operand's lines are filled up to by blocks of `width`.
 std::int64_t filled(std::int64_t extent, std::int64_t width) {
   const std::int64_t rest = extent % width;
@@ -313,14 +305,15 @@ Variant inner_variant(const MatmulParser& parse, const KernelSource& source) {
   return common::variant_of<FamilyCall>(
       parse,
       {.name = "inner",
-       .doc = "CPU: blocks of sums in registers, vectors along k, which is contiguous in both operands",
+       .doc = "CPU: blocks of sums in registers, vectors along k, which is contiguous in both operands or in a alone "
+              "where b has few columns",
        .source = source,
        .kernel = "kiln::ops::matmul_inner_kernel",
        .serves =
            [](const FamilyCall& family, const Target& target) {
              const MatmulCall call = well_read(family.matmul);
              return is_float_on_cpu(call, target) && call.a.column_stride == 1 &&
-                    (call.b.row_stride == 1 || packs_columns(call)) && call.k > most_shallow(call, target) &&
+                    (call.b.row_stride == 1 || copies_columns(call)) && call.k > most_shallow(call, target) &&
                     is_for_sums_along_k(call, target);
            },
        .space = [](const Target&) { return ConfigSpace{{{"ROWS", {4, 2, 1, 3}}, {"COLUMNS", {4, 2, 1, 3, 6}}}, {}}; },

@@ -207,8 +207,9 @@ void run_reference(const OpRow& row, const OpCall& call) {
 
 Tolerance tolerance(const OpRow& row, DType out) {
   if (!is_floating(out)) return {};
-  // Lanes hold a few hundred elements each at most, and join pairwise: some tens of roundings lie between an element
-  // and the result, all relative to it where the inputs have one sign. A product of thousands rounds that often.
+  // Lanes hold a few hundred elements each, at most a few thousand, and join pairwise: some tens of roundings lie
+  // between an element and the result, all relative to it where the inputs have one sign. A product of thousands rounds
+  // that often.
   const double step = out == DType::f64 ? 0x1p-52 : 0x1p-23;
   const bool selects =
       row.kind == Kind::amax || row.kind == Kind::amin || row.kind == Kind::max || row.kind == Kind::min;

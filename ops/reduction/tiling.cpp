@@ -58,6 +58,9 @@ Split split_of(const CollapsedReduction& collapsed, const Config& config, std::i
   if (!is_cuda(target) && collapsed.reduces_rows()) least = std::min(least, kLaneElements * config.at("BLOCK_N"));
   std::int64_t wanted = std::min(ceil_div(config.at("PROGRAMS"), programs), collapsed.reduced_total / least);
   if (is_cuda(target) && is_short(collapsed, config)) wanted = 1;
+  // Of columns a lane adds up every BLOCK_M-th element, however many programs there are already.
+  if (!is_cuda(target) && !collapsed.reduces_rows())
+    wanted = std::max(wanted, ceil_div(collapsed.reduced_total, kLaneElements * config.at("BLOCK_M")));
   wanted = std::clamp<std::int64_t>(wanted, 1, kMostGridExtent);
 
   split.outer_per_group = ceil_div(outer, std::min(outer, wanted));

@@ -80,6 +80,18 @@ TEST(ReductionPlan, ChunksCoverEverythingOnceAndFitTheirPositions) {
   }
 }
 
+/// Roundings of equal elements all go one way: what one f32 adds up one after the other is bounded, however many
+/// columns keep the programs busy.
+TEST(ReductionPlan, LanesOfColumnsAddUpAFewThousandElements) {
+  for (const Config& config : spec_of("sum").variants.at(0).space(kCpu).enumerate())
+    for (const Dims& shape : {Dims{1, 2'097'152, 16}, Dims{256, 65'536, 16}, Dims{3, 100'000, 4096}}) {
+      const ops::ReductionIteration it =
+          plan_of("sum", {DType::f32, shape}, {{"dim", std::int64_t{1}}}, kCpu, &config).iteration;
+      EXPECT_LE(it.piece_extent * it.outer_reduced_per_chunk, config.at("BLOCK_M") * (2048 + config.at("UNROLL")))
+          << to_string(shape) << " " << to_string(config);
+    }
+}
+
 TEST(ReductionPlan, PlacesAreSearchedForInMemorysOrder) {
   struct Search {
     Dims shape, strides;

@@ -109,9 +109,7 @@ TEST(SpecialValues, OfWholeNumbersOf64Bits) {
     }
   for (const Device device : available_devices()) {
     const Tensor left = tensor_of(DType::i64, x, device), right = tensor_of(DType::i64, y, device);
-    const auto given = [&](const char* op) {
-      return values_of<std::int64_t>(dispatch_gpu_op(op, {left, right}));
-    };
+    const auto given = [&](const char* op) { return values_of<std::int64_t>(dispatch_gpu_op(op, {left, right})); };
     EXPECT_EQ(given("floor_div"), quotients) << to_string(device);
     EXPECT_EQ(given("remainder"), remainders) << to_string(device);
   }
