@@ -9,7 +9,7 @@ namespace kiln::tl {
 
 /// Whether x / y of T is worth computing by floats: up to 32 bits always (262,144 i32 took 520 us as integers, 94 so);
 /// signed ones of 64 where AVX-512 converts them (a floored remainder of 2,099,200, one thread of a Zen 4: 12.1 ms as
-/// integers, which LLVM takes out of vectors for it, and 4.4 in NumPy).
+/// integers, which LLVM takes out of vectors for it, 2.8 so, 4.2 in NumPy).
 template <Integer T>
 KILN_DEVICE bool divides_by_floats() {
   return sizeof(T) <= 4 || (is_same<T, int64_t> && kiln_vector_bytes == 64);
