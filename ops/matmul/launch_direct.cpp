@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/cpu_features.hpp"
+#include "ops/common/cpu_choice.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/matmul/call_arguments.hpp"
 #include "ops/matmul/exchange.hpp"
@@ -35,8 +36,9 @@ std::int64_t least_streamed_columns(const MatmulCall& call) {
 /// Rows of b from which on the same: fewer lie beside each other in the nearest cache, and are read across, unless they
 /// come from memory (as above: 32 rows of 262143 f32 times a vector 1650 and 2900 us, of 60000 190 and 150).
 std::int64_t least_streamed_rows(const MatmulCall& call) {
-  constexpr std::int64_t kFromMemoryBytes = 12 << 20, kLeastFromMemory = 20;
-  return call.k * call.n * itemsize_bytes(call.a.dtype) >= kFromMemoryBytes ? kLeastFromMemory : kShallow + 1;
+  constexpr std::int64_t kLeastFromMemory = 20;
+  const bool stays = common::stays_in_caches(static_cast<double>(call.k * call.n * itemsize_bytes(call.a.dtype)));
+  return stays ? kShallow + 1 : kLeastFromMemory;
 }
 /// Rows of a that are few for a block of registers.
 constexpr std::int64_t kFewRows = 16;
@@ -163,14 +165,15 @@ LaunchPlan plan_of(const MatmulCall& call, std::string_view stem, const ops::Mat
 /// own cache before the next block, of matrices that leave the last one, cost twice as much (16x33056 times
 /// 33056x172').
 bool is_for_sums_along_k(const MatmulCall& call, const Target& target) {
-  constexpr std::int64_t kOwnCacheBytes = 1 << 20, kLastCacheBytes = 16 << 20, kWorthPanelsRows = 512;
+  constexpr std::int64_t kOwnCacheBytes = 1 << 20, kLongDepth = 512;
   const bool is_wide = cpu_vector_bytes(target.features) >= 64;
   const std::int64_t few = std::min(call.m, call.n), many = std::max(call.m, call.n);
   const std::int64_t row_bytes = call.k * item_bytes(call);
-  if (few > 4 && few * row_bytes > (is_wide ? 2 : 1) * kOwnCacheBytes && many * row_bytes > kLastCacheBytes)
+  if (few > 4 && few * row_bytes > (is_wide ? 2 : 1) * kOwnCacheBytes &&
+      !common::stays_in_caches(static_cast<double>(many * row_bytes)))
     return false;
   if (call.m <= 8 || call.n <= 4) return true;
-  return few <= (is_wide ? 32 : 16) && (call.k >= kWorthPanelsRows || (is_wide && few <= 16));
+  return few <= (is_wide ? 32 : 16) && (call.k >= kLongDepth || (is_wide && few <= 16));
 }
 
 /// What an operand's lines are filled up to by blocks of `width`.
