@@ -58,6 +58,13 @@ std::int64_t floored(std::int64_t x, std::int64_t y) {
   return x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0);
 }
 
+/// What floored() leaves, not as x - quotient * y, whose product need not fit 64 bits.
+std::int64_t floored_remainder(std::int64_t x, std::int64_t y) {
+  if (y == 0) return 0;
+  const std::int64_t cut = x % y;
+  return cut != 0 && (cut < 0) != (y < 0) ? cut + y : cut;
+}
+
 TEST(SpecialValues, OfWholeNumbersUpTo32Bits) {
   for (const DType dtype : {DType::i8, DType::i16, DType::i32, DType::u8, DType::u16, DType::u32}) {
     const int bits = static_cast<int>(8 * itemsize_bytes(dtype));
@@ -74,7 +81,7 @@ TEST(SpecialValues, OfWholeNumbersUpTo32Bits) {
         x.push_back(static_cast<double>(a));
         y.push_back(static_cast<double>(b));
         quotients.push_back(static_cast<double>(quotient > most ? least : quotient));
-        remainders.push_back(static_cast<double>(b == 0 ? 0 : a - quotient * b));
+        remainders.push_back(static_cast<double>(floored_remainder(a, b)));
       }
     const Tensor left = tensor_of_numbers(dtype, x), right = tensor_of_numbers(dtype, y);
     for (const Device device : available_devices()) {
@@ -105,7 +112,7 @@ TEST(SpecialValues, OfWholeNumbersOf64Bits) {
       x.push_back(a);
       y.push_back(b);
       quotients.push_back(quotient);
-      remainders.push_back(wraps || b == 0 ? 0 : a - quotient * b);
+      remainders.push_back(wraps ? 0 : floored_remainder(a, b));
     }
   for (const Device device : available_devices()) {
     const Tensor left = tensor_of(DType::i64, x, device), right = tensor_of(DType::i64, y, device);
