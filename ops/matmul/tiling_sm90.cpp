@@ -71,9 +71,10 @@ ConfigSpace sm90_space(Sm90Form form) {
   const Constraint is_splittable = both(both(both(cluster_blocks == 1, row_blocks() == 1), resident == 1),
                                         both(block_n <= 64, block_n % (8 * split_k) == 0));
   // A block has a kilobyte of its own beside, and a thread 44 registers, and 32 more for each further row block; two
-  // more where groups take tiles of their own and load 8-bit numbers of an operand that lies along m.
+  // more where groups take tiles of their own and load 8-bit numbers of an operand that lies along m. Of more than 72
+  // sums (64x160) products of f16 with an addend of f32 spill.
   const Constraint fit_together = both(
-      resident * (shared_bytes + 1024) <= kSm90SharedBytes + 1024,
+      both(resident * (shared_bytes + 1024) <= kSm90SharedBytes + 1024, accumulator_words() <= 72),
       resident * threads * (accumulator_words() + 32 * row_blocks() + 12 + 2 * ConfigExpression("TILE_EACH")) <= 65536);
   return {
       std::move(tunables),
