@@ -116,9 +116,11 @@ bool can_reach(const llvm::Instruction& from, const llvm::Instruction& to, const
   }
 }
 
-/// Between `copy` and `back` nobody touches the original, and the local is touched nowhere else.
+/// The two take turns; between `copy` and `back` nobody touches the original, and the local is touched nowhere else.
 bool is_changed_in_place(const llvm::Instruction& copy, const llvm::Instruction& back, const Accesses& of_local,
                          const Accesses& of_original) {
+  // A tile that is saved once and restored in each turn of a loop, or tried anew from one that stays.
+  if (can_reach(copy, copy, back) || can_reach(back, back, copy)) return false;
   const llvm::Instruction& begin = copy.getFunction()->getEntryBlock().front();
   for (const Access& access : of_local)
     if (const llvm::Instruction& one = *access.instruction;

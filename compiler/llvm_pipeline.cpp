@@ -162,7 +162,8 @@ bool check_locals(llvm::Function& function, llvm::raw_ostream& log) {
 bool replace_program_global(llvm::Module& module, llvm::Function& entry, llvm::raw_ostream& log) {
   llvm::GlobalVariable* program = nullptr;
   for (llvm::GlobalVariable& global : module.globals())
-    if (global.hasLocalLinkage() && global.getName().contains(kProgramGlobal)) program = &global;
+    if (global.hasLocalLinkage() && llvm::GlobalValue::dropLLVMManglingEscape(global.getName()) == kProgramGlobal)
+      program = &global;
   if (program == nullptr) return true;
   llvm::convertUsersOfConstantsToInstructions({program});
   for (const llvm::User* user : program->users()) {

@@ -54,6 +54,34 @@ KILN_KERNEL void both_sums(const T* a, const T* b, float* out) {
   tl::store(tile_at<false, 32, 32>(out + 2048, 32), after - before);
 }
 
+// Sums that are saved in front of a loop and restored in each turn: 2 * a + steps * a @ b.
+template <typename T, int TURNS>
+KILN_KERNEL void restored_sums(const T* a, const T* b, float* out, int64_t steps) {
+  auto sums = tl::load(tile_at<false, 32, 32>(a, 32)) * 2.f;
+  const auto saved = sums;
+  for (int turn = 0; turn < TURNS; ++turn) {
+    sums = saved;
+    for (int64_t step = 0; step < steps; ++step)
+      sums = tl::dot(tl::load(tile_at<false, 32, 32>(a, 32)), tl::load(tile_at<false, 32, 32>(b, 32)), sums);
+    tl::store(tile_at<false, 32, 32>(out + turn * 1024, 32), sums);
+  }
+}
+
+// The same as often as it takes until the next of `flags` is not 0.
+template <typename T>
+KILN_KERNEL void tried_sums(const T* a, const T* b, float* out, const int32_t* flags, int64_t steps) {
+  auto sums = tl::load(tile_at<false, 32, 32>(a, 32)) * 2.f;
+  auto tried = tl::zeros<float, 32, 32>();
+  int64_t tries = 0;
+  do {
+    tried = sums;
+    for (int64_t step = 0; step < steps; ++step)
+      tried = tl::dot(tl::load(tile_at<false, 32, 32>(a, 32)), tl::load(tile_at<false, 32, 32>(b, 32)), tried);
+  } while (tl::load(flags + tries++) == 0);
+  sums = tried;
+  tl::store(tile_at<false, 32, 32>(out, 32), sums);
+}
+
 // A mask that is no rectangle from the first element on: the matrix below its diagonal.
 template <typename T>
 KILN_KERNEL void lower_triangle(const T* a, const T* b, float* out) {
@@ -138,6 +166,29 @@ TEST_F(DotOfSquares, TheAccumulatorGivenIsLeftAsItWas) {
         ASSERT_EQ(out[i * 32 + j], before + added) << i << ", " << j << " on " << to_string(device);
         ASSERT_EQ(out[1024 + i * 32 + j], before) << i << ", " << j << " on " << to_string(device);
         ASSERT_EQ(out[2048 + i * 32 + j], added) << i << ", " << j << " on " << to_string(device);
+      }
+  }
+}
+
+TEST_F(DotOfSquares, SumsAreSavedAndRestored) {
+  constexpr std::int64_t kTurns = 3, kSteps = 2;
+  for (const Device device : devices_with_compilers()) {
+    const auto poisoned = [](std::int64_t squares) {
+      return tensor_of(DType::f32, std::vector<float>(static_cast<std::size_t>(squares * 1024), 77));
+    };
+    std::vector<Tensor> restored{square(0), square(3), poisoned(kTurns)};
+    kernel("restored_sums", {DType::f32, kTurns}).run(device, {1, 1, 1}, restored, {kSteps});
+    std::vector<Tensor> tried{square(0), square(3), poisoned(1),
+                              tensor_of(DType::i32, std::vector<std::int32_t>{0, 0, 1})};
+    kernel("tried_sums", {DType::f32}).run(device, {1, 1, 1}, tried, {kSteps});
+    for (std::int64_t i = 0; i < 32; ++i)
+      for (std::int64_t j = 0; j < 32; ++j) {
+        const std::int64_t at = i * 32 + j;
+        const float expected = 2 * number_at(at) + kSteps * product(0, 3, i, j);
+        for (std::int64_t turn = 0; turn < kTurns; ++turn)
+          ASSERT_EQ(restored[2].data_as<float>()[turn * 1024 + at], expected)
+              << turn << ", " << i << ", " << j << " on " << to_string(device);
+        ASSERT_EQ(tried[2].data_as<float>()[at], expected) << i << ", " << j << " on " << to_string(device);
       }
   }
 }

@@ -15,7 +15,7 @@ constexpr const char* kTinyTl = R"(#pragma once
 namespace kiln::tl {
 using int64_t = long long;
 namespace cpu {
-static int64_t kiln_program[6];
+static int64_t kiln_program[6] __asm__("kiln_program");
 template <auto kKernel>
 inline void run_programs(void* const* parameters, const int64_t* grid, int64_t begin, int64_t end) {
   for (int64_t program = begin; program < end; ++program) {
@@ -114,6 +114,13 @@ TEST(LlvmCompiler, TheProgramIdLivesInTheEntry) {
   EXPECT_THAT(ir, HasSubstr(" @kiln_entry("));
   EXPECT_THAT(ir, Not(HasSubstr("@_ZN4kiln2tl3cpu")));
   EXPECT_THAT(ir, Not(HasSubstr("alloca")));
+
+  const std::string of_a_name_like_it = compiler().emit(tiny(R"(static int kiln_program_steps[4] = {5, 6, 7, 8};
+template <int N> void tiny_kernel(float* x) { x[kiln::tl::program_id(0)] = kiln_program_steps[int(*x) & 3]; }
+)"),
+                                                        EmitKind::llvm_ir);
+  EXPECT_THAT(of_a_name_like_it, HasSubstr("[i32 5, i32 6, i32 7, i32 8]"));
+  EXPECT_THAT(of_a_name_like_it, Not(HasSubstr("alloca")));
 }
 
 constexpr const char* kAvx2 = "+avx,+avx2";

@@ -28,7 +28,7 @@ constexpr const char* kTinyTl = R"(#pragma once
 namespace kiln::tl {
 using int64_t = long long;
 namespace cpu {
-static int64_t kiln_program[6];
+static int64_t kiln_program[6] __asm__("kiln_program");
 template <auto kKernel>
 inline void run_programs(void* const* parameters, const int64_t* grid, int64_t begin, int64_t end) {
   for (int axis = 0; axis < 3; ++axis) kiln_program[3 + axis] = grid[axis];
