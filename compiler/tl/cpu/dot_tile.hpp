@@ -24,7 +24,9 @@ KILN_DEVICE void accumulate_product(const A& a, const B& b, Acc* acc) {
   using T = typename A::value_type;
   using C = typename DotCompute<T, typename B::value_type>::type;
   using Block = DotBlock<C>;
-  constexpr int kPanel = kN < Block::kColumns ? kN : Block::kColumns;
+  // Narrow ones of columns that are no whole number of wide ones, which would reach into the next rows.
+  constexpr int kPanel = kN % Block::kColumns == 0 ? Block::kColumns : Block::kLanes;
+  static_assert(kN % kPanel == 0, "dot: columns are a multiple of 16");
   constexpr bool kInPlace = is_same<T, C> && is_same<typename A::column_stride_type, Constant<1>>;
   // Rows that are contiguous are worth packing in long pieces.
   constexpr int kBlock = kM < 64 ? kM : 64;
