@@ -63,6 +63,16 @@ KILN_DEVICE To cast(From x) {
     using Limits = IntegerLimits<To>;
     constexpr From kEnd = Limits::template kEnd<From>;
     constexpr From kBegin = NumberTraits<To>::kIsSigned ? -kEnd : From{0};
+#if defined(KILN_TARGET_CPU)
+    // Kept within the limits, which doubles hold, before it is narrowed: what says that they are passed would have to
+    // be narrowed too, and is as dear as the conversion without AVX-512 (36416x19 f64 to i32, one thread).
+    if constexpr (sizeof(From) == 8 && sizeof(To) <= 4) {
+      constexpr auto kLeast = static_cast<From>(Limits::kMin), kMost = static_cast<From>(Limits::kMax);
+      const From above = x > kLeast ? x : kLeast;
+      const From within = above < kMost ? above : kMost;
+      return static_cast<To>(x == x ? within : From{0});
+    }
+#endif
     return x >= kEnd ? Limits::kMax : x > kBegin ? static_cast<To>(x) : x <= kBegin ? Limits::kMin : To{0};
   } else {
     return static_cast<To>(x);
