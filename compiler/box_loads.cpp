@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -16,7 +18,9 @@
 namespace kiln {
 namespace {
 
-constexpr std::string_view kStatement = "// kiln.box_map ";
+/// What pipelines say of the boxes of their first steps, which maps are looked up for, and of those of any step
+/// (compiler/tl/cuda/box_copy.hpp).
+constexpr std::string_view kOfFirstSteps = "// kiln.box_map ", kOfAllSteps = "// kiln.box_lines ";
 /// That tiles of float are operands of wgmma (compiler/tl/cuda/dot_wgmma.hpp), and that they are read otherwise.
 constexpr std::string_view kReadAsTf32 = "// kiln.tf32_tiles", kReadAsFloat = "// kiln.f32_tiles";
 /// More would be no stride that a person wrote.
@@ -154,6 +158,47 @@ std::string table_symbol(const BoxForm& form) {
          "ELi" + std::to_string(form.lines) + "EEE";
 }
 
+std::vector<std::size_t> places_of(std::string_view text, std::string_view statement) {
+  std::vector<std::size_t> places;
+  for (std::size_t at = text.find(statement); at != std::string_view::npos; at = text.find(statement, at + 1))
+    places.push_back(at);
+  return places;
+}
+
+/// Whether two expressions are the same function of parameters. The compiler spells one in different ways, so values
+/// decide: of parameters that differ in all their bits, so that those of different functions do not meet.
+bool agree(const ParameterExpression& a, const ParameterExpression& b) {
+  if (a == b) return true;
+  bool has_value = false;
+  for (const std::uint64_t factor : {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u}) {
+    std::uint64_t number = 0;
+    const auto parameter = [&](int index) {
+      number = (static_cast<std::uint64_t>(index) + 1) * factor >> 40;  // what a stride may be, and more
+      return std::as_bytes(std::span(&number, 1));
+    };
+    const std::optional<std::int64_t> value = a.evaluate(parameter);
+    if (value != b.evaluate(parameter)) return false;
+    has_value |= value.has_value();
+  }
+  return has_value;
+}
+
+/// A form, without its table, and the operand that holds how many bytes lines are apart.
+struct Stated {
+  BoxForm form;
+  std::string line_bytes;
+};
+std::optional<Stated> stated_at(std::string_view body, std::size_t at, std::string_view statement) {
+  const std::string_view line = body.substr(at, std::min(body.find('\n', at), body.size()) - at);
+  std::istringstream text{std::string(line.substr(statement.size()))};
+  std::string word;
+  Stated stated;
+  text >> stated.form.lines >> word >> word >> stated.form.elements >> word >> word >> stated.form.element_bytes >>
+      word >> stated.line_bytes;
+  if (text.fail()) return std::nullopt;
+  return stated;
+}
+
 }  // namespace
 
 std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
@@ -161,33 +206,40 @@ std::vector<BoxLoad> box_loads(std::string_view ptx, std::string_view entry) {
   if (begin == std::string_view::npos) return {};
   // Not to the first brace that ends a line: assembly has blocks of its own.
   const std::string_view body = ptx.substr(begin, ptx.find(".entry ", begin + 1) - begin);
-  if (body.find(kStatement) == std::string_view::npos) return {};
+  const std::vector<std::size_t> places = places_of(body, kOfFirstSteps);
+  if (places.empty()) return {};
 
   const Definitions definitions(body, entry);
-  std::vector<std::size_t> places;
-  for (std::size_t at = body.find(kStatement); at != std::string_view::npos; at = body.find(kStatement, at + 1))
-    places.push_back(at);
   const std::vector<bool> behind_stores = follow_stores(body, places);
   const bool rounds_float =
       body.find(kReadAsTf32) != std::string_view::npos && body.find(kReadAsFloat) == std::string_view::npos;
   std::vector<BoxLoad> loads;
   std::vector<BoxForm> follow;  // forms of which a load follows stores; one table serves all loads of a form
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const std::size_t at = places[i];
-    const std::string_view line = body.substr(at, std::min(body.find('\n', at), body.size()) - at);
-    std::istringstream text{std::string(line.substr(kStatement.size()))};
-    std::string stride, word;
+    const std::optional<Stated> stated = stated_at(body, places[i], kOfFirstSteps);
+    if (!stated.has_value()) continue;
     BoxLoad load;
-    text >> load.form.lines >> word >> word >> load.form.elements >> word >> word >> load.form.element_bytes >> word >>
-        stride;
-    if (text.fail()) continue;
+    load.form = stated->form;
     load.form.table = table_symbol(load.form);
     load.form.rounds_to_tf32 = rounds_float && load.form.element_bytes == 4;
     if (behind_stores[i]) follow.push_back(load.form);
-    const std::optional<std::string> line_bytes = definitions.expression(stride);
+    const std::optional<std::string> line_bytes = definitions.expression(stated->line_bytes);
     if (!line_bytes.has_value()) continue;
     load.line_bytes = ParameterExpression(*line_bytes);
     if (std::find(loads.begin(), loads.end(), load) == loads.end()) loads.push_back(std::move(load));
+  }
+  // A form's table is looked up once for a pipeline: it has no map at all where one of its loads may find lines of
+  // other steps further apart than those of the first.
+  for (const std::size_t at : places_of(body, kOfAllSteps)) {
+    const std::optional<Stated> stated = stated_at(body, at, kOfAllSteps);
+    if (!stated.has_value()) continue;
+    const std::string table = table_symbol(stated->form);
+    const std::optional<std::string> line_bytes = definitions.expression(stated->line_bytes);
+    const bool is_of_a_first_step =
+        line_bytes.has_value() && std::any_of(loads.begin(), loads.end(), [&](const BoxLoad& load) {
+          return load.form.table == table && agree(load.line_bytes, ParameterExpression(*line_bytes));
+        });
+    if (!is_of_a_first_step) std::erase_if(loads, [&](const BoxLoad& load) { return load.form.table == table; });
   }
   for (BoxLoad& load : loads) load.follows_stores = std::find(follow.begin(), follow.end(), load.form) != follow.end();
   return loads;

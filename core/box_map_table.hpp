@@ -26,6 +26,9 @@ struct BoxMapTable {
   static constexpr int kMapBytes = 128;
   static constexpr int kPlaceBytes = 16, kNearPlaces = 0x7fffffff, kFarBits = 35, kFarPlaces = 1 << 12;
   static constexpr long long kOrigin = 1 << 20;  ///< below all memory; the driver makes no map of address 0
+  /// No device memory lies below. A box with lines missing begins as many lines before its tile, which must not be
+  /// before kOrigin: lines of which those of a box reach further (128 of 64 MiB) have no map.
+  static constexpr long long kLeastAddress = 1LL << 33;
   /// Of the map for boxes of which all is missing. It is over memory that is there: the copy engine looks at a map's
   /// own address when a box is all outside, and faults on the others'.
   static constexpr int kNothing = kSlots;

@@ -16,8 +16,7 @@ OpSpec matmul_spec() {
                           resolve_matmul);
   spec.doc =
       "alpha * (a @ b) + beta * c with torch.matmul's shapes; narrow floats accumulate in f32 (fp8 on sm_90 with about "
-      "14 "
-      "bits), i8 in i32, which wraps";
+      "14 bits; of bf16 CPUs with AVX512-BF16 take numbers and products below 2^-126 for 0), i8 in i32, which wraps";
   spec.attributes = {
       {"alpha", 1.0, false, "factor of the product"},
       {"beta", 1.0, false, "factor of c; with 0 c is not read"},

@@ -40,8 +40,9 @@ TensorMap tensor_map(const BoxMap& map) {
 }
 
 bool has_tensor_map(const BoxMap& map) {
+  const std::int64_t reach_bytes = map.form.lines * map.line_bytes + BoxMapTable::kOrigin;
   return map.line_bytes > 0 && map.line_bytes <= BoxMapTable::kMostLineBytes &&
-         tensor_map_problem(tensor_map(map)).empty();
+         reach_bytes <= BoxMapTable::kLeastAddress && tensor_map_problem(tensor_map(map)).empty();
 }
 
 }  // namespace

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/nvrtc_compiler.hpp"
+#include "core/errors.hpp"
+#include "runtime/device_info.hpp"
 #include "tests/support/kernel_code.hpp"
 #include "tests/tl/dot_products.hpp"
 
@@ -65,6 +68,24 @@ TEST_P(DotOfWarpgroups, SumsOfFp8ThatAreAddedOnTheirWay) {
   for (const std::int64_t most : {32, 64, 128})
     expect_warpgroup_products({DType::fp8e4m3, DType::fp8e5m2, false, false, most}, static_cast<std::size_t>(most / 32),
                               3);
+}
+
+/// In all orders of 16-bit types; others' lines along K, since what is turned has powers of two.
+constexpr DotBlocks kUnevenBlocks[] = {{128, 96, 64, 3, 8},  {64, 176, 48, 3, 4},  {192, 80, 96, 2, 4},
+                                       {128, 160, 32, 4, 8}, {64, 112, 160, 2, 4}, {320, 48, 64, 3, 4},
+                                       {64, 128, 112, 3, 8}};
+TEST_P(DotOfWarpgroups, BlocksThatAreNoPowersOfTwo) {
+  if (GetParam().is_cuda() && device_info(GetParam()).target.arch != "sm_90a")
+    GTEST_SKIP() << "extents are powers of two here";
+  for (std::size_t i = 0; i < std::size(kUnevenBlocks); ++i) {
+    expect_products({DType::bf16, DType::bf16}, kAllOrders, i, kUnevenBlocks);
+    expect_products({DType::f32, DType::f32, true}, {{0, 1}}, i, kUnevenBlocks);
+  }
+  constexpr DotBlocks kUnevenBytes[] = {{128, 96, 96, 3, 8}, {64, 176, 160, 3, 4}, {320, 48, 64, 3, 4}};
+  for (std::size_t i = 0; i < std::size(kUnevenBytes); ++i) {
+    expect_products({DType::i8, DType::u8}, {{0, 1}}, i, kUnevenBytes);
+    expect_products({DType::fp8e4m3, DType::fp8e5m2, false, false, 64}, {{0, 1}}, i, kUnevenBytes);
+  }
 }
 TEST_P(DotOfWarpgroups, OfOperandsThatStay) {
   struct Case {
@@ -135,6 +156,60 @@ TEST(DotOfWarpgroupsOnGpus, AllTypesRunInTheBackground) {
       EXPECT_FALSE(report.serializes_products);
       EXPECT_EQ(report.dynamic_shared_bytes, shared_bytes(types, blocks));
     }
+}
+
+TEST(DotOfWarpgroupsOnGpus, BlocksThatAreNoPowersOfTwoRunInTheBackground) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  struct Case {
+    DotTypes types;
+    DotBlocks blocks;
+    int order_a, order_b;
+  };
+  const DotTypes bf16{DType::bf16, DType::bf16};
+  for (const Case& c : {Case{bf16, {128, 96, 64, 3, 8}, 0, 0},
+                        {bf16, {64, 176, 48, 3, 4}, 0, 1},
+                        {bf16, {192, 80, 96, 2, 4}, 1, 0},
+                        {{DType::f32, DType::f32, true}, {64, 112, 48, 3, 4}, 0, 1},
+                        {{DType::fp8e4m3, DType::fp8e4m3, false, false, 64}, {64, 96, 96, 3, 4}, 0, 1}}) {
+    SCOPED_TRACE(::testing::Message() << name(c.types.a) << " " << c.blocks.m << "x" << c.blocks.n << "x"
+                                      << c.blocks.k);
+    const PtxasReport report = expect_no_spills(
+        dot_kernel("matmul", matmul_arguments(c.types, c.blocks, c.order_a, c.order_b), c.blocks.num_warps)
+            .request(parse_cuda_target("sm_90a")));
+    EXPECT_NE(report.ptx.find("wgmma.mma_async"), std::string::npos);
+    EXPECT_FALSE(report.serializes_products);
+    EXPECT_EQ(report.dynamic_shared_bytes, shared_bytes(c.types, c.blocks));
+  }
+}
+
+/// What would read or write other elements than it should is refused.
+TEST(DotOfWarpgroupsOnGpus, WhatTakesPowersOfTwoSaysSo) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  struct Case {
+    const char* arch;
+    DotTypes types;
+    DotBlocks blocks;
+    int order_a, order_b;
+    const char* said;
+  };
+  const DotTypes bf16{DType::bf16, DType::bf16}, i8{DType::i8, DType::i8};
+  for (const Case& c :
+       {Case{"sm_80", bf16, {64, 64, 48, 3, 4}, 0, 1, "whose lines in shared memory are no power of two"},
+        {"sm_90a", bf16, {32, 64, 48, 3, 4}, 0, 1, "whose lines in shared memory are no power of two"},
+        {"sm_90a", i8, {64, 96, 64, 3, 4}, 0, 0, "an operand that is turned"},
+        {"sm_90a", i8, {64, 64, 48, 3, 4}, 0, 1, "a multiple of 32 for types of one byte"},
+        {"sm_90a", bf16, {64, 192, 64, 3, 8}, 0, 0, "by whole panels of 64"}}) {
+    SCOPED_TRACE(::testing::Message() << c.arch << ", " << name(c.types.a) << " " << c.blocks.m << "x" << c.blocks.n
+                                      << "x" << c.blocks.k);
+    const TextKernel kernel =
+        dot_kernel("matmul", matmul_arguments(c.types, c.blocks, c.order_a, c.order_b), c.blocks.num_warps);
+    try {
+      make_nvrtc_compiler()->compile(kernel.request(parse_cuda_target(c.arch)));
+      ADD_FAILURE() << "compiled";
+    } catch (const CompileError& error) {
+      EXPECT_NE(std::string_view(error.what()).find(c.said), std::string_view::npos) << error.what();
+    }
+  }
 }
 
 /// Of one size and type too, which no result shows without a GPU.

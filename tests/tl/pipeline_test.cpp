@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -132,6 +134,45 @@ KILN_KERNEL void what_it_wrote(const T* a, T* scratch, float* out, int64_t num_r
         },
         [&](const auto& x, const auto& y) { acc = tl::dot(x, y, acc); });
   }
+  tl::store(out + (i * 64 + j), acc);
+}
+
+// K goes through one matrix and then another, whose lines lie further apart: out = first @ b + second @ b.
+template <typename T, int NUM_STAGES>
+KILN_KERNEL void of_two_matrices(const T* first, const T* second, const T* b, float* out, int64_t steps_of_each,
+                                 int64_t first_stride, int64_t second_stride) {
+  const auto i = tl::expand_dims<1>(tl::arange<64>());
+  const auto j = tl::expand_dims<0>(tl::arange<64>());
+  auto acc = tl::dot_accumulator<T, 64, 64>();
+  tl::pipeline<NUM_STAGES>(
+      2 * steps_of_each,
+      [&](int64_t step) {
+        const bool is_first = step < steps_of_each;
+        const int64_t begin = (is_first ? step : step - steps_of_each) * 64;
+        return tl::Tuple{tl::deferred_load((is_first ? first : second) + begin +
+                                           (i * (is_first ? first_stride : second_stride) + j)),
+                         tl::deferred_load(b + begin * 64 + (i * 64 + j))};
+      },
+      [&](const auto& x, const auto& y) { acc = tl::dot(x, y, acc); });
+  tl::store(out + (i * 64 + j), acc);
+}
+
+// Tiles of float that name their lines, beside ones whose rows are looked up and which become operands by way of
+// registers: out = a @ b[rows].
+template <int NUM_STAGES>
+KILN_KERNEL void of_named_lines(const float* a, const tl::bfloat16* b, const int32_t* rows, float* out, int64_t k) {
+  const auto i = tl::expand_dims<1>(tl::arange<64>());
+  const auto j = tl::expand_dims<0>(tl::arange<64>());
+  auto acc = tl::dot_accumulator<float, 64, 64>();
+  tl::pipeline<NUM_STAGES>(
+      k / 32,
+      [&](int64_t step) {
+        const auto across = step * 32 + tl::expand_dims<0>(tl::arange<32>());
+        const auto looked = tl::expand_dims<1>(tl::load(rows + step * 32 + tl::arange<32>()));
+        return tl::Tuple{tl::deferred_load<tl::TileLines::columns>(a + (i * k + across)),
+                         tl::deferred_load(b + (looked * 64 + j))};
+      },
+      [&](const auto& x, const auto& y) { acc = tl::dot(x, tl::cast<float>(y), acc); });
   tl::store(out + (i * 64 + j), acc);
 }
 
@@ -286,6 +327,54 @@ TEST_P(Pipeline, TilesAsValues) {
     }
 }
 
+TEST_P(Pipeline, LinesNeedNotLieAsFarApartInEachStep) {
+  constexpr std::int64_t kSide = 64, kStepsOfEach = 3, kDepth = kStepsOfEach * kSide;
+  for (const std::int64_t stages : {2, 3, 4}) {
+    SCOPED_TRACE(::testing::Message() << stages << " stages");
+    const std::int64_t strides[] = {kDepth + 64, 2 * kDepth + 16};
+    const std::vector<float> matrices[] = {draw(kSide * strides[0]), draw(kSide * strides[1])},
+                             b = draw(kDepth * kSide);
+    const auto tensor = [](const std::vector<float>& values) {
+      return tensor_of_numbers(DType::bf16, {values.begin(), values.end()});
+    };
+    std::vector<Tensor> tensors{tensor(matrices[0]), tensor(matrices[1]), tensor(b),
+                                tensor_of(DType::f32, std::vector<float>(kSide * kSide, 77.f))};
+    kernel("of_two_matrices", {DType::bf16, stages}, 4, 0)
+        .run(GetParam(), {1, 1, 1}, tensors, {kStepsOfEach, strides[0], strides[1]});
+    for (std::int64_t i = 0; i < kSide; ++i)
+      for (std::int64_t j = 0; j < kSide; ++j) {
+        float expected = 0;
+        for (std::size_t m = 0; m < 2; ++m)
+          for (std::int64_t k = 0; k < kDepth; ++k)
+            expected +=
+                matrices[m][static_cast<std::size_t>(i * strides[m] + k)] * b[static_cast<std::size_t>(k * kSide + j)];
+        ASSERT_EQ(tensors[3].data_as<float>()[i * kSide + j], expected) << i << ", " << j;
+      }
+  }
+}
+
+TEST_P(Pipeline, TilesThatNameTheirLinesBesideRowsThatAreLookedUp) {
+  constexpr std::int64_t kSide = 64, kDepth = 320, kRows = 50;
+  for (const std::int64_t stages : {2, 3, 4}) {
+    SCOPED_TRACE(::testing::Message() << stages << " stages");
+    const std::vector<float> a = draw(kSide * kDepth), b = draw(kRows * kSide);
+    std::vector<std::int32_t> rows(kDepth);
+    for (std::int32_t& row : rows) row = static_cast<std::int32_t>(random_() % kRows);
+    std::vector<Tensor> tensors{tensor_of(DType::f32, a), tensor_of_numbers(DType::bf16, {b.begin(), b.end()}),
+                                tensor_of(DType::i32, rows),
+                                tensor_of(DType::f32, std::vector<float>(kSide * kSide, 77.f))};
+    kernel("of_named_lines", {stages}, 4, 0).run(GetParam(), {1, 1, 1}, tensors, {kDepth});
+    for (std::int64_t i = 0; i < kSide; ++i)
+      for (std::int64_t j = 0; j < kSide; ++j) {
+        float expected = 0;
+        for (std::int64_t k = 0; k < kDepth; ++k)
+          expected += a[static_cast<std::size_t>(i * kDepth + k)] *
+                      b[static_cast<std::size_t>(rows[static_cast<std::size_t>(k)] * kSide + j)];
+        ASSERT_EQ(tensors[3].data_as<float>()[i * kSide + j], expected) << i << ", " << j;
+      }
+  }
+}
+
 TEST_P(Pipeline, ReadsWhatItsProgramWrote) {
   constexpr std::int64_t kRounds = 6, kSide = 64;
   for (const auto& [dtype, stages] : {std::pair<DType, std::int64_t>{DType::bf16, 2},
@@ -329,12 +418,13 @@ TEST(PipelinePlaces, AreAllDifferentAndDisjointBitsAdd) {
             3 * (8192 + 1024));
 }
 
-/// As PTX draws the swizzles of 128, 64 and 32 bytes: bits 4 to 6 of an address change by bits 7 to 9.
+/// As PTX draws the swizzles of 128, 64 and 32 bytes: bits 4 to 6 of an address change by bits 7 to 9. Panels are as
+/// wide as those of which some make a line.
 template <int kLines, int kChunksPerLine>
 void expect_panels() {
   SCOPED_TRACE(::testing::Message() << kLines << " lines of " << kChunksPerLine << " chunks");
   using Places = tl::PanelPlaces<kLines, kChunksPerLine>;
-  const unsigned int panel_chunks = std::min(kChunksPerLine, 8), line_bytes = panel_chunks * 16;
+  const unsigned int panel_chunks = std::gcd(kChunksPerLine, 8), line_bytes = panel_chunks * 16;
   std::set<unsigned int> offsets;
   for (unsigned int line = 0; line < kLines; ++line)
     for (unsigned int chunk = 0; chunk < kChunksPerLine; ++chunk) {
@@ -342,7 +432,9 @@ void expect_panels() {
       const unsigned int mask = (panel_chunks - 1) << 4;
       const unsigned int number = line * kChunksPerLine + chunk, offset = Places::offset(number);
       EXPECT_EQ(offset, chunk / panel_chunks * kLines * line_bytes + (plain ^ (plain >> 3 & mask)));
-      EXPECT_EQ(Places::offset(number & 0x155) ^ Places::offset(number & ~0x155u), offset);
+      if (std::has_single_bit(static_cast<unsigned int>(kChunksPerLine))) {
+        EXPECT_EQ(Places::offset(number & 0x155) ^ Places::offset(number & ~0x155u), offset);
+      }
       offsets.insert(offset);
     }
   EXPECT_EQ(offsets.size(), static_cast<std::size_t>(kLines * kChunksPerLine));
@@ -354,6 +446,11 @@ TEST(PipelinePlaces, PanelsAreSwizzledAsWgmmaReadsThem) {
   expect_panels<32, 32>();
   expect_panels<64, 4>();
   expect_panels<16, 2>();
+  expect_panels<48, 8>();
+  expect_panels<64, 12>();
+  expect_panels<96, 20>();
+  expect_panels<48, 22>();
+  expect_panels<32, 6>();
 }
 
 /// The most words of one bank that accesses of `bytes` at these offsets touch.

@@ -54,11 +54,22 @@ struct BoxCopy {
   static constexpr int kSize = Copy::kSize;
   static constexpr int kPlaceBytes = BoxMapTable::kPlaceBytes;
   static constexpr int kLineElements = Shared::kLineElements, kLines = Shared::kLines;
-  static constexpr int kBoxElements = smaller(kLineElements, SharedPlaces::kLineBytes / kSize);
-  static constexpr int kBoxLines = smaller(kLines, 256);
+  static constexpr int box_elements() {
+    if constexpr (kPossible)
+      return Shared::Places::kPanelLineBytes / kSize;
+    else
+      return kLineElements;
+  }
+  /// As many as a box may have, of which some make a panel: whole groups of eight, which the swizzle goes by.
+  static constexpr int box_lines() {
+    int boxes = 1;
+    while (kLines > 256 * boxes || (boxes > 1 && kLines % (8 * boxes) != 0)) ++boxes;
+    return kLines / boxes;
+  }
   /// Of elements of 4 bytes only float, whose boxes may be rounded (BoxForm).
   static constexpr bool kPossible =
       kHasWgmma && (kSize <= 2 || is_same<typename Copy::T, float>) && Copy::kContiguous && !Shared::kHasPadding;
+  static constexpr int kBoxElements = box_elements(), kBoxLines = box_lines();
   static constexpr int kPanels = kLineElements / kBoxElements;
   static constexpr int kBoxes = kPanels * (kLines / kBoxLines);
   static constexpr uint32_t kBoxBytes = kBoxElements * kBoxLines * kSize;
@@ -103,6 +114,14 @@ struct BoxCopy {
     lines = Copy::kColumnsAreLines ? there.columns : there.rows;
     elements = Copy::kColumnsAreLines ? there.rows : there.columns;
     fits &= first % kPlaceBytes == 0 && elements * kSize % kPlaceBytes == 0;
+  }
+
+  /// Tells the host how far lines are apart at any step, as find_map() does of the first: where the two are not the
+  /// same there is to be no map. To compare them here was the alternative, at the cost of registers: kernels of
+  /// attention with none to spare spilled.
+  KILN_DEVICE void state_lines() const {
+    asm volatile("// kiln.box_lines %0 lines of %1 elements of %2 bytes, %3 bytes apart" ::"n"(kBoxLines),
+                 "n"(kBoxElements), "n"(kSize), "l"(line_stride_bytes));
   }
 
   /// Offset of box `box` in the tile's place.

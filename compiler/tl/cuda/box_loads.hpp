@@ -33,6 +33,8 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   static constexpr int kBoxesOf = Box<kIndex>::kPossible ? Box<kIndex>::kBoxes : 0;
   static constexpr int kBoxes = (kBoxesOf<kPart> + ...);
   static constexpr int kOwn = larger(1, (kBoxes + kNumWarps - 1) / kNumWarps);
+  static constexpr uint32_t kBoxBytes =
+      ((static_cast<uint32_t>(kBoxesOf<kPart>) * Box<kPart>::kBoxBytes) + ...);  ///< of a step
   template <int kIndex>
   static constexpr int first_box() {
     if constexpr (kIndex == 0)
@@ -165,6 +167,7 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
       KILN_UNROLL for (int i = 0; i < kOwn; ++i)
           if_in_tile<kIndex>(own_box(i), [&](int box) { own[i].place = tile.place(box, maps[kIndex].slot); });
       all_fit &= tile.fits;
+      tile.state_lines();
     }
   }
   template <int kIndex>

@@ -108,6 +108,7 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
     if (threadIdx.x == 0) {
       order.num_stages = kNumStages;
       order.stage_bytes = Tiles::kBytes;
+      order.box_bytes = Boxes::kBoxBytes;
       order.stages = begin;
       order.filled = filled(0).address;
       order.emptied = emptied(0).address;

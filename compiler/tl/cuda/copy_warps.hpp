@@ -25,6 +25,7 @@ struct CopyOrder {
   uint32_t steps;
   uint32_t slot, parity;
   uint32_t num_stages, stage_bytes;
+  uint32_t box_bytes;                ///< of a step; a stage may be larger
   uint32_t stages, filled, emptied;  ///< shared addresses: of places, and of a barrier for each (sm90::Barrier)
   uint32_t num_boxes;
   uint32_t offsets[kMostBoxes];  ///< of boxes in a stage
@@ -59,7 +60,7 @@ KILN_DEVICE void carry_out(const volatile CopyOrder& order) {
   KILN_NO_UNROLL for (uint32_t step = 0; step < order.steps; ++step) {
     sm90::Barrier{order.emptied + slot * sm90::Barrier::kBytes}.wait(parity);
     const sm90::Barrier filled{order.filled + slot * sm90::Barrier::kBytes};
-    if (lane == 0) filled.arrive_and_expect(order.stage_bytes);
+    if (lane == 0) filled.arrive_and_expect(order.box_bytes);
     __syncwarp();
     const volatile BoxPlace& place = order.places[step][box];
     if (lane < order.num_boxes)

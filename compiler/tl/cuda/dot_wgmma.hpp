@@ -77,6 +77,10 @@ struct WgmmaColumns {
   using T = typename Shared::value_type;
   using Operand = WgmmaOperand<Shared, true>;
   static constexpr int kColumns = L::Grid::kColumns;
+  static_assert(Operand::kMajor == sm90::Major::k || kColumns % Operand::kPanelElements == 0 ||
+                    Operand::kPanelElements % kColumns == 0,
+                "dot: warpgroups share columns of b, which is contiguous along them, by whole panels of 64: take a "
+                "multiple of 64 for each, more rows, or fewer warps");
   Operand operand;
   KILN_DEVICE explicit WgmmaColumns(const Shared& b) : operand(b, L::Grid::column()) {}
 };
@@ -108,6 +112,7 @@ struct WgmmaSteps {
   using T = typename A::value_type;
   static constexpr int kElements = 32 / static_cast<int>(sizeof(T));  ///< of K in a step
   static constexpr int kK = A::shape::kColumns, kSteps = kK / kElements;
+  static_assert(kK % kElements == 0, "dot: K is a multiple of 32 for types of one byte");
   static constexpr bool kTurnsA = kIsTurned<A, false>, kTurnsB = kIsTurned<B, true>;
   static constexpr int kTurnedLines = (kTurnsA ? A::shape::kRows : 0) + (kTurnsB ? B::shape::kColumns : 0);
   /// Shared memory that turned operands take: half of what a kernel has beside its pipelines.
@@ -123,7 +128,12 @@ struct WgmmaSteps {
   static constexpr bool kPromotes = sizeof(T) == 1 && Floating<T> && kMaxNumImpreciseAcc <= kK;
   static_assert(!kPromotes || (kMaxNumImpreciseAcc >= kElements && is_power_of_two(kMaxNumImpreciseAcc)),
                 "dot: kMaxNumImpreciseAcc is a power of two of 32 or more");
-  static constexpr int kGroupSteps = kPromotes ? smaller(kPartSteps, kMaxNumImpreciseAcc / kElements) : kPartSteps;
+  static constexpr int group_steps() {
+    int steps = kPromotes ? smaller(kPartSteps, kMaxNumImpreciseAcc / kElements) : kPartSteps;
+    while (kPartSteps % steps != 0) --steps;
+    return steps;
+  }
+  static constexpr int kGroupSteps = group_steps();
 };
 
 /// A place for turned operands, the same for all dots of such operands. Other forms have others: what is there of a dot

@@ -17,7 +17,7 @@ struct UnitPackets {
   static constexpr int kUnits = larger(1, smaller(smaller(16 / kUnitBytes, L::kUnitLanes), L::kUnits));
   static constexpr int kElements = smaller(kUnits * L::kUnit, 16 / kSize);
   static constexpr int kBytes = kElements * kSize;
-  static constexpr bool kPossible = kUnitBytes >= 4 && kUnitBytes <= 16;
+  static constexpr bool kPossible = kUnitBytes >= 4 && kUnitBytes <= 16 && L::kUnits % kUnits == 0;
   static constexpr int kUnitWords = kUnitBytes / 4;
   using Packet = typename PacketOf<kBytes>::type;
 

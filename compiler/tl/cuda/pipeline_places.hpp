@@ -35,11 +35,14 @@ struct PaddedPlaces {
 
 /// The same as wgmma and the copy engine know it: lines of more than 128 bytes are cut into panels of 128 bytes a line,
 /// one panel behind the other, and chunks change places within a line by the swizzle, a XOR of bits 4 to 6 of the
-/// offset with bits 7 to 9 (fewer where lines are shorter), of which panels of fewer than eight lines have some. Linear
-/// over bits like SharedPlaces; eight neighbouring lines differ in all banks.
+/// offset with bits 7 to 9 (fewer where lines are shorter), of which panels of fewer than eight lines have some. Eight
+/// neighbouring lines differ in all banks. Lines that are no whole number of 128 bytes have panels of 64 or 32, of
+/// which they are; a narrower one at the end would be swizzled in another way than those before it. Linear over bits
+/// like SharedPlaces where a line's chunks are a power of two.
 template <int kLines, int kChunksPerLine>
 struct PanelPlaces {
-  static constexpr int kPanelChunks = kChunksPerLine < 8 ? kChunksPerLine : 8;
+  static constexpr int kEvenChunks = kChunksPerLine & -kChunksPerLine;  ///< the power of two that divides them
+  static constexpr int kPanelChunks = kEvenChunks < 8 ? kEvenChunks : 8;
   static constexpr int kPanelLineBytes = kPanelChunks * SharedPlaces::kChunkBytes;
   static constexpr int kPanelBytes = kLines * kPanelLineBytes;
 

@@ -40,7 +40,9 @@ KILN_DEVICE void run_steps(int64_t num_steps, int tiles, int steps_of_tile, Load
     // With more than two stages something is on its way in any case, and the body's products may start at once: worth
     // 3% of a bf16 product on an H200. Turned tiles are many small copies, which queue up: half of the warps multiply
     // while the others copy (up to 9% of a f32 product).
-    const bool copies_first = kNumStages <= 2 || (Tiles::kNamesLines && threadIdx.x / 32 % 2 == 1);
+    // Copies behind which all threads meet would meet the body's barriers.
+    const bool copies_first =
+        kNumStages <= 2 || (Tiles::kNamesLines && !Tiles::kThreadsMeet && threadIdx.x / 32 % 2 == 1);
     if (copies_first) load_ahead();
     if constexpr (kNumStages == 1) {
       wait_for_copies<0>();

@@ -45,6 +45,7 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
   static constexpr int kSize = Straight::kSize, kPerChunk = Straight::kPerChunk, kRounds = Straight::kRounds;
   static constexpr bool kColumnsAreLines = Straight::kColumnsAreLines, kContiguous = Straight::kContiguous;
   static constexpr bool kHasFastPath = false, kHasFewElements = false;
+  static constexpr bool kThreadsMeet = is_tile<Rows> || is_tile<Columns>;
   static_assert(kLines == TileLines::as_in_memory || X::kMayBeAffine,
                 "deferred_load: a tile whose rows or columns are looked up lies in shared memory as in memory");
 
@@ -96,6 +97,7 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
       uint32_t left = 0;
       KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
         const unsigned int chunk = chunk_of(b);
+        if (kRounds > 1 && !Straight::has(chunk)) continue;
         const int line = static_cast<int>(chunk / Shared::kChunksPerLine);
         const int place = static_cast<int>(chunk % Shared::kChunksPerLine) * kPerChunk;
         const int64_t first = offset_of(line, place);

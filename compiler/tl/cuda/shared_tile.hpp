@@ -39,6 +39,9 @@ struct SharedTile {
 
   /// An address moved by that of a chunk whose number has no bit in common with the one of lane_address.
   static KILN_DEVICE uint32_t moved(uint32_t lane_address, unsigned int chunk) {
+    static_assert(is_power_of_two(kChunksPerLine),
+                  "a tile whose lines in shared memory are no power of two is for the products of sm_90a's warpgroups "
+                  "(a multiple of 64 rows, 4 or 8 warps), and not turned for them");
     const unsigned int offset = Places::offset(chunk);
     if constexpr (kPadded)
       return lane_address + offset;

@@ -23,7 +23,12 @@ struct StageTiles {
   }
   static constexpr int kBytes = offset<kCount>();
   static constexpr bool kNamesLines = Copy<0>::Shared::kHasPadding;
+  template <int... kPart>
+  static constexpr bool any_meet(Sequence<kPart...>) {
+    return (Copy<kPart>::kThreadsMeet || ...);
+  }
   static constexpr auto kAll = typename MakeSequence<kCount>::type{};
+  static constexpr bool kThreadsMeet = any_meet(kAll);
 
   /// Whether dots of these tiles may be wgmma's. A guess at types alone: the first two, where they are a's and b's, say
   /// how many rows a product has.

@@ -69,9 +69,10 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
   static constexpr int kSize = static_cast<int>(sizeof(T));
   static constexpr int kPerChunk = Shared::kPerChunk;
   static constexpr int kChunks = S::kNumel / kPerChunk;
-  static constexpr int kRounds = larger(1, kChunks / kNumThreads);
+  static constexpr int kRounds = (kChunks + kNumThreads - 1) / kNumThreads;
   static constexpr unsigned int kChunksPerLine = Shared::kChunksPerLine;
   static constexpr bool kHasFastPath = kContiguous;
+  static constexpr bool kThreadsMeet = false;  ///< all of them, in each copy
 
   Load load;
   const T* first;
@@ -91,7 +92,11 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
     is_whole = (misalignment() == 0) & load.mask.all();
   }
 
-  KILN_DEVICE static bool any() { return kChunks >= kNumThreads || static_cast<int>(threadIdx.x) < kChunks; }
+  /// Whether the tile has this chunk, one of a thread's rounds; and whether the calling thread has any.
+  KILN_DEVICE static bool has(unsigned int chunk) {
+    return kChunks % kNumThreads == 0 || chunk < static_cast<unsigned int>(kChunks);
+  }
+  KILN_DEVICE static bool any() { return kChunks >= kNumThreads || has(threadIdx.x); }
   KILN_DEVICE bool in_mask(int line, int place) const {
     return kColumnsAreLines ? load.mask.at(place, line, 0) : load.mask.at(line, place, 0);
   }
@@ -103,6 +108,13 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
   /// A tile with nothing missing, lines at multiples of kBytes.
   template <int kBytes, bool kUnrolled = kBytes == 16>
   KILN_DEVICE void copy_whole(uint32_t address) const {
+    if constexpr (is_power_of_two(kChunksPerLine))
+      copy_even<kBytes, kUnrolled>(address);
+    else
+      copy_uneven<kBytes>(address);
+  }
+  template <int kBytes, bool kUnrolled>
+  KILN_DEVICE void copy_even(uint32_t address) const {
     if (!any()) return;
     const unsigned int thread = threadIdx.x;
     const uint32_t lane_address = address + Shared::Places::offset(thread);
@@ -112,6 +124,7 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
     const T* next = thread_first;
     const auto copy_round = [&](int round) {
       const unsigned int chunk = static_cast<unsigned int>(round * kNumThreads);
+      if (kRounds > 1 && !has(chunk + thread)) return;
       const uint32_t to = Shared::moved(lane_address, chunk);
       const T* here = next;
       if constexpr (kWholeLines)
@@ -128,12 +141,26 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
     }
   }
 
+  /// Where a line's chunks are no power of two, places do not follow from those of a thread's first chunk.
+  template <int kBytes>
+  KILN_DEVICE void copy_uneven(uint32_t address) const {
+    KILN_NO_UNROLL for (unsigned int chunk = threadIdx.x; chunk < static_cast<unsigned int>(kChunks);
+                        chunk += kNumThreads) {
+      const uint32_t to = address + Shared::Places::offset(chunk);
+      const T* const from =
+          first + (static_cast<int64_t>(chunk / kChunksPerLine) * line_stride + chunk % kChunksPerLine * kPerChunk);
+      KILN_UNROLL for (int piece = 0; piece < 16 / kBytes; ++piece)
+          copy_async<kBytes>(to + static_cast<uint32_t>(piece * kBytes), from + piece * (kBytes / kSize));
+    }
+  }
+
   /// A tile with elements missing, lines at multiples of kBytes.
   template <int kBytes>
   KILN_DEVICE void copy_partial(uint32_t address) const {
     if (!any()) return;
     KILN_NO_UNROLL for (int round = 0; round < kRounds; ++round) {
       const unsigned int chunk = static_cast<unsigned int>(round * kNumThreads) + threadIdx.x;
+      if (kRounds > 1 && !has(chunk)) return;
       const int line = static_cast<int>(chunk / kChunksPerLine);
       const int place = static_cast<int>(chunk % kChunksPerLine) * kPerChunk;
       // What lies between two elements that a symbolic mask holds for, it holds for too.
@@ -173,13 +200,15 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
       const int place = static_cast<int>(chunk % kChunksPerLine) * kPerChunk;
       const T* const from = first + (line * line_stride + place * step_stride);
       KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) values[b][i] =
-          load_if(any() && in_mask(line, place + i), from + i * step_stride, T{});
+          load_if(has(chunk) && in_mask(line, place + i), from + i * step_stride, T{});
     }
   }
   KILN_DEVICE static void store_batch(uint32_t address, int round, const Batch& values) {
     if (!any()) return;
-    KILN_UNROLL for (int b = 0; b < kBatch; ++b)
+    KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
+      if (kRounds == 1 || has(chunk_of(round + b)))
         store_chunk(address + Shared::Places::offset(chunk_of(round + b)), values[b]);
+    }
   }
   /// Any tile, element by element.
   KILN_DEVICE void copy_elements(uint32_t address) const {
@@ -222,6 +251,8 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
   /// elements each of eight lines here. No two of them meet in a bank.
   template <bool kWhole>
   KILN_DEVICE void copy_turned(uint32_t address) const {
+    static_assert(is_power_of_two(S::kNumel) && Shared::kLines >= 8,
+                  "deferred_load: a tile that names its lines has extents that are powers of two of 8 or more");
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     if (warp >= Shared::kChunksPerLine) return;
     const int line = lane % 8, place = warp * 4 + lane / 8;

@@ -18,6 +18,10 @@ struct TileTurn {
   using Places = TurnPlaces<sizeof(T), kTileOuter>;
   static constexpr int kOuterBlocks = kTileOuter / Places::kOuter;
   static_assert(From::kRowsAreLines == kOfB, "lines lie along K already");
+  static_assert(
+      is_power_of_two(S::kNumel),
+      "dot: an operand that is turned (of other than 16 bits, its lines across K) has extents that are powers "
+      "of two");
 
   uint32_t from, to;  ///< of the calling lane, in its warp's first block
   int block;          ///< the warp's first

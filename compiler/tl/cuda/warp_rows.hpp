@@ -17,12 +17,12 @@ KILN_DEVICE unsigned char* warp_rows_place() {
 /// The 16 rows that a warp holds of a block of wgmma's sums, on their way to memory in runs of up to 128 bytes, by way
 /// of shared memory of the warp's own. Lanes that swap what they hold were the alternative: 1700 instructions for a
 /// tile of 128 x 256, a tenth of the time of a product with K of 4096. Elements of 2 bytes, and of 4 in whole lines of
-/// 128 bytes.
+/// 128 bytes. Runs are as long as those of which some make a row.
 template <Number T, typename S>
 struct WarpRows {
   using L = WgmmaLayout<S>;
   static constexpr int kRows = 16, kSize = static_cast<int>(sizeof(T));
-  static constexpr int kColumns = smaller(128 / kSize, L::Grid::kColumns);
+  static constexpr int kColumns = smaller(128 / kSize, L::Grid::kColumns & -L::Grid::kColumns);
   static constexpr int kPanels = L::Grid::kColumns / kColumns;
   static constexpr int kPerChunk = 16 / kSize, kChunksPerRow = kColumns / kPerChunk;
   static constexpr int kChunksPerLane = kRows * kChunksPerRow / 32;

@@ -83,6 +83,8 @@ TEST_F(BoxLoads, FindsWhatTheCopyEngineCanLoad) {
                         {"n / 2", "p2.s64 2 / 2 *"},
                         {"n / 8 * 2", "p2.s64 8 / 4 *"},
                         {"tl::program_id(0) * n", ""},
+                        {"(step < 4 ? n : 2 * n)", ""},
+                        {"(step + 8) * 8", ""},
                         {"tl::load(out + 4) > 0 ? n : 64", ""},
                         {"n", "p2.s64 1 <<", "  tl::store(out, 1.0f);\n", "sm_90a", true},
                         {"n", "", {}, "sm_80"}}) {

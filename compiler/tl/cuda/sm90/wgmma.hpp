@@ -22,6 +22,8 @@ inline constexpr int kSwizzleGroupBytes = 8 * kSwizzleBytes;
 /// bits.)
 template <int kRowBytes = kSwizzleBytes>
 KILN_DEVICE constexpr uint64_t operand_descriptor(uint32_t address, int panel_bytes) {
+  static_assert(kRowBytes == 128 || kRowBytes == 64 || kRowBytes == 32,
+                "dot: lines of operands are whole numbers of 32 bytes");
   constexpr uint64_t kMode = kRowBytes == 128 ? 1 : kRowBytes == 64 ? 2 : 3;
   return (kMode << 62) | (uint64_t{8 * kRowBytes / 16} << 32) | (static_cast<uint64_t>(panel_bytes / 16) << 16) |
          ((address & 0x3ffff) >> 4);
