@@ -66,6 +66,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
       if (is_first && barrier < 2 * kNumStages) body(filled(static_cast<uint32_t>(barrier)));
     }
   };
+  static_assert(kNumStages < 32, "tl::pipeline: fewer than 32 stages");
   constexpr bool kHasBoxes = Boxes::kForAll || Boxes::kForSome;
   if constexpr (kHasBoxes) {
     if (num_steps > 0) boxes.find_maps(loads(0));
