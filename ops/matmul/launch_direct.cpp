@@ -176,6 +176,14 @@ bool is_for_sums_along_k(const MatmulCall& call, const Target& target) {
   return few <= (is_wide ? 32 : 16) && (call.k >= kLongDepth || (is_wide && few <= 16));
 }
 
+/// Whether sums of a few rows go through all of b, which is small, or too narrow to be read in whole rows for one (a
+/// vector of 148296 f32 times 20 columns, two threads of a Zen 4, us: packed in blocks 680, as an AVX2 CPU 970; 148 and
+/// 127 so).
+bool is_for_few_rows_of_sums(const MatmulCall& call) {
+  const bool is_small = call.k * call.n * item_bytes(call) < kStreamBytes;
+  return call.m <= 16 && (is_small || (call.m == 1 && call.n < least_streamed_columns(call)));
+}
+
 /// What an operand's lines are filled up to by blocks of `width`.
 std::int64_t filled(std::int64_t extent, std::int64_t width) {
   const std::int64_t rest = extent % width;
@@ -291,8 +299,7 @@ Variant outer_variant(const MatmulParser& parse, const KernelSource& source) {
                     const MatmulCall call = well_read(family.matmul);
                     return is_float_on_cpu(call, target) &&
                            ((call.k <= most_depth(call) && !is_worth_packing_rows(call)) ||
-                            (order_of(call.b) == 0 &&
-                             (call.n <= 16 || (call.m <= 16 && call.k * call.n * item_bytes(call) < kStreamBytes))));
+                            (order_of(call.b) == 0 && (call.n <= 16 || is_for_few_rows_of_sums(call))));
                   },
               .space =
                   [](const Target&) {
