@@ -220,8 +220,19 @@ Config cpu_config(const CollapsedReduction& collapsed, std::int64_t itemsize, st
     // Rows as they lie in memory, as much of each as states in the nearest cache bear: pieces of many rows leave the
     // hardware little to fetch ahead (one thread of a Zen 4, ms: sum of 20632x294 i64 6.0 in tiles of 2 x 32, 3.0 so;
     // amax of 50000x100 f32 4.4 and 0.8, as an AVX2 CPU 4.8 and 1.8; std of 300000x40 6.4 and 2.4).
-    const bool fills_up = common::vector_register_bytes(target) >= 64 && state_parts == 1;
-    block_n = std::min(fills_up ? ceil_power_of_two(kept) : floor_power_of_two(kept), kMostStreamedColumns);
+    // Whole rows are read without a gap, even where their states no longer fit registers (two threads, ms: amin of
+    // 20507x512 f32 4.4 by halves, 0.9 so; of 10253x1024 4.1 and 1.3; 27343x384, filled up, 5.9 and 2.0).
+    const bool is_wide = common::vector_register_bytes(target) >= 64, fills_up = is_wide && state_parts == 1;
+    const std::int64_t row_bytes = kept * number_bytes;
+    if (state_parts == 1 && kept == floor_power_of_two(kept) && row_bytes <= 4096)
+      block_n = kept;
+    else if (fills_up && row_bytes > 1280 && row_bytes <= 2048)
+      block_n = 2048 / number_bytes;
+    else if (fills_up)
+      block_n = std::min(ceil_power_of_two(kept), kMostStreamedColumns);
+    else
+      block_n = std::min(floor_power_of_two(kept),
+                         state_parts == 1 && row_bytes > 1280 ? kMostStreamedColumns / 2 : kMostStreamedColumns);
   } else if (!collapsed.reduces_rows()) {
     // Sixteen vectors of 32 bytes or eight of 64, which are lines of the cache in each row.
     std::int64_t states = (state_parts == 1 ? 512 : 256) / number_bytes;
