@@ -112,7 +112,7 @@ enum class PropagateNan { none, all };
 
 template <PropagateNan kPropagate = PropagateNan::all, Number T>
 KILN_DEVICE T larger_number(T x, T y) {
-  if constexpr (is_same<T, float>)
+  if constexpr (is_same<T, float> || is_same<T, double>)
     return kPropagate == PropagateNan::all ? scalar::larger(x, y) : scalar::larger_of_numbers(x, y);
   else if constexpr (Floating<T>)
     return x > y || (kPropagate == PropagateNan::all ? x != x : y != y) ? x : y;
@@ -121,7 +121,7 @@ KILN_DEVICE T larger_number(T x, T y) {
 }
 template <PropagateNan kPropagate = PropagateNan::all, Number T>
 KILN_DEVICE T smaller_number(T x, T y) {
-  if constexpr (is_same<T, float>)
+  if constexpr (is_same<T, float> || is_same<T, double>)
     return kPropagate == PropagateNan::all ? scalar::smaller(x, y) : scalar::smaller_of_numbers(x, y);
   else if constexpr (Floating<T>)
     return x < y || (kPropagate == PropagateNan::all ? x != x : y != y) ? x : y;

@@ -84,17 +84,27 @@ KILN_DEVICE T quotient(T x, T y) {
   return x / y;
 }
 
-KILN_DEVICE float larger(float x, float y) {
-  return x > y || x != x ? x : y;
+// The processor's own maximum and minimum are y where one of the two is NaN, so that one number need be looked at. NaN
+// is x + x, for LLVM makes one choice of two that both may be x, without those instructions.
+template <typename T>
+KILN_DEVICE T larger(T x, T y) {
+  const T most = x > y ? x : y;
+  return x != x ? x + x : most;
 }
-KILN_DEVICE float smaller(float x, float y) {
-  return x < y || x != x ? x : y;
+template <typename T>
+KILN_DEVICE T smaller(T x, T y) {
+  const T least = x < y ? x : y;
+  return x != x ? x + x : least;
 }
-KILN_DEVICE float larger_of_numbers(float x, float y) {
-  return x > y || y != y ? x : y;
+template <typename T>
+KILN_DEVICE T larger_of_numbers(T x, T y) {
+  const T most = x > y ? x : y;
+  return y != y ? x : most;
 }
-KILN_DEVICE float smaller_of_numbers(float x, float y) {
-  return x < y || y != y ? x : y;
+template <typename T>
+KILN_DEVICE T smaller_of_numbers(T x, T y) {
+  const T least = x < y ? x : y;
+  return y != y ? x : least;
 }
 
 }  // namespace kiln::tl::scalar

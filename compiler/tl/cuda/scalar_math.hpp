@@ -103,7 +103,7 @@ KILN_DEVICE double quotient(double x, double y) {
   return x / y;
 }
 
-/// The larger and the smaller of two, NaN if either is; one instruction.
+/// The larger and the smaller of two, NaN if either is; one instruction for float.
 KILN_DEVICE float larger(float x, float y) {
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(x), "f"(y));
@@ -115,12 +115,25 @@ KILN_DEVICE float smaller(float x, float y) {
   return result;
 }
 
+KILN_DEVICE double larger(double x, double y) {
+  return x > y || x != x ? x : y;
+}
+KILN_DEVICE double smaller(double x, double y) {
+  return x < y || x != x ? x : y;
+}
+
 /// The same, the number where one is NaN.
 KILN_DEVICE float larger_of_numbers(float x, float y) {
   return ::fmaxf(x, y);
 }
 KILN_DEVICE float smaller_of_numbers(float x, float y) {
   return ::fminf(x, y);
+}
+KILN_DEVICE double larger_of_numbers(double x, double y) {
+  return x > y || y != y ? x : y;
+}
+KILN_DEVICE double smaller_of_numbers(double x, double y) {
+  return x < y || y != y ? x : y;
 }
 
 KILN_DEVICE float fma(float x, float y, float z) {
