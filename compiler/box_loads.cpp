@@ -166,7 +166,7 @@ std::vector<std::size_t> places_of(std::string_view text, std::string_view state
 }
 
 /// Whether two expressions are the same function of parameters. The compiler spells one in different ways, so values
-/// decide: of parameters that differ in all their bits, so that those of different functions do not meet.
+/// decide: of large parameters without a pattern, so that those of different functions do not meet.
 bool agree(const ParameterExpression& a, const ParameterExpression& b) {
   if (a == b) return true;
   bool has_value = false;

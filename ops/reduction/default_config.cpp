@@ -37,6 +37,9 @@ constexpr std::int64_t kStateBytes = 256, kNarrowStateBytes = 128;
 constexpr std::int64_t kLeastCpuTile = 16;
 /// Columns that are kept, of a reduction that reads memory from end to end on a CPU.
 constexpr std::int64_t kLeastStreamedColumns = 16, kMostStreamedColumns = 256;
+/// Of rows over which columns are reduced: that are one tile; that a tile is filled up to; up to which two tiles of a
+/// smaller power of two are better than either.
+constexpr std::int64_t kMostWholeRowBytes = 4096, kFilledRowBytes = 2048, kMostHalvedRowBytes = 1280;
 
 }  // namespace
 
@@ -224,15 +227,16 @@ Config cpu_config(const CollapsedReduction& collapsed, std::int64_t itemsize, st
     // 20507x512 f32 4.4 by halves, 0.9 so; of 10253x1024 4.1 and 1.3; 27343x384, filled up, 5.9 and 2.0).
     const bool is_wide = common::vector_register_bytes(target) >= 64, fills_up = is_wide && state_parts == 1;
     const std::int64_t row_bytes = kept * number_bytes;
-    if (state_parts == 1 && kept == floor_power_of_two(kept) && row_bytes <= 4096)
+    if (state_parts == 1 && kept == floor_power_of_two(kept) && row_bytes <= kMostWholeRowBytes)
       block_n = kept;
-    else if (fills_up && row_bytes > 1280 && row_bytes <= 2048)
-      block_n = 2048 / number_bytes;
+    else if (fills_up && row_bytes > kMostHalvedRowBytes && row_bytes <= kFilledRowBytes)
+      block_n = kFilledRowBytes / number_bytes;
     else if (fills_up)
       block_n = std::min(ceil_power_of_two(kept), kMostStreamedColumns);
     else
-      block_n = std::min(floor_power_of_two(kept),
-                         state_parts == 1 && row_bytes > 1280 ? kMostStreamedColumns / 2 : kMostStreamedColumns);
+      block_n = std::min(floor_power_of_two(kept), state_parts == 1 && row_bytes > kMostHalvedRowBytes
+                                                       ? kMostStreamedColumns / 2
+                                                       : kMostStreamedColumns);
   } else if (!collapsed.reduces_rows()) {
     // Sixteen vectors of 32 bytes or eight of 64, which are lines of the cache in each row.
     std::int64_t states = (state_parts == 1 ? 512 : 256) / number_bytes;

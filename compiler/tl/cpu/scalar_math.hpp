@@ -98,13 +98,11 @@ KILN_DEVICE T smaller(T x, T y) {
 }
 template <typename T>
 KILN_DEVICE T larger_of_numbers(T x, T y) {
-  const T most = x > y ? x : y;
-  return y != y ? x : most;
+  return x > y || y != y ? x : y;
 }
 template <typename T>
 KILN_DEVICE T smaller_of_numbers(T x, T y) {
-  const T least = x < y ? x : y;
-  return y != y ? x : least;
+  return x < y || y != y ? x : y;
 }
 
 }  // namespace kiln::tl::scalar
