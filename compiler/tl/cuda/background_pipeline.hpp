@@ -77,7 +77,6 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
   // Parity 1 is that of a phase before the first, which has ended.
   Ring used, left, filling{0, 1};
   bool values_read = false;  // by lanes, for which the warp's first one says that they are done
-  uint32_t chunked = 0;      // a bit for each place that threads fill and not the copy engine
   // Of the first steps, whose products are not there yet, only the loads. A loop of their own would compile those a
   // second time.
   int step = -kAhead;
@@ -113,7 +112,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
         const int next = step + kAhead;
         const uint32_t stage = begin + filling.slot * Tiles::kBytes;
         const auto load_boxes = [&] {
-          if (!boxes.fits(lane)) return;
+          if (!Boxes::kForAll || !boxes.fits(lane)) return;
           if (boxes.own_bytes != 0) emptied(filling.slot).wait(filling.parity);
           boxes.copy(lane, stage, filled(filling.slot), is_first);
         };
@@ -127,30 +126,17 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
         const auto load_rest = [&] {
           if (!kLoadsBehindProducts && step >= 0) load_boxes();
           if (__builtin_expect(boxes.bring_all(), 1)) return;
-          if (boxes.lack(lane) && (Boxes::kForAll || next < num_steps)) {
-            chunked |= 1u << filling.slot;
-            emptied(filling.slot).wait(filling.parity);
-            const auto tiles = loads(next);
-            bool boxes_bring_some = false;
-            if constexpr (Boxes::kForSome)
-              boxes_bring_some = boxes.copy_some(tiles, stage, filled(filling.slot), is_first);
-            Boxes::copy_chunks(stage, tiles, boxes_bring_some);
-          }
-          end_copy_group();
+          if (!boxes.lack(lane) || (!Boxes::kForAll && next >= num_steps)) return;
+          emptied(filling.slot).wait(filling.parity);
+          bool boxes_bring_some = false;
+          if constexpr (Boxes::kForSome)
+            boxes_bring_some = boxes.copy_some(lane, stage, filled(filling.slot), is_first);
+          Boxes::copy_chunks(stage, loads(next), boxes_bring_some);
+          arrive_behind_copies(filled(filling.slot).address);
+          __syncwarp();
+          if (arrives) filled(filling.slot).arrive();
         };
         const auto begin_step = [&] {
-          if (__builtin_expect(chunked != 0, 0)) {
-            if ((chunked >> used.slot & 1) != 0) {
-              // Behind steps that boxes brought there are no groups to count.
-              if (boxes.bring_all())
-                wait_for_copies<0>();
-              else
-                wait_for_copies<kAhead - 1>();
-              __syncwarp();
-              if (arrives) filled(used.slot).arrive();
-            }
-            chunked &= ~(1u << used.slot);
-          }
           filled(used.slot).wait(used.parity);
           if constexpr (kNumStages == 2) {
             sm90::products_wait<0>();

@@ -45,7 +45,8 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
 
   bool are_given = true;  ///< maps for all tiles that boxes are for, as far as is known
   bool follow_stores = false;
-  /// A bit for each lane's step: boxes bring all tiles; threads have to bring some. Neither for steps behind the last.
+  /// A bit for each lane's step: boxes bring the tiles that may be boxes; threads have to bring some. Of steps behind
+  /// the last the former do not, and the latter neither where all tiles may be.
   uint32_t fitting = 0, lacking = kForAll ? 0 : ~0u;
   BoxMapPlace maps[Tiles::kCount];
   struct Own {
@@ -84,12 +85,16 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
   /// Of step `first` and those behind it, one in each lane.
   template <typename MakeLoads>
   KILN_DEVICE void set_places(MakeLoads& make_loads, int first, int num_steps) {
+    const int step = first + static_cast<int>(threadIdx.x % 32);
+    const bool is_there = step < num_steps;
     if constexpr (kForAll) {
-      const bool is_there = first + static_cast<int>(threadIdx.x % 32) < num_steps;
-      const bool fits =
-          are_given && is_there && set_places(make_loads(int64_t{first + static_cast<int>(threadIdx.x % 32)}));
+      const bool fits = are_given && is_there && set_places(make_loads(int64_t{step}));
       fitting = __ballot_sync(0xffffffffu, fits);
       lacking = __ballot_sync(0xffffffffu, is_there && !fits);
+    } else if constexpr (kForSome) {
+      // By all lanes, since what threads copy may be made by all of them; of that nothing is used here.
+      const bool fits = set_places(make_loads(int64_t{is_there ? step : num_steps - 1}));
+      fitting = __ballot_sync(0xffffffffu, are_given && is_there && fits);
     }
   }
   KILN_DEVICE bool bring_all() const { return lacking == 0; }
@@ -105,12 +110,12 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
       filled.arrive();
     copy_own(lane, stage, filled);
   }
-  /// Asks for the warp's boxes of this step, beside which threads copy the other tiles and arrive when those are there.
-  /// Whether there are any.
-  KILN_DEVICE bool copy_some(const Loads& loads, uint32_t stage, sm90::Barrier filled, bool is_first) {
-    if (!are_given || !set_places(loads)) return false;
+  /// Asks for the warp's boxes of lane `lane`'s step, beside which threads copy the other tiles and arrive when those
+  /// are there. Whether there are any.
+  KILN_DEVICE bool copy_some(uint32_t lane, uint32_t stage, sm90::Barrier filled, bool is_first) const {
+    if (!fits(lane)) return false;
     if (is_first && own_bytes != 0) filled.expect(own_bytes);
-    copy_own(0, stage, filled);
+    copy_own(lane, stage, filled);
     return true;
   }
   /// For warps that copy: the warp's boxes at the lanes' steps, and what is the same in all steps.

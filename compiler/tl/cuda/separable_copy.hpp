@@ -1,32 +1,10 @@
 #pragma once
 
-#include "compiler/tl/cuda/program.hpp"
+#include "compiler/tl/cuda/dealt_lines.hpp"
 #include "compiler/tl/cuda/separable_access.hpp"
 #include "compiler/tl/cuda/tile_copy.hpp"
 
 namespace kiln::tl {
-
-/// A tile of an axis' numbers in shared memory, where every thread finds those of its lines.
-template <int kExtent>
-struct SharedAxis {
-  const int64_t* numbers;
-  KILN_DEVICE int64_t at(int i) const { return numbers[i]; }
-};
-/// kAxis: which of a tile's two axes, since both are looked at together. By all threads.
-template <int kAxis, int kExtent, typename Axis>
-KILN_DEVICE auto axis_for_all(const Axis& axis) {
-  if constexpr (!is_tile<Axis>) {
-    return axis;
-  } else {
-    using L = typename Axis::layout;
-    __shared__ int64_t numbers[kExtent];
-    sync_threads();  // the last tile's may still be read
-    KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) if (L::owns(r)) numbers[kAxis == 0 ? L::row(r) : L::column(r)] =
-        axis.registers[r];
-    sync_threads();
-    return SharedAxis<kExtent>{numbers};
-  }
-}
 
 /// A deferred load at separable addresses. Where nothing wraps it is affine; elsewhere its lines are copied 16 bytes
 /// at a time as far as they are contiguous and aligned.
@@ -42,10 +20,12 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
   template <typename Step>
   using SharedIn = typename Straight::template SharedIn<Step>;
   using Shared = typename Straight::Shared;
-  static constexpr int kSize = Straight::kSize, kPerChunk = Straight::kPerChunk, kRounds = Straight::kRounds;
+  static constexpr int kSize = Straight::kSize, kPerChunk = Straight::kPerChunk;
   static constexpr bool kColumnsAreLines = Straight::kColumnsAreLines, kContiguous = Straight::kContiguous;
   static constexpr bool kHasFastPath = false, kHasFewElements = false;
-  static constexpr bool kThreadsMeet = is_tile<Rows> || is_tile<Columns>;
+  using Lines = DealtLines<kColumnsAreLines, Shared::kLines, Shared::kChunksPerLine,
+                           conditional_t<kColumnsAreLines, Columns, Rows>>;
+  static constexpr bool kThreadsMeet = Lines::kThreadsMeet || is_tile<conditional_t<kColumnsAreLines, Rows, Columns>>;
   static_assert(kLines == TileLines::as_in_memory || X::kMayBeAffine,
                 "deferred_load: a tile whose rows or columns are looked up lies in shared memory as in memory");
 
@@ -74,59 +54,71 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
   }
 
  private:
+  /// Whether all chunks are contiguous.
+  static constexpr bool kIsStraight = kContiguous && is_same<conditional_t<kColumnsAreLines, Rows, Columns>, NoAxis>;
+
+  KILN_DEVICE static int row_of(int line, int place) { return kColumnsAreLines ? place : line; }
+  KILN_DEVICE static int column_of(int line, int place) { return kColumnsAreLines ? line : place; }
+  KILN_DEVICE static int place_of(const DealtChunk& chunk) {
+    return static_cast<int>(chunk.number % Shared::kChunksPerLine) * kPerChunk;
+  }
+  /// Its place in the tile's.
+  KILN_DEVICE static uint32_t to(const DealtChunk& chunk) { return Shared::Places::offset(chunk.number); }
+  template <typename Places>
+  KILN_DEVICE const T* from(const DealtChunk& chunk, int place, const Places& places) const {
+    const auto& offsets = load.pointers.offsets;
+    return load.pointers.data + (offsets.affine.at(row_of(chunk.line, place), column_of(chunk.line, place)) +
+                                 chunk.line_offset + places.at(place));
+  }
+
   KILN_DEVICE void copy_lines(uint32_t address) const {
     const auto& offsets = load.pointers.offsets;
-    const auto rows = axis_for_all<0, S::kRows>(offsets.rows);
-    const auto columns = axis_for_all<1, S::kColumns>(offsets.columns);
-    if (!Straight::any()) return;
+    if constexpr (kColumnsAreLines)
+      copy_dealt(address, Lines(offsets.columns), axis_for_all<0, S::kRows>(offsets.rows));
+    else
+      copy_dealt(address, Lines(offsets.rows), axis_for_all<1, S::kColumns>(offsets.columns));
+  }
+  template <typename Places>
+  KILN_DEVICE void copy_dealt(uint32_t address, const Lines& lines, const Places& places) const {
     const bool is_whole = load.mask.all();
-    const auto row_of = [](int line, int place) { return kColumnsAreLines ? place : line; };
-    const auto column_of = [](int line, int place) { return kColumnsAreLines ? line : place; };
-    const auto offset_of = [&](int line, int place) {
-      const int row = row_of(line, place), column = column_of(line, place);
-      return offsets.affine.at(row, column) + rows.at(row) + columns.at(column);
-    };
-    const auto is_wanted = [&](int line, int place) {
-      return is_whole || load.mask.at(row_of(line, place), column_of(line, place), 0);
-    };
-    // Chunks that are on their way at the same time. Those that are not contiguous, or not at 16 bytes, or lack
-    // elements before others, come afterwards.
-    constexpr int kBatch = smaller(kRounds, 8);
-    KILN_NO_UNROLL for (int round = 0; round < kRounds; round += kBatch) {
-      const auto chunk_of = [&](int b) { return static_cast<unsigned int>((round + b) * kNumThreads) + threadIdx.x; };
-      uint32_t left = 0;
-      KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
-        const unsigned int chunk = chunk_of(b);
-        if (kRounds > 1 && !Straight::has(chunk)) continue;
-        const int line = static_cast<int>(chunk / Shared::kChunksPerLine);
-        const int place = static_cast<int>(chunk % Shared::kChunksPerLine) * kPerChunk;
-        const int64_t first = offset_of(line, place);
-        bool is_chunk = kContiguous && offset_of(line, place + kPerChunk - 1) == first + kPerChunk - 1 &&
-                        reinterpret_cast<uint64_t>(load.pointers.data + first) % 16 == 0;
-        int present = kPerChunk;
-        if (!is_whole) {
-          // What lies between two elements that a symbolic mask holds for, it holds for too.
-          uint32_t wanted = 0;
-          KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) wanted |= is_wanted(line, place + i) ? 1u << i : 0u;
-          present = __popc(wanted);
-          is_chunk &= (wanted & (wanted + 1)) == 0;
+    // Chunks that go at once; those that are not contiguous, or not at 16 bytes, or lack elements come afterwards.
+    constexpr int kBatch = smaller(Lines::kRounds, kHasWgmma ? 4 : 2);
+    KILN_NO_UNROLL for (int round = 0; round < Lines::kRounds; round += kBatch) {
+      uint32_t left = (1u << kBatch) - 1;
+      if (kIsStraight && is_whole) {
+        KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
+          const DealtChunk chunk = lines.chunk(round + b);  // by all lanes
+          const T* const first = from(chunk, place_of(chunk), places);
+          if (reinterpret_cast<uint64_t>(first) % 16 != 0) continue;
+          if (chunk.is_there) copy_async<16>(address + to(chunk), first);
+          left &= ~(1u << b);
         }
-        if (is_chunk)
-          copy_async<16>(address + Shared::Places::offset(chunk), load.pointers.data + first, present * kSize);
-        else
-          left |= 1u << b;
       }
-      while (left != 0) {
-        const unsigned int chunk = chunk_of(__ffs(static_cast<int>(left)) - 1);
-        left &= left - 1;
-        const int line = static_cast<int>(chunk / Shared::kChunksPerLine);
-        const int place = static_cast<int>(chunk % Shared::kChunksPerLine) * kPerChunk;
-        T values[kPerChunk];
-        KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) values[i] =
-            load_if(is_wanted(line, place + i), load.pointers.data + offset_of(line, place + i), T{});
-        store_chunk(address + Shared::Places::offset(chunk), values);
+      if (__builtin_expect(!__any_sync(0xffffffffu, left != 0), 1)) continue;
+      KILN_NO_UNROLL for (int b = 0; b < kBatch; ++b) {
+        const DealtChunk chunk = lines.chunk(round + b);
+        if (chunk.is_there && (left >> b & 1) != 0) copy_chunk(address, chunk, places, is_whole);
       }
     }
+  }
+  /// Any chunk: as one where it is contiguous, at 16 bytes, and lacks no elements before others.
+  template <typename Places>
+  KILN_DEVICE void copy_chunk(uint32_t address, const DealtChunk& chunk, const Places& places, bool is_whole) const {
+    const int place = place_of(chunk);
+    const auto is_wanted = [&](int i) {
+      return is_whole || load.mask.at(row_of(chunk.line, place + i), column_of(chunk.line, place + i), 0);
+    };
+    const T* const first = from(chunk, place, places);
+    // What lies between two elements that a symbolic mask holds for, it holds for too.
+    uint32_t wanted = 0;
+    KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) wanted |= is_wanted(i) ? 1u << i : 0u;
+    if (kContiguous && reinterpret_cast<uint64_t>(first) % 16 == 0 && (wanted & (wanted + 1)) == 0 &&
+        (kIsStraight || from(chunk, place + kPerChunk - 1, places) == first + (kPerChunk - 1)))
+      return copy_async<16>(address + to(chunk), first, __popc(wanted) * kSize);
+    T values[kPerChunk];
+    KILN_UNROLL for (int i = 0; i < kPerChunk; ++i) values[i] =
+        load_if(is_wanted(i), from(chunk, place + i, places), T{});
+    store_chunk(address + to(chunk), values);
   }
 };
 

@@ -38,6 +38,10 @@ template <int kPending>
 KILN_DEVICE void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
+/// The barrier's phase does not end before this thread's copies have arrived, those it has begun so far.
+KILN_DEVICE void arrive_behind_copies(uint32_t barrier_address) {
+  asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(barrier_address) : "memory");
+}
 template <Number T, int kCount>
 KILN_DEVICE void store_chunk(uint32_t to, const T (&values)[kCount]) {
   uint4 chunk;
@@ -92,9 +96,10 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
     is_whole = (misalignment() == 0) & load.mask.all();
   }
 
-  /// Whether the tile has this chunk, one of a thread's rounds; and whether the calling thread has any.
+  /// Whether the tile has this chunk; and whether the calling thread has any. Rounds come in batches of powers of two,
+  /// of which the last can reach beyond a number of rounds that is none.
   KILN_DEVICE static bool has(unsigned int chunk) {
-    return kChunks % kNumThreads == 0 || chunk < static_cast<unsigned int>(kChunks);
+    return (kChunks % kNumThreads == 0 && is_power_of_two(kRounds)) || chunk < static_cast<unsigned int>(kChunks);
   }
   KILN_DEVICE static bool any() { return kChunks >= kNumThreads || has(threadIdx.x); }
   KILN_DEVICE bool in_mask(int line, int place) const {
