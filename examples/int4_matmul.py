@@ -44,7 +44,7 @@ def infer(inputs: Any) -> list[Any]:
 
 def launch(call: Any, config: Any) -> kiln.Launch:
     (m, n), k = call["out"].shape, call["x"].shape[1]
-    template = {name: config[name] for name in ("BLOCK_M", "BLOCK_N", "NUM_STAGES")}
+    template = {name: config[name] for name in ("BLOCK_M", "BLOCK_N", "NUM_STAGES", "PROGRAMS")}
     grid = (kiln.cdiv(n, config["BLOCK_N"]), kiln.cdiv(m, config["BLOCK_M"]))
     return kiln.Launch(grid, template=template, arguments={"m": m, "n": n, "k": k}, num_warps=config["num_warps"])
 
@@ -68,7 +68,13 @@ int4_matmul = kiln.register_op(
     ),
     reference=reference,
     dtypes=["bf16", "f16"],
-    tunables={"BLOCK_M": [16, 32, 64], "BLOCK_N": [64, 32, 16, 128], "NUM_STAGES": [4, 3, 6], "num_warps": [4, 8, 2]},
+    tunables={
+        "BLOCK_M": [16, 32, 64],
+        "BLOCK_N": [64, 32, 16, 128],
+        "NUM_STAGES": [2, 3, 4],
+        "num_warps": [4, 8, 2],
+        "PROGRAMS": [1, 2],
+    },
     constraints=["16 * num_warps <= BLOCK_M * BLOCK_N // 16", "BLOCK_M * BLOCK_N <= 4096"],
     # q - zero is rounded to the dtype before it is multiplied.
     tolerance={"bf16": (3e-2, 3e-2), "f16": (4e-3, 4e-3)},

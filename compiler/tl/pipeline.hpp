@@ -14,7 +14,7 @@
 namespace kiln::tl {
 
 /// body(tile, ...) for step = 0 ... num_steps - 1 in order, with the tiles that loads(step) defers: one DeferredLoad or
-/// a Tuple of up to four. While a step's body runs, the loads of steps after it are on their way: of the next one with
+/// a Tuple of up to eight. While a step's body runs, the loads of steps after it are on their way: of the next one with
 /// two stages, of two or more with more; one stage waits for each.
 ///
 ///     tl::pipeline<NUM_STAGES>(

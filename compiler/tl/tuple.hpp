@@ -4,7 +4,7 @@
 
 namespace kiln::tl {
 
-/// Up to four things that travel together: `Tuple{values, indices}`, `auto [value, index] = ...`, `pair.first`.
+/// Up to eight things that travel together: `Tuple{values, indices}`, `auto [value, index] = ...`, `pair.first`.
 template <typename... T>
 struct Tuple;
 template <typename A>
@@ -29,6 +29,44 @@ struct Tuple<A, B, C, D> {
   C third;
   D fourth;
 };
+template <typename A, typename B, typename C, typename D, typename E>
+struct Tuple<A, B, C, D, E> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+};
+template <typename A, typename B, typename C, typename D, typename E, typename F>
+struct Tuple<A, B, C, D, E, F> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+};
+template <typename A, typename B, typename C, typename D, typename E, typename F, typename G>
+struct Tuple<A, B, C, D, E, F, G> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+  G seventh;
+};
+template <typename A, typename B, typename C, typename D, typename E, typename F, typename G, typename H>
+struct Tuple<A, B, C, D, E, F, G, H> {
+  A first;
+  B second;
+  C third;
+  D fourth;
+  E fifth;
+  F sixth;
+  G seventh;
+  H eighth;
+};
 template <typename... T>
 Tuple(T...) -> Tuple<T...>;
 
@@ -38,28 +76,11 @@ inline constexpr int kParts = 0;
 template <typename... T>
 inline constexpr int kParts<Tuple<T...>> = sizeof...(T);
 
-/// The Tuple of f(part, others...) for each part of x and the parts of `others` beside it; f(x, others...) where x is
-/// no Tuple. What works on tiles or numbers is written once for one of them and for several.
-template <typename F, typename X, typename... Others>
-KILN_DEVICE constexpr auto map_parts(F f, X&& x, Others&&... others) {
-  constexpr int kCount = kParts<remove_cvref_t<X>>;
-  if constexpr (kCount == 0)
-    return f(x, others...);
-  else if constexpr (kCount == 1)
-    return Tuple{f(x.first, others.first...)};
-  else if constexpr (kCount == 2)
-    return Tuple{f(x.first, others.first...), f(x.second, others.second...)};
-  else if constexpr (kCount == 3)
-    return Tuple{f(x.first, others.first...), f(x.second, others.second...), f(x.third, others.third...)};
-  else
-    return Tuple{f(x.first, others.first...), f(x.second, others.second...), f(x.third, others.third...),
-                 f(x.fourth, others.fourth...)};
-}
-
 /// Part kPart of a Tuple; the thing itself where x is none.
 template <int kPart, typename T>
-KILN_DEVICE constexpr const auto& part_of(const T& x) {
-  if constexpr (kParts<T> == 0)
+KILN_DEVICE constexpr auto& part_of(T& x) {
+  static_assert(kPart < 8, "Tuple: up to eight parts");
+  if constexpr (kParts<remove_cvref_t<T>> == 0)
     return x;
   else if constexpr (kPart == 0)
     return x.first;
@@ -67,8 +88,35 @@ KILN_DEVICE constexpr const auto& part_of(const T& x) {
     return x.second;
   else if constexpr (kPart == 2)
     return x.third;
-  else
+  else if constexpr (kPart == 3)
     return x.fourth;
+  else if constexpr (kPart == 4)
+    return x.fifth;
+  else if constexpr (kPart == 5)
+    return x.sixth;
+  else if constexpr (kPart == 6)
+    return x.seventh;
+  else
+    return x.eighth;
+}
+
+template <int kPart, typename F, typename X, typename... Others>
+KILN_DEVICE constexpr auto map_part(F& f, X& x, Others&... others) {
+  return f(part_of<kPart>(x), part_of<kPart>(others)...);
+}
+template <int... kPart, typename F, typename X, typename... Others>
+KILN_DEVICE constexpr auto map_parts(Sequence<kPart...>, F& f, X& x, Others&... others) {
+  return Tuple{map_part<kPart>(f, x, others...)...};
+}
+/// The Tuple of f(part, others...) for each part of x and the parts of `others` beside it; f(x, others...) where x is
+/// no Tuple. What works on tiles or numbers is written once for one of them and for several.
+template <typename F, typename X, typename... Others>
+KILN_DEVICE constexpr auto map_parts(F f, X&& x, Others&&... others) {
+  constexpr int kCount = kParts<remove_cvref_t<X>>;
+  if constexpr (kCount == 0)
+    return f(x, others...);
+  else
+    return map_parts(make_sequence<kCount>(), f, x, others...);
 }
 
 /// f of the parts of x from kFirst on, as many as the sequence has.
@@ -81,7 +129,7 @@ template <typename X, typename Y, int... kOfX, int... kOfY>
 KILN_DEVICE constexpr auto joined(const X& x, const Y& y, Sequence<kOfX...>, Sequence<kOfY...>) {
   return Tuple{part_of<kOfX>(x)..., part_of<kOfY>(y)...};
 }
-/// The Tuple of x, or of its parts, and behind them of y or its parts: four at most.
+/// The Tuple of x, or of its parts, and behind them of y or its parts: eight at most.
 template <typename X, typename Y>
 KILN_DEVICE constexpr auto joined(const X& x, const Y& y) {
   return joined(x, y, make_sequence<kParts<X> == 0 ? 1 : kParts<X>>(), make_sequence<kParts<Y> == 0 ? 1 : kParts<Y>>());

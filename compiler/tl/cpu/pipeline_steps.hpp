@@ -39,17 +39,8 @@ template <int kNumStages, typename Loads, typename Body>
 KILN_DEVICE void run_pipeline(int64_t num_steps, Loads loads, Body body) {
   KILN_NO_UNROLL for (int64_t step = 0; step < num_steps; ++step) {
     const auto tiles = loads(step);
-    using Tiles = remove_cvref_t<decltype(tiles)>;
-    if constexpr (kParts<Tiles> == 0)
-      body(tiles);
-    else if constexpr (kParts<Tiles> == 1)
-      body(tiles.first);
-    else if constexpr (kParts<Tiles> == 2)
-      body(tiles.first, tiles.second);
-    else if constexpr (kParts<Tiles> == 3)
-      body(tiles.first, tiles.second, tiles.third);
-    else
-      body(tiles.first, tiles.second, tiles.third, tiles.fourth);
+    constexpr int kTiles = kParts<remove_cvref_t<decltype(tiles)>>;
+    call_with_parts<0>(body, tiles, make_sequence<kTiles == 0 ? 1 : kTiles>());
   }
 }
 

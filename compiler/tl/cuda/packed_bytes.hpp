@@ -34,7 +34,13 @@ KILN_DEVICE auto operator>>(const Tile<uint8_t, S, L>& x, Count count) {
   const bool is_outside = static_cast<uint8_t>(count) >= 8;
   const int by = is_outside ? 0 : static_cast<uint8_t>(count);
   const uint32_t left = is_outside ? 0 : (0xffu >> by) * kEachByte;
-  return map_words([by, left](uint32_t word) { return word >> by & left; }, x);
+  return map_words(
+      [by, left](uint32_t word) {
+        word >>= by;
+        asm("" : "+r"(word));  // or else the compiler shifts each byte by itself
+        return word & left;
+      },
+      x);
 }
 
 /// Bytes 0 and 1 (kPair 0), or 2 and 3, of `low` as the low halves of two numbers of 16 bits with bytes of `high`.
