@@ -131,7 +131,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
           bool boxes_bring_some = false;
           if constexpr (Boxes::kForSome)
             boxes_bring_some = boxes.copy_some(lane, stage, filled(filling.slot), is_first);
-          Boxes::copy_chunks(stage, loads(next), boxes_bring_some);
+          boxes.copy_chunks(stage, loads, next, boxes_bring_some);
           arrive_behind_copies(filled(filling.slot).address);
           __syncwarp();
           if (arrives) filled(filling.slot).arrive();

@@ -55,6 +55,7 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     BoxPlace place;   ///< at the lane's step
   } own[kOwn];
   uint32_t own_bytes = 0;
+  Tuple<typename Tiles::template Copy<kPart>::Lane...> lanes{Tiles::template Copy<kPart>::lane()...};
 
   /// From the last warp on, so that where there are several warpgroups the first is free for its products.
   int first_own = kNumWarps - 1 - sm90::warp_uniform(static_cast<int>(threadIdx.x) / 32);
@@ -130,8 +131,15 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
     }
   }
   /// The tiles of a step that threads copy.
-  KILN_DEVICE static void copy_chunks(uint32_t stage, const Loads& loads, bool boxes_bring_some) {
-    (copy_chunks<kPart>(stage, loads, boxes_bring_some), ...);
+  template <typename MakeLoads>
+  KILN_DEVICE void copy_chunks(uint32_t stage, MakeLoads& make_loads, int64_t step, bool boxes_bring_some) const {
+    if constexpr (kForSome) {
+      // Made for each tile anew, so that what is not copied is not computed.
+      (copy_chunks<kPart>(stage, [&] { return make_loads(step); }, boxes_bring_some), ...);
+    } else {
+      const auto loads = make_loads(step);
+      (copy_chunks<kPart>(stage, [&]() -> const auto& { return loads; }, false), ...);
+    }
   }
 
  private:
@@ -175,12 +183,13 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
       tile.state_lines();
     }
   }
-  template <int kIndex>
-  KILN_DEVICE static void copy_chunks(uint32_t stage, const Loads& loads, bool boxes_bring_some) {
+  template <int kIndex, typename GetLoads>
+  KILN_DEVICE void copy_chunks(uint32_t stage, GetLoads get_loads, bool boxes_bring_some) const {
     if constexpr (kForSome && Box<kIndex>::kPossible)
-      if (boxes_bring_some) return;
+      if (__builtin_expect(boxes_bring_some, 1)) return;
+    const auto& loads = get_loads();
     TileCopy<typename Tiles::template Load<kIndex>>(part_of<kIndex>(loads))
-        .copy_chunks(stage + Tiles::template offset<kIndex>());
+        .copy_chunks(stage + Tiles::template offset<kIndex>(), part_of<kIndex>(lanes));
   }
   KILN_DEVICE void copy_own(uint32_t lane, uint32_t stage, sm90::Barrier filled) const {
     if (own_bytes == 0) return;

@@ -137,7 +137,7 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
   };
   const auto copy_step = [&](int step) {
     sync_threads();
-    Boxes::copy_chunks(begin + at.slot * Tiles::kBytes, loads(step), false);
+    boxes.copy_chunks(begin + at.slot * Tiles::kBytes, loads, step, false);
     end_copy_group();
     wait_for_copies<0>();
     sm90::writes_ready();

@@ -64,9 +64,12 @@ struct DealtChunk {
 /// TileCopy does, where every thread knows that.
 template <bool kColumnsAreLines, int kLines, int kChunksPerLine, typename Axis>
 struct DealtLines {
-  static constexpr bool kThreadsMeet = is_tile<Axis>;
+  static constexpr bool kThreadsMeet = is_tile<Axis>, kIsRegular = false;
   static constexpr unsigned int kChunks = kLines * kChunksPerLine;
   static constexpr int kRounds = (kLines * kChunksPerLine + kNumThreads - 1) / kNumThreads;
+
+  struct Lane {};
+  KILN_DEVICE static Lane lane() { return {}; }
 
   decltype(axis_for_all<kColumnsAreLines, kLines>(*static_cast<const Axis*>(nullptr))) axis;
 
@@ -95,17 +98,21 @@ struct DealtLines<kColumnsAreLines, kLines, kChunksPerLine, Axis> {
   static constexpr int kRuns = L::kRegisters / L::kVector;
   static constexpr unsigned int kWarpChunks = kRunLines * kRuns * kChunksPerLine;  ///< of the warps that share them
   static constexpr int kRounds = (static_cast<int>(kWarpChunks) + 32 * kSharing - 1) / (32 * kSharing);
+  static constexpr unsigned int kRoundChunks = 32 * kSharing;
+  /// Whether a thread's chunks are a constant apart, whose bits are none of its first one's. Only wgmma's pipelines
+  /// keep what follows from that (Lane).
+  static constexpr bool kIsRegular = kHasWgmma && L::kRegisters == 1 && is_power_of_two(kChunksPerLine) &&
+                                     kRoundChunks % kChunksPerLine == 0 && kWarpChunks % kRoundChunks == 0;
 
   const Axis& axis;
 
   KILN_DEVICE explicit DealtLines(const Axis& given) : axis(given) {}
   /// By all lanes of a warp.
   KILN_DEVICE DealtChunk chunk(int round) const {
-    const unsigned int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const unsigned int place = (static_cast<unsigned int>(round * kSharing) + warp / kWarps) * 32 + lane;
-    const bool is_there = kWarpChunks % (32 * kSharing) == 0 ? round < kRounds : place < kWarpChunks;
+    const unsigned int place = place_of(round);
+    const bool is_there = kWarpChunks % kRoundChunks == 0 ? round < kRounds : place < kWarpChunks;
     const unsigned int in_warp = is_there ? place / kChunksPerLine : 0, run = kRuns == 1 ? 0 : in_warp / kRunLines;
-    const unsigned int at = in_warp - run * kRunLines, line = (run * kWarps + warp % kWarps) * kRunLines + at;
+    const unsigned int at = in_warp - run * kRunLines, line = (run * kWarps + warp() % kWarps) * kRunLines + at;
     const unsigned int from = at / L::kVector, wanted = run * L::kVector + at % L::kVector;
     int64_t offset = 0;
     KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
@@ -113,6 +120,32 @@ struct DealtLines<kColumnsAreLines, kLines, kChunksPerLine, Axis> {
       if (r == static_cast<int>(wanted)) offset = held;
     }
     return {line * kChunksPerLine + (is_there ? place % kChunksPerLine : 0), static_cast<int>(line), is_there, offset};
+  }
+
+  /// Of a regular dealing, the thread's first chunk: its number, and the lane that tells its line. Computed once in a
+  /// pipeline and kept in registers behind a shuffle, since compilers compute both anew in each step where they see
+  /// how.
+  struct Lane {
+    unsigned int number, from;
+  };
+  KILN_DEVICE static Lane lane() {
+    if constexpr (!kIsRegular) return {};
+    const unsigned int at = place_of(0) / kChunksPerLine, line = warp() % kWarps * kRunLines + at;
+    const int own = static_cast<int>(threadIdx.x % 32);
+    return {__shfl_sync(0xffffffffu, line * kChunksPerLine + place_of(0) % kChunksPerLine, own),
+            __shfl_sync(0xffffffffu, at, own)};
+  }
+  /// What the axis adds to the thread's chunk in this round. By all lanes.
+  KILN_DEVICE int64_t line_offset(const Lane& first, int round) const {
+    return __shfl_sync(0xffffffffu, static_cast<int64_t>(axis.registers[0]),
+                       static_cast<int>(first.from + static_cast<unsigned int>(round) * kRoundChunks / kChunksPerLine));
+  }
+
+ private:
+  KILN_DEVICE static unsigned int warp() { return threadIdx.x / 32; }
+  /// Of the thread's chunk among those of its warp's lines.
+  KILN_DEVICE static unsigned int place_of(int round) {
+    return (static_cast<unsigned int>(round * kSharing) + warp() / kWarps) * 32 + threadIdx.x % 32;
   }
 };
 

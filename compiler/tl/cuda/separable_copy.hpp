@@ -29,9 +29,13 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
   static_assert(kLines == TileLines::as_in_memory || X::kMayBeAffine,
                 "deferred_load: a tile whose rows or columns are looked up lies in shared memory as in memory");
 
+  using Lane = typename Lines::Lane;
+
   Load load;
 
   KILN_DEVICE explicit TileCopy(const Load& deferred) : load(deferred) {}
+
+  KILN_DEVICE static Lane lane() { return Lines::lane(); }
 
   KILN_DEVICE static AffineLoad as_affine(const Load& load) {
     return {{load.pointers.data, load.pointers.offsets.as_affine()}, load.mask};
@@ -46,11 +50,11 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
   template <bool kFastPath = true>
   KILN_DEVICE void copy(uint32_t address) const {
     if (is_affine(load)) return Straight(as_affine(load)).template copy<kFastPath>(address);
-    copy_lines(address);
+    copy_lines(address, lane());
   }
-  KILN_DEVICE void copy_chunks(uint32_t address) const {
-    if (is_affine(load)) return Straight(as_affine(load)).copy_chunks(address);
-    copy_lines(address);
+  KILN_DEVICE void copy_chunks(uint32_t address, const Lane& first) const {
+    if (is_affine(load)) return Straight(as_affine(load)).copy_chunks(address, {});
+    copy_lines(address, first);
   }
 
  private:
@@ -71,26 +75,29 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
                                  chunk.line_offset + places.at(place));
   }
 
-  KILN_DEVICE void copy_lines(uint32_t address) const {
+  KILN_DEVICE void copy_lines(uint32_t address, const Lane& first) const {
     const auto& offsets = load.pointers.offsets;
     if constexpr (kColumnsAreLines)
-      copy_dealt(address, Lines(offsets.columns), axis_for_all<0, S::kRows>(offsets.rows));
+      copy_dealt(address, first, Lines(offsets.columns), axis_for_all<0, S::kRows>(offsets.rows));
     else
-      copy_dealt(address, Lines(offsets.rows), axis_for_all<1, S::kColumns>(offsets.columns));
+      copy_dealt(address, first, Lines(offsets.rows), axis_for_all<1, S::kColumns>(offsets.columns));
   }
   template <typename Places>
-  KILN_DEVICE void copy_dealt(uint32_t address, const Lines& lines, const Places& places) const {
+  KILN_DEVICE void copy_dealt(uint32_t address, const Lane& first, const Lines& lines, const Places& places) const {
     const bool is_whole = load.mask.all();
+    if constexpr (kIsStraight && Lines::kIsRegular) {
+      if (__builtin_expect(is_whole, 1) && copy_regular(address, first, lines)) return;
+    }
     // Chunks that go at once; those that are not contiguous, or not at 16 bytes, or lack elements come afterwards.
     constexpr int kBatch = smaller(Lines::kRounds, kHasWgmma ? 4 : 2);
     KILN_NO_UNROLL for (int round = 0; round < Lines::kRounds; round += kBatch) {
       uint32_t left = (1u << kBatch) - 1;
-      if (kIsStraight && is_whole) {
+      if (kIsStraight && !Lines::kIsRegular && is_whole) {
         KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
           const DealtChunk chunk = lines.chunk(round + b);  // by all lanes
-          const T* const first = from(chunk, place_of(chunk), places);
-          if (reinterpret_cast<uint64_t>(first) % 16 != 0) continue;
-          if (chunk.is_there) copy_async<16>(address + to(chunk), first);
+          const T* const source = from(chunk, place_of(chunk), places);
+          if (reinterpret_cast<uint64_t>(source) % 16 != 0) continue;
+          if (chunk.is_there) copy_async<16>(address + to(chunk), source);
           left &= ~(1u << b);
         }
       }
@@ -100,6 +107,28 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
         if (chunk.is_there && (left >> b & 1) != 0) copy_chunk(address, chunk, places, is_whole);
       }
     }
+  }
+  /// A tile with nothing missing whose chunks are all at 16 bytes; whether it is.
+  KILN_DEVICE bool copy_regular(uint32_t address, const Lane& first, const Lines& lines) const {
+    constexpr int kBatch = smaller(Lines::kRounds, 4);
+    const auto& affine = load.pointers.offsets.affine;
+    const uint32_t lane_address = address + Shared::Places::offset(first.number);
+    const int place = static_cast<int>(first.number % Shared::kChunksPerLine) * kPerChunk;
+    KILN_NO_UNROLL for (int round = 0; round < Lines::kRounds; round += kBatch) {
+      const T* sources[kBatch];
+      uint64_t bits = 0;
+      KILN_UNROLL for (int b = 0; b < kBatch; ++b) {
+        const unsigned int number = first.number + static_cast<unsigned int>(round + b) * Lines::kRoundChunks;
+        const int line = static_cast<int>(number / Shared::kChunksPerLine);
+        sources[b] = load.pointers.data +
+                     (affine.at(row_of(line, place), column_of(line, place)) + lines.line_offset(first, round + b));
+        bits |= reinterpret_cast<uint64_t>(sources[b]);
+      }
+      if (!__all_sync(0xffffffffu, bits % 16 == 0)) return false;
+      KILN_UNROLL for (int b = 0; b < kBatch; ++b) copy_async<16>(
+          Shared::moved(lane_address, static_cast<unsigned int>(round + b) * Lines::kRoundChunks), sources[b]);
+    }
+    return true;
   }
   /// Any chunk: as one where it is contiguous, at 16 bytes, and lacks no elements before others.
   template <typename Places>

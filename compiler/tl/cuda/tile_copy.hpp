@@ -77,6 +77,7 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
   static constexpr unsigned int kChunksPerLine = Shared::kChunksPerLine;
   static constexpr bool kHasFastPath = kContiguous;
   static constexpr bool kThreadsMeet = false;  ///< all of them, in each copy
+  struct Lane {};                              ///< what a thread keeps from one step's copy to the next one's
 
   Load load;
   const T* first;
@@ -96,6 +97,7 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
     is_whole = (misalignment() == 0) & load.mask.all();
   }
 
+  KILN_DEVICE static Lane lane() { return {}; }
   /// Whether the tile has this chunk; and whether the calling thread has any. Rounds come in batches of powers of two,
   /// of which the last can reach beyond a number of rounds that is none.
   KILN_DEVICE static bool has(unsigned int chunk) {
@@ -241,7 +243,7 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
   }
 
   /// Any tile, in less code than copy().
-  KILN_DEVICE void copy_chunks(uint32_t address) const {
+  KILN_DEVICE void copy_chunks(uint32_t address, Lane) const {
     if constexpr (kContiguous) {
       const uint64_t misaligned = misalignment();
       const bool whole = load.mask.all();
