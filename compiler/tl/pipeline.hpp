@@ -70,7 +70,7 @@ KILN_DEVICE void pipeline(int64_t num_tiles, int64_t num_steps, Loads loads, Bod
 ///                             [&](const auto& scores) { ...; p = tl::cast<T>(weights); },
 ///                             [&](const auto& v) { acc = tl::dot(p, v, acc); });
 ///
-/// Loads are as those of tl::pipeline, four together at most. There are fewer than 2^31 steps.
+/// Loads are as those of tl::pipeline, eight together at most. There are fewer than 2^31 steps.
 template <int kNumStages, typename FirstLoads, typename SecondLoads, typename First, typename Between, typename Second>
 KILN_DEVICE void chained_pipeline(int64_t num_steps, FirstLoads first_loads, SecondLoads second_loads, First first,
                                   Between between, Second second) {

@@ -170,7 +170,8 @@ TEST_P(Separable, ProductsOfLinesThatAreLookedUp) {
     // Of whole tiles that wrap nowhere, of ones that wrap within, several times, and at odd places.
     for (const Problem& p :
          {Problem{c.m, c.n, 3 * c.k, c.m, c.n, 0}, Problem{2 * c.m, c.n + 8, 5 * c.k - 8, 96, 72, 16},
-          Problem{c.m + 3, 2 * c.n - 5, 77, 11, 9, 8}, Problem{c.m, c.n, 40, 24, 2 * c.n, 3}}) {
+          Problem{c.m + 3, 2 * c.n - 5, 77, 11, 9, 8}, Problem{c.m, c.n, 40, 24, 2 * c.n, 3},
+          Problem{c.m, c.n, 0, c.m, c.n, 8}}) {
       SCOPED_TRACE(::testing::Message() << name(c.dtype) << " " << c.m << "x" << c.n << "x" << c.k << ", forms "
                                         << c.rows << c.inner << c.columns << ", problem " << p.m << "x" << p.n << "x"
                                         << p.k << " of " << p.a_rows << " rows, " << p.b_columns << " columns");

@@ -93,6 +93,7 @@ struct BoxLoads<Tiles, Sequence<kPart...>> {
       fitting = __ballot_sync(0xffffffffu, fits);
       lacking = __ballot_sync(0xffffffffu, is_there && !fits);
     } else if constexpr (kForSome) {
+      if (num_steps <= 0) return;
       // By all lanes, since what threads copy may be made by all of them; of that nothing is used here.
       const bool fits = set_places(make_loads(int64_t{is_there ? step : num_steps - 1}));
       fitting = __ballot_sync(0xffffffffu, are_given && is_there && fits);

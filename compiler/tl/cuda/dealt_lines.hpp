@@ -64,7 +64,7 @@ struct DealtChunk {
 /// TileCopy does, where every thread knows that.
 template <bool kColumnsAreLines, int kLines, int kChunksPerLine, typename Axis>
 struct DealtLines {
-  static constexpr bool kThreadsMeet = is_tile<Axis>, kIsRegular = false;
+  static constexpr bool kIsRegular = false;
   static constexpr unsigned int kChunks = kLines * kChunksPerLine;
   static constexpr int kRounds = (kLines * kChunksPerLine + kNumThreads - 1) / kNumThreads;
 
@@ -89,7 +89,6 @@ template <bool kColumnsAreLines, int kLines, int kChunksPerLine, typename Axis>
   requires(kIsToldInWarps<Axis, kChunksPerLine>)
 struct DealtLines<kColumnsAreLines, kLines, kChunksPerLine, Axis> {
   using L = typename DealtAxisOf<typename Axis::layout>::type;
-  static constexpr bool kThreadsMeet = false;
   // Lanes hold runs of neighbours. Where there are fewer lines than threads, several warps hold the same 32 and share
   // them; fewer than 32 all warps hold.
   static constexpr int kWarps = smaller(kNumWarps, larger(1, kLines / 32));  ///< that hold different lines

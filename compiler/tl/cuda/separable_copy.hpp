@@ -25,7 +25,8 @@ struct TileCopy<DeferredLoad<PointerTile<T_, Separable<Rows, Columns, A>>, M, kL
   static constexpr bool kHasFastPath = false, kHasFewElements = false;
   using Lines = DealtLines<kColumnsAreLines, Shared::kLines, Shared::kChunksPerLine,
                            conditional_t<kColumnsAreLines, Columns, Rows>>;
-  static constexpr bool kThreadsMeet = Lines::kThreadsMeet || is_tile<conditional_t<kColumnsAreLines, Rows, Columns>>;
+  // Also where a warp's lanes tell each other: numbers of lines may themselves be made by all threads.
+  static constexpr bool kThreadsMeet = is_tile<Rows> || is_tile<Columns>;
   static_assert(kLines == TileLines::as_in_memory || X::kMayBeAffine,
                 "deferred_load: a tile whose rows or columns are looked up lies in shared memory as in memory");
 

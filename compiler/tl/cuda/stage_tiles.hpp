@@ -14,15 +14,17 @@ struct StageTiles {
   using Load = remove_cvref_t<decltype(part_of<kPart>(*static_cast<const Loads*>(nullptr)))>;
   template <int kPart>
   using Copy = TileCopy<Load<kPart>>;
+  static constexpr bool kNamesLines = Copy<0>::Shared::kHasPadding;
+  /// Of tiles that wgmma may read, whose swizzle goes by the address: one with padding may be no multiple of it.
+  static constexpr int kAlignment = kHasWgmma && !kNamesLines ? 1024 : 1;
   template <int kPart>
   static constexpr int offset() {
     if constexpr (kPart == 0)
       return 0;
     else
-      return offset<kPart - 1>() + Copy<kPart - 1>::Shared::kBytes;
+      return offset<kPart - 1>() + (Copy<kPart - 1>::Shared::kBytes + kAlignment - 1) / kAlignment * kAlignment;
   }
   static constexpr int kBytes = offset<kCount>();
-  static constexpr bool kNamesLines = Copy<0>::Shared::kHasPadding;
   template <int... kPart>
   static constexpr bool any_meet(Sequence<kPart...>) {
     return (Copy<kPart>::kThreadsMeet || ...);
