@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <string_view>
 
 #include "core/errors.hpp"
@@ -64,13 +63,6 @@ void set_extents(const CallInputs& inputs, MlaProblem& problem) {
   problem.page = problem.cache.shape[1];
 }
 
-double finite_scale(const Attributes& attributes) {
-  const double scale = attributes.get_double("scale");
-  if (!std::isfinite(scale))
-    throw_value_error(fmt::format("op '{}': attribute 'scale' is {}, expected a finite number", kMlaOp, scale));
-  return scale;
-}
-
 void set_form(MlaCall& call) {
   const MlaProblem& problem = call.problem;
   const ops::MlaIteration& it = call.iteration;
@@ -104,7 +96,7 @@ MlaProblem mla_problem(const CallInputs& inputs, const Attributes& attributes) {
                                         .query = "q_nope",
                                         .cache = "cache"});
   problem.is_causal = is_causal_over_pages(kMlaOp, attributes);
-  problem.scale = finite_scale(attributes);
+  problem.scale = number_of_f32(kMlaOp, attributes, "scale");
   problem.returns_lse = attributes.get_bool("return_lse");
   problem.num_splits = num_splits_of(kMlaOp, attributes);
   problem.checks_bounds = attributes.get_bool("check_bounds");

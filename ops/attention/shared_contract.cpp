@@ -13,13 +13,6 @@
 namespace kiln::attention {
 namespace {
 
-double finite_number(std::string_view op, const Attributes& attributes, std::string_view name) {
-  const double value = attributes.get_double(name);
-  if (!std::isfinite(value))
-    throw_value_error(fmt::format("op '{}': attribute '{}' is {}, expected a finite number", op, name, value));
-  return value;
-}
-
 InputSpec optional_input(std::string name, std::string doc, std::vector<DType> dtypes) {
   InputSpec input{std::move(name), std::move(doc), true};
   input.dtypes = std::move(dtypes);
@@ -32,11 +25,11 @@ double scale_of(std::string_view op, const Attributes& attributes, std::int64_t 
   if (!std::holds_alternative<double>(value) && !std::holds_alternative<std::int64_t>(value))
     throw_type_error(fmt::format("op '{}': attribute 'scale' is {}, expected a number or None (1 / sqrt(head dim))", op,
                                  to_string(value)));
-  return finite_number(op, attributes, "scale");
+  return number_of_f32(op, attributes, "scale");
 }
 
 double softcap_of(std::string_view op, const Attributes& attributes) {
-  const double softcap = finite_number(op, attributes, "softcap");
+  const double softcap = number_of_f32(op, attributes, "softcap");
   if (softcap < 0)
     throw_value_error(
         fmt::format("op '{}': attribute 'softcap' is {}, expected what scores stay below, or 0 for none", op, softcap));
@@ -63,6 +56,15 @@ void check_sinks(std::string_view op, const TensorView& sinks, std::int64_t head
 }
 
 }  // namespace
+
+double number_of_f32(std::string_view op, const Attributes& attributes, std::string_view name) {
+  const double value = attributes.get_double(name);
+  const float rounded = static_cast<float>(value);
+  if (!std::isfinite(rounded))
+    throw_value_error(
+        fmt::format("op '{}': attribute '{}' is {}, expected a finite number, in f32 too", op, name, value));
+  return rounded == 0 ? 0 : value;
+}
 
 AttributeSpec scale_spec() {
   return {"scale", {}, false, "of products; None: 1 / sqrt(D)", /*decides_speed=*/false};

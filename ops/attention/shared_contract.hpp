@@ -48,6 +48,9 @@ struct ScoreShape {
 ScoreOptions score_options(std::string_view op, const CallInputs& inputs, const Attributes& attributes,
                            const ScoreShape& shape);
 
+/// Attribute `name`, a number that stays finite in f32; 0 where f32 has none but that.
+double number_of_f32(std::string_view op, const Attributes& attributes, std::string_view name);
+
 void check_head_dim(std::string_view op, std::string_view name, std::int64_t dim);
 /// An extent of input `name` that is to be as that of input `other`.
 void check_extent(std::string_view op, std::string_view name, std::string_view what, std::int64_t extent,

@@ -22,6 +22,7 @@ std::int64_t row_elements(const TensorView& view) {
 void check_rows(std::string_view op, std::string_view name, const TensorView& view) {
   if (view.ndim() == 0)
     throw_value_error(fmt::format("op '{}': input '{}' has no dimensions, expected rows along dimension 0", op, name));
+  if (view.numel() == 0) return;  // nothing has no strides to speak of; NumPy gives it strides of 0
   std::int64_t dense = 1;
   for (int axis = view.ndim() - 1; axis > 0; --axis) {
     if (view.shape[axis] > 1 && view.strides[axis] != dense)

@@ -65,7 +65,7 @@ const std::vector<OpRow>& op_table() {
       {"std", Kind::std, "square root of var"},
       {"norm", Kind::norm,
        "sum(|x|^p)^(1/p) of floats; p = 0 counts what is not 0, p = inf and -inf give the largest and smallest |x|; of "
-       "nothing, 0"},
+       "nothing, 0, and an error where p is below 0 or infinite"},
       {"logsumexp", Kind::logsumexp, "log(sum(exp(x))) of floats, without overflow; of nothing, -inf"},
   };
   return table;

@@ -43,8 +43,14 @@ def load(path: str, arguments: list[str]) -> int:
     sys.path.insert(0, str(file.parent.resolve()))  # as `python FILE.py` has it
     try:
         spec.loader.exec_module(module)
-    except Exception:  # whatever the file raises is reported as such
-        fail(arguments, f"'{path}' could not be loaded\n{traceback.format_exc().rstrip()}")
+    except Exception as error:  # whatever the file raises is reported as such, from its own first line on
+        frames = error.__traceback__
+        while frames and (
+            frames.tb_frame.f_code.co_filename == __file__ or "importlib" in frames.tb_frame.f_code.co_filename
+        ):
+            frames = frames.tb_next
+        text = "".join(traceback.format_exception(type(error), error, frames)).rstrip()
+        fail(arguments, f"'{path}' could not be loaded\n{text}")
         return WORK_FAILED
     return 0
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from kiln import _kiln
+from kiln.argument import check_bool, check_integer, check_number, check_text
 from kiln.function_call import function_call
 from kiln.op_call import is_op, name_of, op_call, takes_by_name
 from kiln.progress import make_progress
@@ -246,6 +247,12 @@ def autotune(
         On Ctrl-C, after what was found has been recorded: the same call goes on from there. Where it ends a function,
         nothing is recorded.
     """
+    check_number("budget_s", budget_s)
+    check_text("strategy", strategy)
+    check_integer("seed", seed, least=0)
+    check_text("measuring", measuring, or_none=True)
+    check_bool("record", record)
+    check_bool("resume", resume)
     if not is_op(op) and callable(op):
         if configs is None:
             raise _kiln.UsageTypeError(

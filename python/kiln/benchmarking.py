@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kiln import _kiln
+from kiln.argument import check_integer, check_number
 from kiln.op_call import OpCall, is_op, name_of, op_call
 
 Interval = tuple[float, float]
@@ -191,8 +192,8 @@ def benchmark(
     ValueError, TypeError, NotImplementedError
         As a call. What a callable raises comes out as it is.
     """
-    if samples is not None and samples < 1:
-        raise _kiln.UsageValueError(f"samples={samples}; expected a number above 0, or None for as many as it takes")
+    check_integer("samples", samples, least=1)
+    check_number("budget_s", budget_s)
     run = _kiln.BenchmarkRun(graph=graph, flush_l2=flush_l2, stream=stream)
     names: list[str] = []
     kept: list[object] = []  # a run borrows the memory of its tensors

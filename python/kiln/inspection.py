@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kiln import _kiln
+from kiln.argument import check_text
 from kiln.op_call import op_call
 
 
@@ -56,5 +57,8 @@ def inspect(
     kiln.DeviceError
         Where a compiler or a disassembler is missing.
     """
+    check_text("emit", emit)
+    check_text("device", device, or_none=True)
+    check_text("target", target, or_none=True)
     call = op_call(op, tensors, attributes)
     return _kiln.inspect_call(call.op, call.tensors, call.arguments, emit, device, target, config)

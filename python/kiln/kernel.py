@@ -36,6 +36,8 @@ def read_source(
         raise _kiln.UsageTypeError(
             f"source is a {type(source).__name__}; expected the text of a kernel, or the path of its file"
         )
+    if name is not None and not isinstance(name, str):
+        raise _kiln.UsageTypeError(f"name is {name!r}; expected the kernel's name, a str, or None")
     if headers is not None and not (
         isinstance(headers, Mapping) and all(isinstance(part, str) for item in headers.items() for part in item)
     ):
@@ -85,7 +87,16 @@ def check_constraint(constraint: Constraint, what: str) -> tuple[str, Callable[[
             raise _kiln.UsageValueError(
                 f"{what}: the constraint {constraint!r} is no expression: {error.msg}"
             ) from None
-        return constraint, lambda config: bool(eval(code, {"__builtins__": _BUILTINS}, dict(config)))
+
+        def holds_for(config: Mapping[str, int]) -> bool:
+            try:
+                return bool(eval(code, {"__builtins__": _BUILTINS}, dict(config)))
+            except Exception as error:
+                raise _kiln.UsageValueError(
+                    f"{what}: the constraint {constraint!r} cannot be computed for {dict(config)}: {error}"
+                ) from None
+
+        return constraint, holds_for
     if callable(constraint):
         name = getattr(constraint, "__name__", "")
         described = (constraint.__doc__ or "").strip() or ("" if name == "<lambda>" else name)

@@ -89,6 +89,10 @@ class OpDefinition:
 
     def attribute_dicts(self, attributes: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The attributes with their types' zero values where they are required."""
+        if attributes is not None and not isinstance(attributes, Mapping):
+            raise _kiln.UsageTypeError(
+                f"{self.what}: attributes is {attributes!r}; expected a dict of defaults, or of types, by name"
+            )
         zeros: dict[type, Any] = {bool: False, int: 0, float: 0.0, str: "", _kiln.DType: _kiln.DType("f32"), list: []}
         made = []
         for name, value in (attributes or {}).items():

@@ -88,6 +88,13 @@ def test_numpy_layouts(view: Any) -> None:
     numpy.testing.assert_array_equal(kiln.ops.add(x, x), x + x)
 
 
+def test_rows_of_nothing_have_no_strides_to_speak_of() -> None:
+    cache, nothing = numpy.ones((4, 16), numpy.float32), numpy.empty((0, 16), numpy.float32)  # NumPy's strides are 0
+    nowhere = numpy.full((1, 1, 2), -1)
+    assert kiln.ops.sparse_kv_gather(cache, nothing, nowhere) is cache
+    assert kiln.ops.kv_scatter(nothing, cache, nowhere) is nothing
+
+
 def test_results_own_their_memory() -> None:
     x = numpy.arange(1000, dtype=numpy.float32)
     result = kiln.ops.add(x, x)

@@ -122,6 +122,8 @@ def test_a_row_for_a_table(x: numpy.ndarray) -> None:
 
 def test_wrong_calls_are_refused(x: numpy.ndarray) -> None:
     refused(ValueError, "samples=0", lambda: kiln.benchmark("add", x, x, samples=0))
+    refused(TypeError, "samples=1.5", lambda: kiln.benchmark("add", x, x, samples=1.5))
+    refused(TypeError, "budget_s='1s'", lambda: kiln.benchmark("add", x, x, budget_s="1s"))
     refused(ValueError, "budget_s=0", lambda: kiln.benchmark("add", x, x, budget_s=0))
     refused(TypeError, "name of an op", lambda: kiln.benchmark(3))
     refused(TypeError, "name of an op", lambda: kiln.benchmark("add", x, x, against=3))

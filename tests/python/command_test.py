@@ -158,6 +158,7 @@ def test_files_that_cannot_be_loaded(tmp_path: pathlib.Path) -> None:
     assert result.returncode == 1
     assert "LookupError: not today" in result.stderr
     assert "broken.py" in result.stderr
+    assert "__main__.py" not in result.stderr and "importlib" not in result.stderr
     assert result.stdout == ""
 
 

@@ -113,6 +113,8 @@ def test_an_output_that_is_read_only_is_refused() -> None:
         ({"tunables": {"BLOCK_SIZE": ["a"]}}, TypeError, "values are integers"),
         ({"tunables": ["BLOCK_SIZE"]}, TypeError, "expected a dict"),
         ({"constraints": ["BLOCK_SIZE >"]}, ValueError, "no expression"),
+        ({"constraints": ["BLOCK_SIZ > 1"]}, ValueError, "'BLOCK_SIZ > 1' cannot be computed for .*BLOCK_SIZE"),
+        ({"name": 1}, TypeError, "name is 1"),
         ({"constraints": [3]}, TypeError, "expected an expression"),
         ({"constraints": ["BLOCK_SIZE > 1000"]}, ValueError, "no config meets"),
         ({"defaults": {"BLOCK_SIZE": 1}}, ValueError, "BLOCK_SIZE=1"),

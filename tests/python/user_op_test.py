@@ -369,6 +369,7 @@ def test_callbacks_that_give_nonsense_are_named(changes: Any, error: Any, messag
         ({"outputs": 5}, TypeError, "outputs is 5"),
         ({"dtypes": 5}, TypeError, "dtypes is 5"),
         ({"constraints": 5}, TypeError, "constraints is 5"),
+        ({"attributes": ["alpha"]}, TypeError, "attributes is ..alpha.."),
         ({"kernel": "grid"}, ValueError, "neither a grid nor"),
     ],
 )

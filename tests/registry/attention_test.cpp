@@ -53,6 +53,7 @@ TEST_F(Attention, KeysAreSeenByTheirPlace) {
       {{{"window", std::vector<std::int64_t>{1, -1}}}, 3, {4, 4, 5.5F}},
       {{{"window", std::vector<std::int64_t>{-1, 1}}, {"causal", std::string("top_left")}}, 3, {1, 2, 4}},
       {{{"window", std::vector<std::int64_t>{1, 0}}}, 5, {0, 0, 1, 2, 5.5F}},
+      {{{"scale", 1e-310}}, 1, {4}},  // 0 in f32
   };
   for (const Device device : devices_)
     for (const auto& [attributes, queries, expected] : cases) {
@@ -232,6 +233,8 @@ TEST(AttentionErrors, NameWhatIsWrong) {
       {good(), {{"window", std::vector<std::int64_t>{-2, 0}}}, "expected numbers of keys, or -1 for all of them"},
       {good(), {{"softcap", -1.0}}, "attribute 'softcap' is -1, expected what scores stay below"},
       {good(), {{"scale", INFINITY}}, "attribute 'scale' is inf, expected a finite number"},
+      {good(), {{"scale", 1e39}}, "attribute 'scale' is 1e+39, expected a finite number, in f32 too"},
+      {good(), {{"softcap", 1e300}}, "attribute 'softcap' is 1e+300, expected a finite number, in f32 too"},
       {good(), {{"layout", std::string("SBHD")}}, "attribute 'layout' is \"SBHD\", expected \"BSHD\""},
   };
   for (const auto& [inputs, attributes, message] : cases) EXPECT_THAT(refused(inputs, attributes), HasSubstr(message));
