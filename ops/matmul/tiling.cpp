@@ -90,9 +90,19 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
   // Without what a tile's rows are padded by: the check counts that too.
   const ConfigExpression stages(fmt::format("NUM_STAGES * (BLOCK_M + BLOCK_N) * BLOCK_K * {}", operand_bytes(operands)),
                                 [operands](const Config& config) { return matmul::shared_bytes(operands, config); });
-  return {std::move(tunables),
-          {stages <= room, words <= most_words,
-           ConfigExpression("BLOCK_M") * "BLOCK_N" >= 512 * ConfigExpression("num_warps")}};
+  std::vector<Constraint> constraints = {
+      stages <= room, words <= most_words,
+      ConfigExpression("BLOCK_M") * "BLOCK_N" >= 512 * ConfigExpression("num_warps")};
+  // Behind sums of 64 words ptxas spills 24 bytes of it: linear with gelu in 128 x 64 x 32, 8 warps, on sm_90a.
+  if (is_wide)
+    constraints.push_back(ConfigExpression("BLOCK_M * BLOCK_K of 64 words of accumulator to a thread",
+                                           [operands, most_words](const Config& config) {
+                                             const bool is_full =
+                                                 accumulator_words(operands, config.at("BLOCK_M"), config.at("BLOCK_N"),
+                                                                   config.at("num_warps")) == most_words;
+                                             return is_full ? config.at("BLOCK_M") * config.at("BLOCK_K") : 0;
+                                           }) <= 2048);
+  return {std::move(tunables), std::move(constraints)};
 }
 
 ConfigSpace cpu_space(OperandClass operands) {
