@@ -4,9 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "ops/common/block_choice.hpp"
 #include "ops/common/config_expression.hpp"
-#include "ops/common/cpu_choice.hpp"
 #include "ops/common/grid.hpp"
 #include "ops/reduction/tiling.hpp"
 
@@ -23,34 +21,22 @@ constexpr std::int64_t kMostUnrolled = 8;
 constexpr std::int64_t kMostStepElements = 2048;
 /// Programs that an H200 has room for of those that reduce columns, two on each of its 132 processors.
 constexpr std::int64_t kPlaces = 264, kFewestPrograms = 256;
-/// On a CPU: rows of fewer elements than kTinyRow are taken an element at a time, many at once, and up to kLongRow
-/// several rows at once: few vectors of a row would hide little of what additions wait for each other, and more of
-/// several parts of a state. Rows from memory follow one another from kShortRow on, for memory is fetched ahead for one
-/// row and not for eight that are read side by side (argmax of 40,000 rows of 135: 3.0 -> 2.0 ms).
-constexpr std::int64_t kTinyRow = 4, kNarrowRow = 32, kShortRow = 128, kLongRow = 512;
-constexpr std::int64_t kShortBlock = 8;
-/// Of a row from memory that is taken by itself.
-constexpr std::int64_t kLeastRowAloneBytes = 256;
-/// Of a state's tile.
-constexpr std::int64_t kStateBytes = 256, kNarrowStateBytes = 128;
-/// Elements of the smallest tile.
-constexpr std::int64_t kLeastCpuTile = 16;
-/// Columns that are kept, of a reduction that reads memory from end to end on a CPU.
-constexpr std::int64_t kLeastStreamedColumns = 16, kMostStreamedColumns = 256;
-/// Of rows over which columns are reduced: that are one tile; that a tile is filled up to; up to which two tiles of a
-/// smaller power of two are better than either.
-constexpr std::int64_t kMostWholeRowBytes = 4096, kFilledRowBytes = 2048, kMostHalvedRowBytes = 1280;
+/// Of the states that a program of a CPU keeps in memory.
+constexpr std::int64_t kMostSpanElements = 16384;
 
 }  // namespace
 
 ConfigSpace config_space(const Target& target) {
-  const common::ConfigExpression tile = common::ConfigExpression("BLOCK_M") * "BLOCK_N", warps("num_warps");
+  const common::ConfigExpression rows("BLOCK_M"), columns("BLOCK_N"), warps("num_warps"), span("SPAN");
+  const common::ConfigExpression tile = rows * columns;
   if (!is_cuda(target))
     return {{{"BLOCK_M", {1, 2, 4, 8, 16, 32, 64}},
              {"BLOCK_N", {128, 64, 256, 512, 1024, 32, 16, 8, 4, 2, 1}},
-             {"UNROLL", {1, 2, 4}},
+             {"UNROLL", {1, 2, 4, 8}},
+             {"SPAN", {1, 256, 64, 16}},
              {"PROGRAMS", {256, 64, 1024}}},
-            {tile <= 1024, tile >= kLeastCpuTile}};
+            {tile <= 1024, tile >= kLeastCpuTile, common::either(span == 1, rows == 1),
+             span * columns <= kMostSpanElements}};
   return {{{"BLOCK_M", {1, 8, 4, 2, 16, 32, 64, 128, 256, 512}},
            {"BLOCK_N", {1024, 2048, 512, 256, 128, 64, 32, 16, 8, 4, 2, 1, 4096, 8192}},
            {"UNROLL", {4, 2, 1, 8, 3, 5, 6, 7}},
@@ -205,87 +191,6 @@ Config cuda_config(const CollapsedReduction& collapsed, std::int64_t itemsize, s
     }
   }
   return config;
-}
-
-/// Measured on one thread of a Zen 4 and a Zen 5 with vectors of 64 bytes and as CPUs of 32 bytes
-/// (docs/performance.md): what counts is that a program's states stay in registers, that little of its tiles is masked,
-/// and that memory is read in its order.
-Config cpu_config(const CollapsedReduction& collapsed, std::int64_t itemsize, std::int64_t accumulator_bytes,
-                  std::size_t state_parts, const Target& target) {
-  const std::int64_t reduced = collapsed.reduced[0].extent, kept = collapsed.kept[0].extent;
-  const std::int64_t number_bytes = std::max<std::int64_t>(accumulator_bytes, 4);
-  const std::int64_t lanes = std::max<std::int64_t>(common::vector_register_bytes(target) / number_bytes, 4);
-  const std::int64_t few_rows = state_parts > 1 ? lanes / 2 : kStateBytes / number_bytes / kShortBlock;
-  std::int64_t block_m = 1, block_n = 1, unroll = 1;
-  const bool comes_from_caches =
-      common::stays_in_caches(static_cast<double>(collapsed.kept_total * collapsed.reduced_total * itemsize));
-  if (!collapsed.reduces_rows() && kept >= kLeastStreamedColumns && !comes_from_caches) {
-    // Rows as they lie in memory, as much of each as states in the nearest cache bear: pieces of many rows leave the
-    // hardware little to fetch ahead (one thread of a Zen 4, ms: sum of 20632x294 i64 6.0 in tiles of 2 x 32, 3.0 so;
-    // amax of 50000x100 f32 4.4 and 0.8, as an AVX2 CPU 4.8 and 1.8; std of 300000x40 6.4 and 2.4).
-    // Whole rows are read without a gap, even where their states no longer fit registers (two threads, ms: amin of
-    // 20507x512 f32 4.4 by halves, 0.9 so; of 10253x1024 4.1 and 1.3; 27343x384, filled up, 5.9 and 2.0).
-    const bool is_wide = common::vector_register_bytes(target) >= 64, fills_up = is_wide && state_parts == 1;
-    const std::int64_t row_bytes = kept * number_bytes;
-    if (state_parts == 1 && kept == floor_power_of_two(kept) && row_bytes <= kMostWholeRowBytes)
-      block_n = kept;
-    else if (fills_up && row_bytes > kMostHalvedRowBytes && row_bytes <= kFilledRowBytes)
-      block_n = kFilledRowBytes / number_bytes;
-    else if (fills_up)
-      block_n = std::min(ceil_power_of_two(kept), kMostStreamedColumns);
-    else
-      block_n = std::min(floor_power_of_two(kept), state_parts == 1 && row_bytes > kMostHalvedRowBytes
-                                                       ? kMostStreamedColumns / 2
-                                                       : kMostStreamedColumns);
-  } else if (!collapsed.reduces_rows()) {
-    // Sixteen vectors of 32 bytes or eight of 64, which are lines of the cache in each row.
-    std::int64_t states = (state_parts == 1 ? 512 : 256) / number_bytes;
-    block_n = common::block_over(kept, {.least = kept >= states ? states / 4 : states / 8, .most = states / 2});
-    if (block_n > kept) {  // all of it would be masked: two narrow blocks that overlap take a fifth of the time
-      block_n = floor_power_of_two(kept);
-      states = kNarrowStateBytes / number_bytes;
-    }
-    block_m = std::min(states / block_n, floor_power_of_two(reduced));
-  } else if (collapsed.kept_total <= 1) {
-    block_n = std::min<std::int64_t>(512 / accumulator_bytes, 128);  // eight vectors hide the latency of additions
-    if (state_parts > 1 && common::vector_register_bytes(target) < 64) {
-      // Sixteen registers hold a quarter with their places (argmin of 2,400,000 f32: 360 us, and 190 so).
-      block_n = kNarrowRow;
-      unroll = accumulator_bytes == 8 ? 2 : 1;
-    }
-  } else if (reduced < kTinyRow) {
-    block_m = 4 * lanes;
-  } else if (reduced < kShortRow && state_parts == 1 && !comes_from_caches) {
-    // Out of memory one row at a time from 256 bytes on, and few before: the hardware fetches ahead for few (two
-    // threads of a Zen 4, ms: mean of 246093x64 f64 8.8 in tiles of 4 x 4, 2.2 so; 202608x78 9.9 and 2.4; as an AVX2
-    // CPU, one thread, 656250x24 19.6 in tiles of 8 x 4, 6.3 so; f32 of 1312500x24 20.6 in 16 x 4, 4.8 so).
-    const bool is_line = reduced * number_bytes >= kLeastRowAloneBytes;
-    block_n = is_line ? 128 / number_bytes : kTinyRow;
-    block_m = is_line ? 1 : reduced < kNarrowRow ? std::min<std::int64_t>(lanes, 8) : 4;
-    unroll = is_line ? 1 : 2;
-  } else if (reduced < kNarrowRow) {
-    block_n = kTinyRow;
-    block_m = kStateBytes / number_bytes / block_n;
-  } else if (reduced < kShortRow) {
-    block_n = kTinyRow;
-    block_m = kStateBytes / number_bytes / (2 * block_n);
-    unroll = 2;
-  } else if (kept >= few_rows && comes_from_caches) {
-    block_n = kShortBlock;
-    block_m = few_rows;
-  } else if (reduced < kLongRow) {
-    block_n = state_parts > 1 ? 2 * lanes : std::max<std::int64_t>(2 * lanes, 32);
-  } else {
-    block_n = 4 * lanes;
-  }
-  if (collapsed.reduces_rows() && block_m > kept) {  // tiles of several rows would be mostly masked
-    block_m = 1;
-    block_n = 2 * lanes;
-    unroll = 1;
-  }
-  if (collapsed.reduces_rows()) block_n = std::min(floor_power_of_two(reduced), block_n);
-  block_m = std::max(block_m, kLeastCpuTile / block_n);
-  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", unroll}, {"PROGRAMS", 256}};
 }
 
 }  // namespace kiln::reduction

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/reduction/kernel_chunk.hpp"
+#include "ops/reduction/kernel_span.hpp"
 
 namespace kiln::ops {
 
@@ -30,6 +30,16 @@ KILN_KERNEL void reduction_kernel(const In* in, ReductionIteration it, Reduction
   store_results<kKeptBlock>(reducer, states, it, block, out...);
 }
 
+/// As reduction_kernel, for a span of SPAN tiles of a row: see reduce_span.
+template <typename Reducer, typename Via, bool kContiguous, int BLOCK_N, int SPAN, int UNROLL, bool kHasOuter,
+          typename In, typename... Out>
+KILN_KERNEL void reduction_span_kernel(const In* in, ReductionIteration it, ReductionScalars scalars, Out*... out) {
+  const Reducer reducer{scalars};
+  reduce_span<Reducer, Via, kContiguous, BLOCK_N, SPAN, UNROLL, kHasOuter>(
+      in, it, reducer, kept_block<BLOCK_N * SPAN, kHasOuter, false>(it),
+      [&](const auto& states, const KeptBlock& block) { store_results<BLOCK_N>(reducer, states, it, block, out...); });
+}
+
 /// Where part `part` of the states of kept element 0 of a chunk lies.
 template <typename T>
 KILN_DEVICE T* part_address(tl::uint8_t* states, const ReductionIteration& it, int part, tl::int64_t chunk) {
@@ -48,17 +58,11 @@ KILN_DEVICE auto with_places(const Reducer& reducer, const Tiles& states, const 
   return map_elements(place, states);
 }
 
-/// Reduces one of several chunks and leaves its states for reduction_combine_kernel. FOLDED and SPREAD: see
+/// Leaves the states of a block of kept elements in a chunk for reduction_combine_kernel. FOLDED and SPREAD: see
 /// ReductionIteration.
-template <typename Reducer, typename Via, int kAxis, bool kContiguous, int BLOCK_M, int BLOCK_N, int UNROLL,
-          bool kHasOuter, bool FOLDED, bool SPREAD, typename In>
-KILN_KERNEL void reduction_chunk_kernel(const In* in, ReductionIteration it, ReductionScalars scalars,
-                                        tl::uint8_t* states) {
-  constexpr int kKeptBlock = kAxis == 1 ? BLOCK_M : BLOCK_N;
-  const Reducer reducer{scalars};
-  const KeptBlock block = kept_block<kKeptBlock, kHasOuter>(it);
-  const auto along = reduce_chunk<Reducer, Via, kAxis, kContiguous, BLOCK_M, BLOCK_N, UNROLL, kHasOuter, FOLDED>(
-      in, it, reducer, block);
+template <int kKeptBlock, bool FOLDED, bool SPREAD, typename Reducer, typename Tiles>
+KILN_DEVICE void store_states(const Reducer& reducer, const Tiles& along, const ReductionIteration& it,
+                              const KeptBlock& block, tl::uint8_t* states) {
   const auto reduced = [&] {
     if constexpr (SPREAD)
       return with_places(reducer, along, it, block);
@@ -86,6 +90,32 @@ KILN_KERNEL void reduction_chunk_kernel(const In* in, ReductionIteration it, Red
         return 0;
       },
       reduced);
+}
+
+/// Reduces one of several chunks and leaves its states.
+template <typename Reducer, typename Via, int kAxis, bool kContiguous, int BLOCK_M, int BLOCK_N, int UNROLL,
+          bool kHasOuter, bool FOLDED, bool SPREAD, typename In>
+KILN_KERNEL void reduction_chunk_kernel(const In* in, ReductionIteration it, ReductionScalars scalars,
+                                        tl::uint8_t* states) {
+  constexpr int kKeptBlock = kAxis == 1 ? BLOCK_M : BLOCK_N;
+  const Reducer reducer{scalars};
+  const KeptBlock block = kept_block<kKeptBlock, kHasOuter>(it);
+  const auto along = reduce_chunk<Reducer, Via, kAxis, kContiguous, BLOCK_M, BLOCK_N, UNROLL, kHasOuter, FOLDED>(
+      in, it, reducer, block);
+  store_states<kKeptBlock, FOLDED, SPREAD>(reducer, along, it, block, states);
+}
+
+/// The same for a span of SPAN tiles of a row.
+template <typename Reducer, typename Via, bool kContiguous, int BLOCK_N, int SPAN, int UNROLL, bool kHasOuter,
+          bool SPREAD, typename In>
+KILN_KERNEL void reduction_span_chunk_kernel(const In* in, ReductionIteration it, ReductionScalars scalars,
+                                             tl::uint8_t* states) {
+  const Reducer reducer{scalars};
+  reduce_span<Reducer, Via, kContiguous, BLOCK_N, SPAN, UNROLL, kHasOuter>(
+      in, it, reducer, kept_block<BLOCK_N * SPAN, kHasOuter, false>(it),
+      [&](const auto& along, const KeptBlock& block) {
+        store_states<BLOCK_N, false, SPREAD>(reducer, along, it, block, states);
+      });
 }
 
 /// Joins the chunks' states in a fixed order and writes the results.

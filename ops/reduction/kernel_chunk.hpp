@@ -19,14 +19,15 @@ struct KeptBlock {
   tl::int64_t output_offsets[kMaxReductionOutputs];
 };
 
-template <int kBlock, bool kHasOuter>
+/// kOverlaps: the last block begins earlier rather than reach over the end.
+template <int kBlock, bool kHasOuter, bool kOverlaps = !kMasksKept>
 KILN_DEVICE KeptBlock kept_block(const ReductionIteration& it) {
   KeptBlock block{};
   ProgramNumber rest = static_cast<ProgramNumber>(tl::program_id(0));
   block.first = (kHasOuter ? take_coordinate(rest, it.kept_blocks) : static_cast<tl::int64_t>(rest)) * kBlock;
-  // On a CPU the last block begins earlier rather than reach over the end: tiles under a mask go element by element, at
-  // 20 ns each (amax of 130 rows of 500 in blocks of 16 took 180 us instead of 7). Two programs write the same results.
-  if (!kMasksKept && block.first > it.kept - kBlock && it.kept >= kBlock) block.first = it.kept - kBlock;
+  // On a CPU tiles under a mask go element by element, at 20 ns each (amax of 130 rows of 500 in blocks of 16 took 180
+  // us instead of 7). Two programs write the same results.
+  if (kOverlaps && block.first > it.kept - kBlock && it.kept >= kBlock) block.first = it.kept - kBlock;
   block.linear = block.first;
   block.input_offset = it.input_offset + block.first * it.kept_stride;
   for (int i = 0; i < kMaxReductionOutputs; ++i) block.output_offsets[i] = block.first * it.output_strides[i];
@@ -44,6 +45,44 @@ KILN_DEVICE KeptBlock kept_block(const ReductionIteration& it) {
 /// The program's place among the chunks of one kept block.
 KILN_DEVICE tl::int64_t chunk_index(const ReductionIteration& it) {
   return tl::program_id(2) * it.pieces + tl::program_id(1);
+}
+
+/// What a program takes of the reduced dimensions: indices of the tiled one from `first` on, at outer ones from `outer`
+/// on.
+struct Chunk {
+  tl::int64_t first, last;
+  tl::int64_t outer, outer_end;
+  /// The place of its first element in the whole.
+  KILN_DEVICE tl::int64_t origin(const ReductionIteration& it) const { return outer * it.reduced + first; }
+};
+
+template <bool kHasOuter>
+KILN_DEVICE Chunk chunk_of(const ReductionIteration& it) {
+  Chunk chunk{0, 0, 0, 1};
+  chunk.first = tl::program_id(1) * it.piece_extent;
+  chunk.last = chunk.first + it.piece_extent < it.reduced ? chunk.first + it.piece_extent : it.reduced;
+  if constexpr (kHasOuter) {
+    chunk.outer = tl::program_id(2) * it.outer_reduced_per_chunk;
+    chunk.outer_end = chunk.outer + it.outer_reduced_per_chunk < it.outer_reduced
+                          ? chunk.outer + it.outer_reduced_per_chunk
+                          : it.outer_reduced;
+  }
+  return chunk;
+}
+
+/// Where reduced index 0 of the tiled dimension lies at outer reduced index `outer`, in an input of which `data` is the
+/// block's first element.
+template <bool kHasOuter, typename In>
+KILN_DEVICE const In* segment_of(const In* data, const ReductionIteration& it, tl::int64_t outer) {
+  if constexpr (kHasOuter) {
+    tl::uint64_t left = static_cast<tl::uint64_t>(outer);
+    KILN_NO_UNROLL for (int dim = 0; dim < it.num_outer_reduced; ++dim) {
+      const tl::uint64_t extent = static_cast<tl::uint64_t>(it.outer_reduced_extents[dim]);
+      data += static_cast<tl::int64_t>(left % extent) * it.outer_reduced_strides[dim];
+      left /= extent;
+    }
+  }
+  return data;
 }
 
 /// Reduces a chunk of the reduced dimensions for a block of kept elements: the states, one-dimensional over the block,
@@ -65,15 +104,8 @@ KILN_DEVICE auto reduce_chunk(const In* in, const ReductionIteration& it, const 
   constexpr int kFirstTiles = kMasksKept ? 1 : UNROLL;
   constexpr int kPacket = View::template kPacket<In>;
 
-  const tl::int64_t first = tl::program_id(1) * it.piece_extent;
-  const tl::int64_t last = first + it.piece_extent < it.reduced ? first + it.piece_extent : it.reduced;
-  tl::int64_t outer = 0, outer_end = 1;
-  if constexpr (kHasOuter) {
-    outer = tl::program_id(2) * it.outer_reduced_per_chunk;
-    outer_end =
-        outer + it.outer_reduced_per_chunk < it.outer_reduced ? outer + it.outer_reduced_per_chunk : it.outer_reduced;
-  }
-  const tl::int64_t origin = outer * it.reduced + first;
+  const Chunk chunk = chunk_of<kHasOuter>(it);
+  const tl::int64_t first = chunk.first, last = chunk.last, origin = chunk.origin(it);
   const tl::int64_t kept_room = it.kept - block.first, elements_room = it.fold_elements - block.first;
   const auto kept_mask = View::kept() < kept_room;
 
@@ -95,16 +127,8 @@ KILN_DEVICE auto reduce_chunk(const In* in, const ReductionIteration& it, const 
 
   auto state = fill_tiles<S>(reducer.identity());
   tl::int32_t outer_position = 0;  // of the segment's element 0 within the chunk
-  KILN_NO_UNROLL for (; outer < outer_end; ++outer) {
-    const In* segment = in + block.input_offset;
-    if constexpr (kHasOuter) {
-      tl::uint64_t left = static_cast<tl::uint64_t>(outer);
-      KILN_NO_UNROLL for (int dim = 0; dim < it.num_outer_reduced; ++dim) {
-        const tl::uint64_t extent = static_cast<tl::uint64_t>(it.outer_reduced_extents[dim]);
-        segment += static_cast<tl::int64_t>(left % extent) * it.outer_reduced_strides[dim];
-        left /= extent;
-      }
-    }
+  KILN_NO_UNROLL for (tl::int64_t outer = chunk.outer; outer < chunk.outer_end; ++outer) {
+    const In* const segment = segment_of<kHasOuter>(in + block.input_offset, it, outer);
 
     if constexpr (kMasksKept && Reducer::kHasNeutral) {
       const SegmentTiles<Reducer, Via, kAxis, kContiguous, BLOCK_M, BLOCK_N, kFolded, In> tiles{

@@ -189,7 +189,7 @@ LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Targ
   const Reducer& reducer = call.reducer;
   const bool rows = collapsed.reduces_rows();
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N");
-  const std::int64_t kept_block = rows ? block_m : block_n;
+  const std::int64_t span = span_of(collapsed, config), kept_block = kept_block_of(collapsed, config);
   const std::int64_t itemsize = call.itemsize();
   const std::int64_t fold = call.fold(config, target);
   const CollapsedReduction folded = folded_by(collapsed, fold);
@@ -215,15 +215,12 @@ LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Targ
 
   LaunchPlan plan;
   KernelLaunch launch;
-  launch.template_arguments = {TypeName{reducer.type},
-                               reduction.via,
-                               std::int64_t{rows ? 1 : 0},
-                               collapsed.has_dense_columns(),
-                               block_m,
-                               block_n,
-                               config.at("UNROLL"),
-                               it.num_outer_kept + it.num_outer_reduced > 0,
-                               call.in};
+  launch.template_arguments = {TypeName{reducer.type}, reduction.via};
+  if (span == 1) launch.template_arguments.emplace_back(std::int64_t{rows ? 1 : 0});
+  launch.template_arguments.insert(
+      launch.template_arguments.end(),
+      {collapsed.has_dense_columns(), span == 1 ? block_m : block_n, span == 1 ? block_n : span, config.at("UNROLL"),
+       it.num_outer_kept + it.num_outer_reduced > 0, call.in});
   const ops::ReductionScalars scalars{reduction.divisor, reduction.exponent};
   common::KernelParameters parameters(launch);
   parameters.read(static_cast<int>(call.outputs.size()), call.in).value(it).value(scalars);
@@ -233,13 +230,15 @@ LaunchPlan make_plan(const ReductionCall& call, const Config& config, const Targ
   launch.vector_width =
       static_cast<std::int32_t>(moves_packets(folded, block_m, itemsize) ? kAccessBytes / itemsize : 1);
   if (states == 1 && !collapsed.is_spread) {
+    if (span > 1) launch.kernel = "kiln::ops::reduction_span_kernel";
     add_outputs(call, launch, parameters);
     plan.launches.push_back(std::move(launch));
     return plan;
   }
-  launch.kernel = "kiln::ops::reduction_chunk_kernel";
+  launch.kernel = span > 1 ? "kiln::ops::reduction_span_chunk_kernel" : "kiln::ops::reduction_chunk_kernel";
+  if (span == 1) launch.template_arguments.insert(launch.template_arguments.end() - 1, fold > 1);
   launch.template_arguments.insert(launch.template_arguments.end() - 1,
-                                   {fold > 1, collapsed.is_spread});  // before the input's dtype
+                                   collapsed.is_spread);  // before the input's dtype
   parameters.written_workspace(0, kStates);
   plan.launches.push_back(std::move(launch));
   ops::ReductionIteration joined = make_iteration(call.of_outputs, kept_block, split);
@@ -261,6 +260,8 @@ bool worth_trying(const ReductionCall& call, const Config& config, const Target&
   const std::int64_t* const fold = config.find("FOLD");
   if (fold != nullptr && *fold != 0 && call.fold(config, target) == 1) return false;
   const std::int64_t kept = call.collapsed.kept[0].extent, reduced = call.collapsed.reduced[0].extent;
+  const std::int64_t* const span = config.find("SPAN");
+  if (span != nullptr && span_of(call.collapsed, config) != *span) return false;
   return config.at("BLOCK_M") <= ceil_power_of_two(rows ? kept : reduced) &&
          config.at("BLOCK_N") <= ceil_power_of_two(rows ? reduced : kept);
 }

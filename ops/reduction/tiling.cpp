@@ -16,6 +16,8 @@ constexpr std::int64_t kStepsOfSecondKernel = 4;
 /// Elements of a row that any program of a GPU loads at a time.
 constexpr std::int64_t kOneStepElements = 1024;
 constexpr std::int64_t kLeastCpuChunkBytes = 128 * 1024;
+/// Rows of a chunk whose states are as wide as the rows: what is written of them and read again is to be little.
+constexpr std::int64_t kLeastSpanRows = 64;
 /// A lane of a CPU program adds up to twice this many elements before lanes are joined, however few the lanes are:
 /// roundings of equal elements all go one way, and grow with their number.
 constexpr std::int64_t kLaneElements = 2048;
@@ -31,6 +33,17 @@ std::int64_t step_of(const CollapsedReduction& collapsed, const Config& config) 
 }
 
 }  // namespace
+
+std::int64_t span_of(const CollapsedReduction& collapsed, const Config& config) {
+  const std::int64_t* const span = config.find("SPAN");
+  const bool can = span != nullptr && !collapsed.reduces_rows() && config.at("BLOCK_M") == 1 &&
+                   collapsed.kept[0].extent >= config.at("BLOCK_N");
+  return can ? *span : 1;
+}
+
+std::int64_t kept_block_of(const CollapsedReduction& collapsed, const Config& config) {
+  return collapsed.reduces_rows() ? config.at("BLOCK_M") : config.at("BLOCK_N") * span_of(collapsed, config);
+}
 
 bool is_short(const CollapsedReduction& collapsed, const Config& config) {
   const std::int64_t extent = std::max<std::int64_t>(collapsed.reduced[0].extent, 1);
@@ -51,11 +64,12 @@ Split split_of(const CollapsedReduction& collapsed, const Config& config, std::i
   if (extent == 0) return split;
 
   // What one program reads per reduced element is the width of its block of kept ones.
-  const std::int64_t block = config.at(collapsed.reduces_rows() ? "BLOCK_M" : "BLOCK_N");
+  const std::int64_t block = kept_block_of(collapsed, config);
   const std::int64_t programs = std::max<std::int64_t>(kept_programs(collapsed, block), 1);
   const std::int64_t width_bytes = std::clamp<std::int64_t>(collapsed.kept[0].extent, 1, block) * itemsize;
   std::int64_t least = ceil_div(is_cuda(target) ? kLeastCudaChunkBytes : kLeastCpuChunkBytes, width_bytes);
   if (!is_cuda(target) && collapsed.reduces_rows()) least = std::min(least, kLaneElements * config.at("BLOCK_N"));
+  if (span_of(collapsed, config) > 1) least = std::max(least, kLeastSpanRows);
   std::int64_t wanted = std::min(ceil_div(config.at("PROGRAMS"), programs), collapsed.reduced_total / least);
   if (is_cuda(target) && is_short(collapsed, config)) wanted = 1;
   // Of columns a lane adds up every BLOCK_M-th element, however many programs there are already.

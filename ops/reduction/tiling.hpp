@@ -15,6 +15,12 @@ namespace kiln::reduction {
 /// Bytes of a GPU's widest access.
 inline constexpr std::int64_t kAccessBytes = 16;
 
+/// Tiles of a row that a program of a CPU walks down side by side, as far as a config's are of one row and there is as
+/// much as one tile to keep; 1: a program of one tile.
+std::int64_t span_of(const CollapsedReduction& collapsed, const Config& config);
+/// Kept elements of a program.
+std::int64_t kept_block_of(const CollapsedReduction& collapsed, const Config& config);
+
 /// How many chunks along the two levels of the reduced dimensions: pieces of the tiled one, groups of outer indices.
 struct Split {
   std::int64_t pieces = 1, piece_extent = 1;

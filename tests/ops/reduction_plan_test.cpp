@@ -92,6 +92,32 @@ TEST(ReductionPlan, LanesOfColumnsAddUpAFewThousandElements) {
     }
 }
 
+/// A CPU fetches ahead for whole rows: a program of columns from memory goes along them, as far as a span goes.
+TEST(ReductionPlan, ColumnsFromMemoryAreReadInWholeRows) {
+  struct Columns {
+    DType dtype;
+    Dims shape, strides;
+    bool spans;
+    std::int64_t blocks;
+  };
+  const Columns cases[] = {
+      {DType::f32, {100'000, 700}, {700, 1}, true, 1},
+      {DType::bf16, {100'000, 4096}, {4096, 1}, true, 1},
+      {DType::f32, {100'000, 2000}, {2100, 1}, true, 1},
+      {DType::f32, {400, 200'000}, {200'000, 1}, true, 25},
+      {DType::f32, {1'000'000, 64}, {64, 1}, false, 1},                // registers hold a row's states
+      {DType::f32, {2, 50'000'000}, {50'000'000, 1}, false, 195'313},  // too few rows for states in memory
+      {DType::f32, {100, 700}, {700, 1}, false, 11},                   // in the caches
+  };
+  for (const Columns& columns : cases) {
+    SCOPED_TRACE(to_string(columns.shape));
+    const PlannedCall call("sum", {shaped(columns.dtype, columns.shape, columns.strides)}, {{"dim", std::int64_t{0}}});
+    const LaunchPlan plan = call.plan(kCpu);
+    EXPECT_EQ(plan.launches[0].kernel.find("_span_") != std::string::npos, columns.spans) << plan.launches[0].kernel;
+    EXPECT_EQ(iteration_of(plan).kept_blocks, columns.blocks);
+  }
+}
+
 TEST(ReductionPlan, PlacesAreSearchedForInMemorysOrder) {
   struct Search {
     Dims shape, strides;
