@@ -121,7 +121,12 @@ double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm9
   double us = kStartUs;
   if (tile.shares) {
     const double part = kPart + tile_elements * 4 / kStoreBytesPerClock;
-    clocks += as_double(division.share) * step + 1.5 * part;
+    // More shares than clusters run at a time only where k is cut for its sums' sake.
+    const std::int64_t at_once =
+        std::max<std::int64_t>(conditions.processors * tile.resident / (tile.cluster_blocks() * division.team), 1) *
+        division.team;
+    clocks += as_double(std::max<std::int64_t>(ceil_div(division.num_shares, at_once), 1)) *
+              (as_double(division.share) * step + 1.5 * part);
     us += kCombineUs + as_double(division.scratch_bytes()) / kCombineBytesPerUs;
   }
   const double memory = memory_clocks(call, conditions.out_bytes, division);

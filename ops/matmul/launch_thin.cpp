@@ -20,7 +20,7 @@ ConfigSpace space() {
                                  threads = 32 * common::ConfigExpression("num_warps");
   return {{{"BLOCK_M", {8, 1, 2, 4, 16}},
            {"BLOCK_N", {512, 16, 32, 64, 128, 256}},
-           {"UNROLL", {4, 2, 8}},
+           {"UNROLL", {4, 2, 8, 16, 32}},
            {"num_warps", {4, 1, 2}}},
           {elements >= threads, elements <= 32 * threads}};
 }
@@ -45,7 +45,10 @@ Config default_config(const MatmulCall& call) {
     else
       block_m *= 2;
   }
-  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", call.k <= 2 ? 2 : 4}, {"num_warps", num_warps}};
+  // All of a little k is asked for at once, as far as a thread's registers go.
+  const std::int64_t to_a_thread = block_m * block_n / (32 * num_warps);
+  const std::int64_t unroll = std::clamp<std::int64_t>(ceil_power_of_two(call.k), 2, to_a_thread <= 4 ? 8 : 4);
+  return {{"BLOCK_M", block_m}, {"BLOCK_N", block_n}, {"UNROLL", unroll}, {"num_warps", num_warps}};
 }
 
 /// By the default config on an H200; the constants are those of 106 times of random products (2026-11-25), whose
@@ -59,6 +62,8 @@ std::optional<double> estimate_us(const MatmulCall& call, const Target& target) 
   constexpr double kWaitClocks = 950;            // for what is loaded together
   constexpr double kWarpsTogether = 16;          // on a multiprocessor
   constexpr std::int64_t kLongLineBytes = 64;
+  // Threads that go along a line each have more lines in hand than the nearest cache: they come several times.
+  constexpr double kReadsOfLongLines = 5;
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
   const Config config = default_config(call);
   const std::int64_t block_m = config.at("BLOCK_M"), block_n = config.at("BLOCK_N"),
@@ -68,14 +73,15 @@ std::optional<double> estimate_us(const MatmulCall& call, const Target& target) 
   const double rounds = std::max(1.0, programs_each * as_double(config.at("num_warps")) / kWarpsTogether);
   const double waiting = rounds * kWaitClocks * (1 + as_double(ceil_div(call.k, config.at("UNROLL"))));
   double product = kProduct + (size == 1 ? kByte : 0);
-  if (order_of(call.b) != 0 && call.k > 1)
-    product += call.k * size > kLongLineBytes ? kLoadAcrossLongLines : kLoadAcross;
+  const bool goes_along_lines = order_of(call.b) != 0 && call.k * size > kLongLineBytes;
+  if (order_of(call.b) != 0 && call.k > 1) product += goes_along_lines ? kLoadAcrossLongLines : kLoadAcross;
   const double output = kOutput + (call.n * itemsize_bytes(call.out.dtype) % 16 != 0 ? kSingleOutput : 0);
   const double stepping =
       programs_each * as_double(block_m * block_n) * (as_double(call.k) * product + output) / kInstructionsPerClock;
   const double bytes =
-      as_double(call.batches()) * (as_double(call.m + call.n) * as_double(call.k * size) +
-                                   as_double(call.m) * as_double(call.n * itemsize_bytes(call.out.dtype)));
+      as_double(call.batches()) *
+      ((as_double(call.m) + as_double(call.n) * (goes_along_lines ? kReadsOfLongLines : 1)) * as_double(call.k * size) +
+       as_double(call.m) * as_double(call.n * itemsize_bytes(call.out.dtype)));
   return kStartUs +
          std::max({waiting + (rounds > 1 ? 0 : stepping), stepping, bytes / kMemoryBytesPerClock}) / kClocksPerUs;
 }

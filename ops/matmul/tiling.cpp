@@ -165,9 +165,9 @@ double share_at_end(std::int64_t extent, std::int64_t block) {
   return extent % block == 0 ? 0 : 1 / static_cast<double>(ceil_div(extent, block));
 }
 
-/// Whether out is stored element by element.
-bool is_stored_singly(const Matrix& out) {
-  return order_of(out) != 0 || out.row_stride * itemsize_bytes(out.dtype) % 16 != 0;
+/// Whether all rows of a matrix start at packets as the first one does.
+bool has_packets(const Matrix& matrix) {
+  return matrix.row_stride * itemsize_bytes(matrix.dtype) % 16 == 0;
 }
 
 /// What the portable kernel takes on a GPU. A multiprocessor has some programs at a time: they take the longer of what
@@ -181,7 +181,8 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   // Of one multiprocessor:
   constexpr double kSharedBytesPerClock = 128 / 0.176;  // most of which overlaps with multiplying
   constexpr double kL2BytesPerClock = 12.7, kSingleElementsPerClock = 8.2, kEdgeBytesPerClock = 1 / 0.0178;
-  constexpr double kStoresPerClock = 5.2, kSingleStoresPerClock = 1.5;
+  constexpr double kStoresPerClock = 5.2, kSingleStoresPerClock = 1.5, kStraddlingStoresPerClock = 2.4;
+  constexpr double kWholeAddendsPerClock = 2.1;
   constexpr double kStoresOfWarpPerClock = 1.1;
   // Clocks of one program:
   constexpr double kLoadClocks = 385;                       // shared by the stages that are on their way
@@ -226,8 +227,14 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
       std::max(working, kLoadClocks / as_double(tile.stages - 1)) + kStepClocks +
       (singles > 0 ? kSingleClocks + singles / (as_double(tile.num_warps) * kSinglesOfWarpPerClock) : 0);
   const double stores = as_double(tile.block_m * tile.block_n);
-  const bool stores_singly = split.num_splits == 1 && is_stored_singly(call.out);
-  const double storing = stores / (stores_singly ? kSingleStoresPerClock : kStoresPerClock);
+  const bool is_last = split.num_splits == 1;
+  // f32 leaves a thread in packets, of which the tensor cores' sums have too few.
+  const double off_packets = operands == OperandClass::f32 ? kStraddlingStoresPerClock : kSingleStoresPerClock;
+  const double rate = is_last && order_of(call.out) != 0  ? kSingleStoresPerClock
+                      : is_last && !has_packets(call.out) ? off_packets
+                                                          : kStoresPerClock;
+  const double storing =
+      stores / rate + (is_last && call.addend_kind() == ops::kFullAddend ? stores / kWholeAddendsPerClock : 0);
 
   const double work_of_program = as_double(steps) * working + storing + kProgramClocks;
   const double time_of_program =
@@ -256,6 +263,8 @@ std::vector<std::int64_t> likely_block_ks(OperandClass operands, std::int64_t k)
   // lost by shallow ones even there: 17x482x29 took twice as long as cuBLAS.
   if (operands == OperandClass::f32 && k <= 2 * depths.back() && k > depths.front())
     return {depths.rbegin(), depths.rend()};
+  // Steps of tf32 are twice as many bytes: fewer of them go on at a time.
+  if (operands == OperandClass::tf32 && k > depths.back() / 2) return {64, 32};
   const auto all_of_k = std::lower_bound(depths.begin(), depths.end(), k);
   return {all_of_k == depths.end() ? depths.back() : *all_of_k};
 }

@@ -98,8 +98,8 @@ Config sharing_config(std::int64_t k_share) {
 }
 
 matmul::Sm90Division division_of(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t k_share,
-                                 const Attributes& given = {}) {
-  const std::vector<TensorView> inputs{bf16({m, k}), bf16({k, n})};
+                                 const Attributes& given = {}, DType dtype = DType::bf16) {
+  const std::vector<TensorView> inputs{shaped(dtype, {m, k}), shaped(dtype, {k, n})};
   const PlannedCall planned("matmul", inputs, given);
   const OpCall call = planned.call();
   const auto taken =
@@ -149,6 +149,22 @@ TEST(MatmulSm90Call, ClustersThatReadTheSameGoAlongKTogether) {
                 ElementsAre(c.team, c.band_rows, c.share, c.clusters))
         << c.m << " x " << c.n << " x " << c.k;
   }
+}
+
+/// Sums of fp8 keep about 14 bits of what is added: no cluster adds up more than 256 blocks of 128 of them, whatever
+/// the config says, but where k may not be split.
+TEST(MatmulSm90Call, LongSumsOfFp8AreCut) {
+  for (const std::int64_t k_share : {0, 4, 512})
+    for (const std::int64_t m : {128, 4096, 128 * 132}) {
+      const matmul::Sm90Division cut = division_of(m, 256, 131088, k_share, {}, DType::fp8e4m3);
+      EXPECT_TRUE(cut.tiling.shares);
+      EXPECT_EQ(cut.whole_tiles, 0);
+      EXPECT_LE(cut.share, 256);
+      EXPECT_EQ(cut.clusters, cut.num_shares);
+      EXPECT_GE(cut.num_shares * cut.share, cut.tiles * 1025) << m << ", K_SHARE=" << k_share;
+    }
+  EXPECT_EQ(division_of(128 * 132, 256, 32768, 0, {}, DType::fp8e4m3).whole_tiles, 264);
+  EXPECT_EQ(division_of(128 * 132, 256, 131072, 0).whole_tiles, 264);  // of bf16
 }
 
 TEST(MatmulSm90Call, BoxesAreEqualPartsOfWhatABlockAsksFor) {

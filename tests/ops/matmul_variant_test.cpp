@@ -64,6 +64,24 @@ TEST(MatmulVariants, AreChosenByShapeAndLayout) {
   }
 }
 
+/// On a GPU few columns are few rows of the exchanged product: the large operand is read once, from rows off packets
+/// too.
+TEST(MatmulVariants, FewColumnsAreFewRowsOnAGpu) {
+  struct Case {
+    DType dtype;
+    Dims a, b;
+    bool turned = false;  ///< b
+  };
+  for (const Case& c : {Case{DType::f32, {40, 632}, {632, 2}},
+                        {DType::bf16, {11800, 341}, {341, 2}, true},
+                        {DType::bf16, {257, 4496, 106}, {106, 1}},
+                        {DType::f32, {208, 2048, 255}, {208, 255, 1}}}) {
+    const TensorView b = c.turned ? matrix(c.dtype, c.b[0], c.b[1], true) : shaped(c.dtype, c.b);
+    const PlannedCall planned("matmul", {shaped(c.dtype, c.a), b});
+    EXPECT_EQ(planned.variant(kHopper).name, "rows") << to_string(c.a) << " by " << to_string(c.b);
+  }
+}
+
 /// A product that one of the CPU's own kernels would serve has nothing of them on a GPU.
 TEST(MatmulVariants, OfCpusServeNoGpu) {
   for (const DType dtype : {DType::f32, DType::f64})
