@@ -16,7 +16,8 @@ OpSpec matmul_spec() {
                           resolve_matmul);
   spec.doc =
       "alpha * (a @ b) + beta * c with torch.matmul's shapes; narrow floats accumulate in f32 (fp8 on sm_90 with about "
-      "14 bits; of bf16 CPUs with AVX512-BF16 take numbers and products below 2^-126 for 0), i8 in i32, which wraps";
+      "14 bits, in parts of 32768; of bf16 CPUs with AVX512-BF16 take numbers and products below 2^-126 for 0), i8 in "
+      "i32, which wraps";
   spec.attributes = {
       {"alpha", 1.0, false, "factor of the product"},
       {"beta", 1.0, false, "factor of c; with 0 c is not read"},
@@ -41,7 +42,7 @@ OpSpec scaled_matmul_spec() {
                           resolve_scaled_matmul);
   spec.doc =
       "(scale_a * a) @ (scale_b * b) of fp8 matrices with one scale each, accumulated in f32 (on sm_90 with about 14 "
-      "bits)";
+      "bits, in parts of 32768)";
   spec.attributes = {out_dtype_attribute(), num_sms_attribute()};
   spec.dtypes = {DType::fp8e4m3, DType::fp8e5m2, DType::f32};
   spec.input_ranges = {{-1, 1}, {-1, 1}, {0.25, 1}, {0.25, 1}};  // what divided the operands is above zero
