@@ -34,6 +34,9 @@ class Kernel {
   /// the same artifact has room. Distances that no tensor map has are passed over. DeviceError.
   virtual bool take_box_maps([[maybe_unused]] std::span<const BoxMap> maps) const { return true; }
   virtual KernelResources resources() const = 0;
+  /// Takes the code from a GPU's memory before the process ends, where otherwise it stays. Once, and nobody else may
+  /// know the kernel: its launches are done, no graph holds one, and there will be none. What the driver refuses stays.
+  virtual void unload() const noexcept {}
 };
 
 /// Loads an artifact on `device`. DeviceError when the driver refuses it; UsageError(value) when the artifact's target

@@ -84,6 +84,8 @@ Plan::Step make_step(const Choice& choice, std::size_t index, Device device, con
     const auto start = std::chrono::steady_clock::now();
     LoadedKernel kernel{load_kernel(*found.artifact, device), found.key.hex(), found.artifact->takes_dynamic_shared,
                         found.artifact->dynamic_shared_bytes, found.artifact->box_loads};
+    // One that was given tensor maps has them for good, and is no use to plans with others.
+    kernel.stays_loaded = device.is_cuda() && kernel.box_loads.empty() && loading != Loading::anew;
     report.load_us =
         std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
     return kernel;

@@ -30,6 +30,7 @@ std::shared_ptr<const LoadedKernel> KernelCache::get(const ContentHash& key,
   const auto finish = [&] {
     lock.lock();
     slot->kernel = kernel;
+    if (kernel != nullptr && kernel->stays_loaded) slot->kept = kernel;
     slot->is_loading = false;
     slot->changed.notify_all();
   };

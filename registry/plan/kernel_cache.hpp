@@ -22,9 +22,12 @@ struct LoadedKernel {
   bool takes_dynamic_shared = false;      ///< see Artifact
   std::int32_t dynamic_shared_bytes = 0;  ///< see Artifact
   std::vector<BoxLoad> box_loads;         ///< see Artifact
+  /// The device keeps the code when nobody uses it any more, so that to load it again would be to have it there twice.
+  bool stays_loaded = false;
 };
 
-/// Loaded kernels that some plan still uses, so that plans for other shapes share one load. The key is what tells
+/// Loaded kernels that some plan still uses, or that stay loaded all the same, so that plans for other shapes share one
+/// load. The key is what tells
 /// instances of registered ops apart (see kernel_key) and not the content key of the artifact: that hashes every
 /// source, which would cost each new shape half a millisecond. Thread-safe.
 class KernelCache {
@@ -41,6 +44,7 @@ class KernelCache {
     std::condition_variable changed;
     bool is_loading = false;                   ///< a flag, since who waits for a mutex cannot be interrupted
     std::weak_ptr<const LoadedKernel> kernel;  ///< weak: an evicted plan unloads its kernel
+    std::shared_ptr<const LoadedKernel> kept;  ///< the same where it stays loaded
   };
   void sweep();
 

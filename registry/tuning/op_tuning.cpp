@@ -15,15 +15,13 @@
 #include "compiler/compilers.hpp"
 #include "core/errors.hpp"
 #include "registry/dispatch/dispatch.hpp"
-#include "registry/dispatch/enqueue.hpp"
-#include "registry/dispatch/matching_tensors.hpp"
-#include "registry/plan/build_plan.hpp"
 #include "registry/plan/call.hpp"
 #include "registry/plan/call_observer.hpp"
 #include "registry/plan/choice.hpp"
 #include "registry/plan/tuned_config.hpp"
 #include "registry/plan/tuning_policy.hpp"
 #include "registry/plan/tuning_scope.hpp"
+#include "registry/tuning/kernel_copies.hpp"
 #include "registry/tuning/launch_twins.hpp"
 #include "registry/tuning/listed_configs.hpp"
 #include "registry/tuning/op_timing.hpp"
@@ -51,7 +49,6 @@ constexpr double kVisitUs = 200'000;
 /// loaded hundreds of kernels the first one, the default, took a tenth less of 6 us than any other. In a playoff calls
 /// shorter than this go through as many copies of their kernels.
 constexpr double kCopiedBelowUs = 100;
-constexpr std::size_t kCopies = 30;
 
 /// In the order the space names its tunables, as its candidates are.
 Config in_order_of(const ConfigSpace& space, const Config& config) {
@@ -92,7 +89,8 @@ class OpTuning {
         call_(scratch_.call()),
         skipped_(skipped_work(call)),
         choice_(choose(call_, target, nullptr)),
-        policy_(options.measuring.value_or(default_measuring_policy(call.device))) {
+        policy_(options.measuring.value_or(default_measuring_policy(call.device))),
+        copies_(call_, target, policy_) {
     if (call.spec->cost) cost_ = call.spec->cost(call_.seen_by_spec());
     const ConfigSpace space = choice_.variant->space(target);
     const Config default_config = in_order_of(space, choice_.config);
@@ -263,7 +261,7 @@ class OpTuning {
     scratch_.restore();
     if (request.round && takes_copies()) {
       try {
-        return samples_of_copies(request);
+        return copies_.samples_us(request.candidate, candidates_[request.candidate].config, request.samples);
       } catch (const DeviceError&) {
         // There may be no room for copies: all go on by the kernels they have. A device that is gone fails there too.
         takes_copies_ = false;
@@ -296,27 +294,6 @@ class OpTuning {
     return *takes_copies_;
   }
 
-  /// As many copies more as samples are asked for, until there are all: the first rounds of a playoff do not wait.
-  std::vector<double> samples_of_copies(const MeasureRequest& request) {
-    auto& timing = copies_[request.candidate];
-    for (int more = request.samples; more > 0 && (timing == nullptr || timing->num_calls() < kCopies); --more) {
-      auto copy = copy_of_kernels(request.candidate);
-      copy(stream_);  // the first call of a kernel does more
-      if (timing == nullptr)
-        timing = std::make_unique<CallTiming>(std::move(copy), stream_, policy_);
-      else
-        timing->add_call(std::move(copy));
-    }
-    return timing->samples_us(request.samples);
-  }
-
-  std::function<void(Stream)> copy_of_kernels(std::size_t candidate) {
-    return [this, plan = build_plan(call_, target_, &candidates_[candidate].config, {}, Loading::anew)](Stream stream) {
-      PlanTensors storage;
-      enqueue(*plan, matching_tensors(*plan, call_.inputs, call_.outputs, "tuned", storage), stream);
-    };
-  }
-
   /// On the watchdog's thread, while this object's own is inside a callback.
   void report_hung(TuningResult result) {
     const TuningScope scope;
@@ -342,7 +319,7 @@ class OpTuning {
   TuningKey key_;
   std::vector<std::unique_ptr<ResolvedOp>> ops_;
   std::map<std::size_t, std::unique_ptr<OpTiming>> timings_;
-  std::map<std::size_t, std::unique_ptr<CallTiming>> copies_;
+  KernelCopies copies_;
   std::optional<bool> takes_copies_;      ///< from the playoff's first request on
   std::vector<OutputComparison> wanted_;  ///< with what the default computes, from its own run on
   SampleSet default_us_;

@@ -110,10 +110,12 @@ struct LoadedKernel {
   std::array<std::int32_t, 3> cluster{1, 1, 1};  ///< programs of a cluster along each axis
 };
 /// Loads a cubin, or PTX with its terminating zero, into the current context, which is that of `ordinal`. `name` is for
-/// messages. The code is never unloaded: a graph that captured a launch may be replayed at any time, and nothing tells
-/// when the last one is gone.
+/// messages. The code is not unloaded with what holds the result: a graph that captured a launch may be replayed at any
+/// time, and nothing tells when the last one is gone.
 LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const char* entry, int ordinal,
                          const std::string& name);
+/// Takes the code from the device. Nobody uses the kernel any more, and no graph holds a launch of it. DeviceError.
+void unload_kernel(const LoadedKernel& kernel);
 /// Where the current context has a variable of the code, which is `size_bytes` large; null where the driver does not
 /// know it, as it may of PTX, whose inner names it need not keep. `name` is for messages.
 void* find_global(void* library, const char* symbol, std::size_t size_bytes, const std::string& name);

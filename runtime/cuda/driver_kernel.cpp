@@ -9,6 +9,7 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include "core/errors.hpp"
 #include "core/tensor_map.hpp"
@@ -24,6 +25,7 @@ namespace {
 #define KILN_KERNEL_FUNCTIONS(FUNCTION) \
   FUNCTION(cuDeviceGet)                 \
   FUNCTION(cuLibraryLoadData)           \
+  FUNCTION(cuLibraryUnload)             \
   FUNCTION(cuLibraryGetGlobal)          \
   FUNCTION(cuLibraryGetKernel)          \
   FUNCTION(cuKernelGetFunction)         \
@@ -64,6 +66,10 @@ std::int32_t cluster_extent(CUkernel kernel, CUdevice device, CUfunction_attribu
   const CUresult result = functions.cuKernelGetAttribute(&extent, axis, kernel, device);
   return result == CUDA_SUCCESS && extent > 0 ? extent : 1;
 }
+
+struct Unload {
+  void operator()(CUlibrary library) const noexcept { functions.cuLibraryUnload(library); }
+};
 
 CUtensorMapDataType tensor_map_type(const TensorMap& map) {
   if (map.rounds_to_tf32) return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
@@ -126,6 +132,8 @@ LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const 
     if (log[0] != '\0') text += fmt::format("\n{}", log.data());
     throw DeviceError(fmt::format("cuLibraryLoadData (kernel {})", name), static_cast<int>(result), text);
   }
+  // What fails from here on leaves nothing behind: nobody has launched the kernel yet.
+  std::unique_ptr<std::remove_pointer_t<CUlibrary>, Unload> unloaded_on_failure(library);
   CUkernel kernel = nullptr;
   result = functions.cuLibraryGetKernel(&kernel, library, entry);
   if (result != CUDA_SUCCESS)
@@ -146,7 +154,12 @@ LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const 
   loaded.cluster = {cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
                     cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
                     cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
+  static_cast<void>(unloaded_on_failure.release());
   return loaded;
+}
+
+void unload_kernel(const LoadedKernel& kernel) {
+  check(functions.cuLibraryUnload(static_cast<CUlibrary>(kernel.library)), "cuLibraryUnload");
 }
 
 void* find_global(void* library, const char* symbol, std::size_t size_bytes, const std::string& name) {

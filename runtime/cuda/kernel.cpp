@@ -21,6 +21,7 @@
 #include "runtime/cuda/driver.hpp"
 #include "runtime/device_info.hpp"
 #include "runtime/kernel.hpp"
+#include "runtime/process_fork.hpp"
 
 namespace kiln {
 namespace cuda {
@@ -87,6 +88,17 @@ class CudaKernel final : public Kernel {
   bool take_box_maps(std::span<const BoxMap> maps) const override {
     const CurrentDevice current(device_, context_);
     return box_maps_->take(maps);
+  }
+
+  void unload() const noexcept override {
+    if (is_lost_in_fork(ForkLoss::cuda_driver)) return;
+    try {
+      const CurrentDevice current(device_, context_);
+      const RelaxedCapture relaxed;
+      unload_kernel(loaded_);
+    } catch (const DeviceError&) {
+      // A context that is gone has taken the code with it.
+    }
   }
 
   KernelResources resources() const override {

@@ -347,6 +347,23 @@ TEST_F(CudaKernel, OutlivesItsLastOwnerInAGraph) {
   EXPECT_TRUE(add.is_right());
 }
 
+TEST_F(CudaKernel, IsUnloadedWhereItsOwnerAsksForThat) {
+  const Artifact artifact = compile("vector_add", kVectorAdd, target());
+  const VectorAdd add(device_);
+  const OwnedStream stream(device_), captured(device_);
+  const auto other = load_kernel(artifact, device_);
+  for (int round = 0; round < 3; ++round) {
+    const auto kernel = load_kernel(artifact, device_);
+    add.launch(*kernel, stream);
+    synchronize(stream);
+    const Graph graph = capture(captured, [&] { kernel->unload(); });  // of this one, no launch is captured
+  }
+  add.clear();
+  add.launch(*other, stream);
+  synchronize(stream);
+  EXPECT_TRUE(add.is_right()) << "another load of the same code is not touched";
+}
+
 TEST_F(CudaKernel, IsLoadedWhileAnotherStreamIsCaptured) {
   const Artifact artifact = compile("vector_add", kVectorAdd, target());
   const VectorAdd add(device_);
