@@ -95,14 +95,18 @@ void Search::report_failure(std::size_t candidate, Outcome outcome, std::string 
   if (candidate != request().candidate)
     throw_value_error(fmt::format("a failure of candidate {} was reported; the request is for candidate {}", candidate,
                                   request().candidate));
-  if (candidate == board_.default_index()) {
-    default_failure_ = reason;
-    board_.close(candidate, outcome, std::move(reason));
+  take_out(candidate, outcome, std::move(reason));
+  if (candidate == board_.default_index())
     phase_ = Phase::finished;
-  } else {
-    end_turn_by(outcome, std::move(reason));
-  }
+  else
+    end_turn();
   advance();
+}
+
+void Search::take_out(std::size_t candidate, Outcome outcome, std::string reason) {
+  if (candidate == board_.default_index()) default_failure_ = reason;
+  board_.close(candidate, outcome, std::move(reason));
+  if (playoff_) playoff_->drop(candidate);
 }
 
 void Search::wrap_up() {
@@ -258,13 +262,6 @@ bool Search::warms_up(Turn& turn, std::span<const double> samples_us) {
 void Search::end_turn() {
   block_.pop_back();
   turn_is_open_ = false;
-}
-
-void Search::end_turn_by(Outcome outcome, std::string reason) {
-  const std::size_t candidate = block_.back().visit.candidate;
-  board_.close(candidate, outcome, std::move(reason));
-  end_turn();
-  if (playoff_) playoff_->drop(candidate);
 }
 
 void Search::close_block(std::span<const double> closing_us) {

@@ -78,8 +78,13 @@ class Search {
   const Scoreboard& board() const noexcept { return board_; }
   /// At any time; what has not been measured yet is untried.
   TuningResult result() const;
+  /// The same if `candidate` failed now: it is no choice, and one among the others is. For when it has not returned.
+  TuningResult result_without(std::size_t candidate, Outcome outcome, std::string reason) const;
 
  private:
+  /// Of what is known, to conclude something else from: a copy shares the strategy, and so must not go on.
+  Search(const Search&) = default;
+
   /// A candidate's turn within a block.
   struct Turn {
     Visit visit;
@@ -87,6 +92,8 @@ class Search {
     std::vector<double> window_us = {};  ///< of its warm-up, until it is full
   };
 
+  /// A failure of a candidate, but for the turn that it ends.
+  void take_out(std::size_t candidate, Outcome outcome, std::string reason);
   void advance();
   void ask(std::size_t candidate, int samples);
   void ask_reference();
@@ -96,7 +103,6 @@ class Search {
   void start_playoff();
   /// Without what it measured.
   void end_turn();
-  void end_turn_by(Outcome outcome, std::string reason);
   void take_reference(std::span<const double> samples_us);
   void take_turn(std::span<const double> samples_us);
   bool warms_up(Turn& turn, std::span<const double> samples_us);
@@ -114,7 +120,7 @@ class Search {
 
   SearchOptions options_;
   Scoreboard board_;
-  std::unique_ptr<Strategy> strategy_;
+  std::shared_ptr<Strategy> strategy_;
   std::optional<Playoff> playoff_;
   Phase phase_ = Phase::warming_up;
   std::optional<Request> request_;

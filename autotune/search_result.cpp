@@ -131,4 +131,10 @@ TuningResult Search::result() const {
   return result;
 }
 
+TuningResult Search::result_without(std::size_t candidate, Outcome outcome, std::string reason) const {
+  Search search(*this);
+  search.take_out(candidate, outcome, std::move(reason));
+  return search.result();
+}
+
 }  // namespace kiln

@@ -145,6 +145,7 @@ class Tuner {
       const Watchdog::Watch watch(watchdog_, limit_s);
       body();
     }
+    watchdog_.rethrow_failure();
     if (const double took_s = now_s() - begin_s; took_s > limit_s)
       throw CandidateFailure(Outcome::hung, fmt::format("took {:.3g} s, where {:.3g} s are allowed", took_s, limit_s));
   }
@@ -152,10 +153,7 @@ class Tuner {
   /// On the watchdog's thread, while the tuner's own is inside a callback and touches nothing.
   void report_hung() {
     if (!callbacks_.hung) return;
-    TuningResult result = search_.result();
-    result.candidates[running_].outcome = Outcome::hung;
-    result.candidates[running_].reason = "did not return";
-    callbacks_.hung(result);
+    callbacks_.hung(search_.result_without(running_, Outcome::hung, "did not return"));
   }
 
   void report_progress() {

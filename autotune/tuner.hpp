@@ -71,8 +71,9 @@ struct TuningCallbacks {
   /// For progress bars: ten times a second at most, on the tuner's thread. May be empty.
   std::function<void(const TuningProgress&)> progress;
   /// A candidate does not return: called on another thread, while `run` or `measure` is still under way, with what is
-  /// known so far and that candidate marked as hung. If it returns after all, the tuning goes on without it; to leave a
-  /// kernel behind that never returns, save the result and end the process. May be empty.
+  /// known so far, that candidate marked as hung, and a choice among the others: none where it is the default that
+  /// hangs. If it returns after all, the tuning goes on without it; to leave a kernel behind that never returns, save
+  /// the result and end the process. What this throws ends the tuning, once the candidate has returned. May be empty.
   std::function<void(const TuningResult&)> hung;
   /// Seconds from any moment; empty: the steady clock.
   std::function<double()> now_s;

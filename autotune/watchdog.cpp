@@ -1,9 +1,14 @@
 #include "autotune/watchdog.hpp"
 
-#include <cmath>
 #include <utility>
 
 namespace kiln {
+namespace {
+
+/// Years: beyond that there is no limit. The clock's nanoseconds overflow at a few centuries.
+constexpr double kForeverS = 1e9;
+
+}  // namespace
 
 Watchdog::Watchdog(std::function<void()> on_overrun)
     : on_overrun_(std::move(on_overrun)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
@@ -11,7 +16,7 @@ Watchdog::Watchdog(std::function<void()> on_overrun)
 Watchdog::~Watchdog() = default;
 
 Watchdog::Watch::Watch(Watchdog& watchdog, double limit_s) : watchdog_(watchdog) {
-  if (!std::isfinite(limit_s)) return;
+  if (!(limit_s < kForeverS)) return;
   {
     const std::lock_guard lock(watchdog_.mutex_);
     watchdog_.deadline_ =
@@ -28,6 +33,11 @@ Watchdog::Watch::~Watch() {
   watchdog_.changed_.notify_all();
 }
 
+void Watchdog::rethrow_failure() {
+  const std::lock_guard lock(mutex_);
+  if (const std::exception_ptr failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
+}
+
 void Watchdog::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
@@ -40,7 +50,11 @@ void Watchdog::run(const std::stop_token& stop) {
     if (is_over || stop.stop_requested()) continue;
     // Under the lock: the watch cannot end before the call back has.
     deadline_.reset();
-    on_overrun_();
+    try {
+      on_overrun_();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@ namespace kiln {
 /// never returns can only be left behind, by ending the process.
 class Watchdog {
  public:
+  /// What `on_overrun` throws waits for rethrow_failure: the thread that calls it has nobody who could catch it.
   explicit Watchdog(std::function<void()> on_overrun);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -31,6 +33,9 @@ class Watchdog {
     Watchdog& watchdog_;
   };
 
+  /// Throws what the last call back threw, once. To be called where no watch is.
+  void rethrow_failure();
+
  private:
   using Clock = std::chrono::steady_clock;
   void run(const std::stop_token& stop);
@@ -39,6 +44,7 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::optional<Clock::time_point> deadline_;
+  std::exception_ptr failure_;
   std::jthread thread_;  ///< last: it uses the others
 };
 

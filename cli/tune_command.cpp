@@ -39,14 +39,23 @@ void show_progress(ProgressLine& line, const std::string& call, const TuningProg
 }
 
 /// A kernel that never returns can only be left behind with the process, which starts over: what was found is in the
-/// database, the hanging config marked as such.
+/// database, the hanging config marked as such. Where it is the default the next process would hang as well, and ends.
 [[noreturn]] void start_over(const TuningEntry& entry) {
   if (isatty(STDERR_FILENO) != 0) std::fputc('\n', stderr);  // the progress line stays above
-  for (const CandidateEvidence& evidence : entry.tried)
-    if (evidence.outcome == Outcome::hung)
+  bool is_default = false;
+  for (const CandidateEvidence& evidence : entry.tried) {
+    if (evidence.outcome != Outcome::hung) continue;
+    if (evidence.config == entry.default_config) {
+      is_default = true;
+      print_error(fmt::format("the default config {} did not return, so that there is nothing to compare others with",
+                              to_string(evidence.config)));
+    } else {
       print_note(fmt::format("config {} did not return; it is recorded, and the tuning starts over without it",
                              to_string(evidence.config)));
+    }
+  }
   std::fflush(nullptr);
+  if (is_default) _exit(1);
   std::vector<std::string> words;
   if (std::FILE* file = std::fopen("/proc/self/cmdline", "rb")) {
     std::string word;

@@ -102,7 +102,8 @@ void TuningRun::report_hung(const TuningEntry& entry) const {
   const GilAcquired gil;
   try {
     for (const CandidateEvidence& evidence : entry.tried)
-      if (evidence.outcome == Outcome::hung && !hung_.is_none()) hung_(python::to_python(evidence.config));
+      if (evidence.outcome == Outcome::hung && !hung_.is_none())
+        hung_(python::to_python(evidence.config), evidence.config == entry.default_config);
   } catch (py::error_already_set& error) {
     error.discard_as_unraisable("kiln.autotune");
   }

@@ -23,7 +23,7 @@ struct TuningChoices {
   bool record;
   bool resume;
   py::object progress;  ///< called with a dict, or None
-  py::object hung;      ///< called with a config that does not return, or None
+  py::object hung;      ///< called with a config that does not return and whether it is the default, or None
 };
 
 /// One tuning as Python runs it: progress and what hangs are called back, and what Python throws meanwhile, Ctrl-C

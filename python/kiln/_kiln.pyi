@@ -766,7 +766,7 @@ def tune_op(
     resume: bool,
     stream: object,
     progress: Callable[[dict[str, Any]], object] | None,
-    hung: Callable[[dict[str, int]], object] | None,
+    hung: Callable[[dict[str, int], bool], object] | None,
 ) -> tuple[str, str]: ...
 
 @final
@@ -799,7 +799,7 @@ def tune_function(
     resume: bool,
     stream: object,
     progress: Callable[[dict[str, Any]], object] | None,
-    hung: Callable[[dict[str, int]], object] | None,
+    hung: Callable[[dict[str, int], bool], object] | None,
 ) -> tuple[str, str]: ...
 def tuning_entries(op: str) -> list[dict[str, Any]]: ...
 def tuning_entry_of(op: str, tensors: Sequence[object], arguments: dict[str, object]) -> dict[str, Any] | None: ...

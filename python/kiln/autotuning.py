@@ -170,12 +170,17 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def _warn_hung(config: Mapping[str, int]) -> None:
+def _warn_hung(config: Mapping[str, int], is_default: bool) -> None:
     """Called on another thread, while the tuning waits for a kernel that may never return."""
-    sys.stderr.write(
-        f"kiln: config {_cell(dict(config))} has not returned in time; it is recorded as hung. If the process stays "
-        "stuck, end it: the same autotune goes on without that config.\n"
-    )
+    what = f"kiln: config {_cell(dict(config))} has not returned in time; "
+    if is_default:
+        what += "it is the default, and without it there is nothing to compare the others with.\n"
+    else:
+        what += (
+            "it is recorded as hung. If the process stays stuck, end it: the same autotune goes on without that "
+            "config.\n"
+        )
+    sys.stderr.write(what)
 
 
 def autotune(

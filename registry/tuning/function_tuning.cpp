@@ -18,6 +18,8 @@
 #include "registry/plan/device_target.hpp"
 #include "registry/plan/tuned_config.hpp"
 #include "registry/plan/tuning_scope.hpp"
+#include "registry/tuning/failed_default.hpp"
+#include "registry/tuning/hung_candidate.hpp"
 #include "registry/tuning/listed_configs.hpp"
 #include "registry/tuning/op_timing.hpp"
 #include "registry/tuning/output_comparison.hpp"
@@ -121,6 +123,8 @@ class FunctionTuning {
         evidence.outcome = outcome;
         evidence.reason = reason;
       };
+      metas_.clear();
+      wanted_.clear();
       try {
         const std::vector<Tensor> results = compute(config);
         for (const Tensor& result : results) {
@@ -192,9 +196,7 @@ class FunctionTuning {
   void report_hung(TuningResult result) {
     const TuningScope scope;
     detail::give_default_a_time(result, default_us_);
-    const TuningEntry entry = entry_of(result);
-    if (options_.record) TuningDatabase::process().record({entry}, EntrySet::Conflict::offered_wins);
-    if (options_.hung) options_.hung(entry);
+    detail::report_hung(options_, result, entry_of(result));
   }
 
   const TunedFunction& function_;
@@ -233,6 +235,7 @@ TuneReport tune_function(const TunedFunction& function, Stream stream, const Tun
   FunctionTuning tuning(function, stream, options);
   TuningResult result = tuning.run();
   detail::check_some_worked(fmt::format("function '{}'", function.name), function.configs, result.candidates);
+  detail::check_default_worked("function", function.name, result.candidates[result.default_index]);
   TuneReport report;
   report.entry = tuning.entry_of(result);
   report.result = std::move(result);

@@ -35,7 +35,8 @@ struct TunedFunction {
 /// by one; what they change is not restored, so that the function must do the same when it is called again.
 ///
 /// UsageError: value for an empty list, one that no config of works, configs that name different tunables; not
-/// implemented for graphs (`measuring`), which record ops only.
+/// implemented for graphs (`measuring`), which record ops only. CompileError or DeviceError where that first one fails
+/// later.
 TuneReport tune_function(const TunedFunction& function, Stream stream, const TuneOptions& options);
 
 /// What the database has of it on `device`; nullptr where nothing.

@@ -21,6 +21,8 @@
 #include "registry/plan/tuned_config.hpp"
 #include "registry/plan/tuning_policy.hpp"
 #include "registry/plan/tuning_scope.hpp"
+#include "registry/tuning/failed_default.hpp"
+#include "registry/tuning/hung_candidate.hpp"
 #include "registry/tuning/kernel_copies.hpp"
 #include "registry/tuning/launch_twins.hpp"
 #include "registry/tuning/listed_configs.hpp"
@@ -298,9 +300,7 @@ class OpTuning {
   void report_hung(TuningResult result) {
     const TuningScope scope;
     detail::give_default_a_time(result, default_us_);
-    const TuningEntry entry = entry_of(result);
-    if (options_.record) TuningDatabase::process().record({entry}, EntrySet::Conflict::offered_wins);
-    if (options_.hung) options_.hung(entry);
+    detail::report_hung(options_, result, entry_of(result));
   }
 
   const Stream stream_;
@@ -324,14 +324,6 @@ class OpTuning {
   std::vector<OutputComparison> wanted_;  ///< with what the default computes, from its own run on
   SampleSet default_us_;
 };
-
-[[noreturn]] void throw_default_failed(const OpSpec& spec, const CandidateEvidence& evidence) {
-  const std::string message = fmt::format("op '{}' cannot be tuned: its default config {} {}: {}", spec.name,
-                                          to_string(evidence.config), to_string(evidence.outcome), evidence.reason);
-  if (evidence.outcome == Outcome::uncompiled)
-    throw CompileError(spec.name, to_string(evidence.config), evidence.reason);
-  throw DeviceError("tuning", 0, message);
-}
 
 }  // namespace
 
@@ -357,7 +349,7 @@ StrategyOptions strategy_of(const TuneOptions& options, Device device, std::size
 
 void give_default_a_time(TuningResult& result, const SampleSet& default_us) {
   CandidateEvidence& of_default = result.candidates[result.default_index];
-  if (of_default.samples > 0) return;
+  if (of_default.samples > 0 || is_failure(of_default.outcome)) return;
   of_default.outcome = Outcome::measured;
   of_default.samples = static_cast<int>(default_us.size());
   of_default.median_us = default_us.median();
@@ -398,7 +390,7 @@ TuneReport tune_call(const Call& call, const Target& target, const TuneOptions& 
   OpTuning tuning(call, target, options);
   TuningResult result = tuning.run();
   const CandidateEvidence& of_default = result.candidates[result.default_index];
-  if (is_failure(of_default.outcome)) throw_default_failed(*call.spec, of_default);
+  check_default_worked("op", call.spec->name, of_default);
   if (!tuning.listed().empty())
     check_some_worked(fmt::format("op '{}'", call.spec->name), tuning.listed(), result.candidates);
   TuneReport report{tuning.entry_of(result), std::move(result), tuning.cost(), tuning.skipped(), std::nullopt, 0};

@@ -405,6 +405,55 @@ TEST_F(TunerTest, ARunThatHangsIsReported) {
   EXPECT_EQ(result.chosen, 2U);
 }
 
+TEST_F(TunerTest, AnotherIsChosenWhileTheChosenOneHangs) {
+  struct Case {
+    std::size_t hangs;   ///< once it has been measured for a while, and so is what would be chosen
+    std::size_t chosen;  ///< meanwhile
+  };
+  for (const Case& c : {Case{1, 2}, Case{0, 0}}) {
+    use_costs({100, 50, 50.5, 90});
+    callbacks_.now_s = nullptr;
+    options_.least_time_limit_s = 0.05;
+    std::optional<TuningResult> meanwhile;
+    std::atomic<bool> is_reported = false;
+    callbacks_.hung = [&](const TuningResult& result) {
+      meanwhile = result;
+      is_reported = true;
+    };
+    callbacks_.measure = [&](const MeasureRequest& request) {
+      while (request.candidate == c.hangs && request.round && *request.round >= 8 && !is_reported)
+        std::this_thread::sleep_for(1ms);
+      return machine_->measure(request.candidate, request.samples);
+    };
+    const TuningResult result = tune_it();
+    ASSERT_TRUE(meanwhile) << c.hangs;
+    EXPECT_EQ(meanwhile->candidates[c.hangs].outcome, Outcome::hung);
+    EXPECT_GT(meanwhile->candidates[c.hangs].samples, 0);
+    EXPECT_EQ(meanwhile->candidates[c.hangs].rank, 0);
+    EXPECT_EQ(meanwhile->chosen, c.chosen);
+    EXPECT_LE(meanwhile->chosen_relative.high, c.chosen == 0 ? 1 : 0.6);
+    EXPECT_FALSE(meanwhile->complete);
+    EXPECT_EQ(result.candidates[c.hangs].outcome, Outcome::hung);
+    EXPECT_EQ(result.chosen, c.chosen);
+  }
+}
+
+TEST_F(TunerTest, AReportOfAHangThatFailsEndsTheTuning) {
+  use_costs({100, 10, 90});
+  callbacks_.now_s = nullptr;
+  options_.least_time_limit_s = 0.05;
+  std::atomic<bool> is_reported = false;
+  callbacks_.hung = [&](const TuningResult&) {
+    is_reported = true;
+    throw InternalError("a bug");
+  };
+  callbacks_.measure = [&](const MeasureRequest& request) {
+    while (request.candidate == 1 && !is_reported) std::this_thread::sleep_for(1ms);
+    return machine_->measure(request.candidate, request.samples);
+  };
+  EXPECT_THROW(tune_it(), InternalError);
+}
+
 TEST_F(TunerTest, ReportsProgress) {
   use(synthetic::transpose_surface());
   options_.search.strategy.kind = StrategyKind::exhaustive;

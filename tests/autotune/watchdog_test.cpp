@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <limits>
+#include <stdexcept>
 #include <thread>
 
 namespace kiln::test {
@@ -45,6 +46,32 @@ TEST(Watchdog, AWatchOutlivesTheCallBack) {
     while (!begun) std::this_thread::sleep_for(1ms);
   }
   EXPECT_TRUE(ended);
+}
+
+TEST(Watchdog, WhatTheCallBackThrowsWaitsForWhoAsks) {
+  std::atomic<int> barks = 0;
+  Watchdog watchdog([&] {
+    ++barks;
+    throw std::runtime_error("no time to bark");
+  });
+  for (int round = 1; round <= 2; ++round) {
+    {
+      const Watchdog::Watch watch(watchdog, 0.001);
+      while (barks < round) std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_THROW(watchdog.rethrow_failure(), std::runtime_error);
+    EXPECT_NO_THROW(watchdog.rethrow_failure());
+  }
+}
+
+TEST(Watchdog, ALimitBeyondTheClocksRangeIsNone) {
+  std::atomic<int> barks = 0;
+  Watchdog watchdog([&] { ++barks; });
+  for (const double limit_s : {1e10, 1e12, 1e300, std::numeric_limits<double>::infinity()}) {
+    const Watchdog::Watch watch(watchdog, limit_s);
+    std::this_thread::sleep_for(20ms);
+  }
+  EXPECT_EQ(barks, 0);
 }
 
 TEST(Watchdog, LimitsAreEachWatchsOwn) {

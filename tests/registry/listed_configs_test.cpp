@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "autotune/database.hpp"
@@ -153,6 +154,65 @@ TEST_F(FunctionTuningTest, WhatDoesNotReturnIsRecordedMeanwhile) {
   const TuneReport report = tune_function(function, Stream::default_of(Device::cpu()), options);
   EXPECT_EQ(hung, 1);
   EXPECT_EQ(outcome_of(report, with(5, 1)), Outcome::hung);
+}
+
+TEST_F(FunctionTuningTest, AChoiceThatHangsLaterIsNone) {
+  struct Case {
+    Config hangs;
+    int after;  ///< so many calls of the other, by which it is known as far as it must be
+    bool is_recorded;
+  };
+  const Configs configs = {with(0, 4), with(0, 1)};
+  for (const Case& c : {Case{configs[1], 60, true}, Case{configs[0], 12, false}}) {
+    TunedFunction function = function_of(configs, c.is_recorded ? "late_choice" : "late_default");
+    int calls_of_other = 0;
+    bool has_hung = false;
+    function.call = [&, call = function.call](const Config& config, Stream stream) {
+      call(config, stream);
+      calls_of_other += config != c.hangs;
+      if (config != c.hangs || calls_of_other < c.after || std::exchange(has_hung, true)) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    };
+    TuneOptions options;
+    options.budget_s = 5;
+    options.least_time_limit_s = 0.3;
+    int hung = 0;
+    options.hung = [&](const TuningEntry& entry) {
+      ++hung;
+      const auto recorded = tuned_entry(function, Device::cpu());
+      ASSERT_EQ(recorded != nullptr, c.is_recorded);
+      EXPECT_EQ(entry.config, configs[0]);
+    };
+    const auto tune = [&] { return tune_function(function, Stream::default_of(Device::cpu()), options); };
+    if (c.is_recorded) {
+      const TuneReport report = tune();
+      EXPECT_EQ(report.entry.config, configs[0]);
+      EXPECT_EQ(outcome_of(report, c.hangs), Outcome::hung);
+    } else {
+      EXPECT_THAT(error_message<DeviceError>([&] { tune(); }),
+                  Says("function 'late_default'", "its default config KIND=0 WORK=4 hung", "are allowed"));
+    }
+    EXPECT_EQ(hung, 1);
+    EXPECT_EQ(tuned_entry(function, Device::cpu()) != nullptr, c.is_recorded);
+  }
+}
+
+TEST_F(FunctionTuningTest, WhatAConfigThatFailsHalfwayComputedIsNoReference) {
+  const Config half = with(3, 1), first = with(0, 4), second = with(0, 1);
+  TunedFunction function = function_of({half, first, second}, "half");
+  // There is no memory for a copy of this one, whose elements are all the same.
+  TensorView endless = x_.view();
+  endless.shape = {std::int64_t{1} << 45};
+  endless.strides = {0};
+  function.compute = [&](const Config& config, Stream) {
+    std::vector<Tensor> results = {make_f32({1.0f, 2.0f})};
+    if (config == half) results.emplace_back(endless, nullptr);
+    return results;
+  };
+  const TuneReport report = tuned(function);
+  EXPECT_EQ(outcome_of(report, half), Outcome::unlaunched);
+  EXPECT_EQ(report.entry.default_config, first);
+  EXPECT_EQ(report.entry.config, second) << report.result.verdict;
 }
 
 TEST_F(FunctionTuningTest, ListsOfWhichNothingWorksAreErrors) {
