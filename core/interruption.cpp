@@ -8,6 +8,7 @@ namespace {
 
 constinit std::atomic<void (*)()> front_end_check = nullptr;
 constinit thread_local const std::stop_token* current_stop = nullptr;
+constinit thread_local std::uint64_t interrupts = 0;  ///< that check_interrupt has thrown
 
 }  // namespace
 
@@ -23,8 +24,16 @@ InterruptibleScope::~InterruptibleScope() {
 }
 
 void check_interrupt() {
+  ++interrupts;
   if (current_stop != nullptr && current_stop->stop_requested()) throw Interrupted("it was asked to stop");
   if (auto* const check = front_end_check.load(std::memory_order_relaxed)) check();
+  --interrupts;
+}
+
+InterruptWitness::InterruptWitness() noexcept : before_(interrupts) {}
+
+bool InterruptWitness::has_seen_one() const noexcept {
+  return interrupts != before_;
 }
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <stop_token>
 
 #include "core/errors.hpp"
@@ -36,6 +37,17 @@ class InterruptibleScope {
 
 /// Returns where this thread should go on waiting.
 void check_interrupt();
+
+/// Tells an interrupt from what else goes wrong: a front end's check throws what it likes.
+class InterruptWitness {
+ public:
+  InterruptWitness() noexcept;
+  /// Whether check_interrupt has thrown on this thread since this was made.
+  bool has_seen_one() const noexcept;
+
+ private:
+  std::uint64_t before_;
+};
 
 /// Waits until `condition`, which `changed` announces under `lock`; looks for an interrupt meanwhile, without the lock.
 template <typename ConditionVariable, typename Lock, typename Condition>

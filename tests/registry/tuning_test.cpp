@@ -3,7 +3,9 @@
 #include "registry/tuning/tuning.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "compiler/compilers.hpp"
 #include "core/content_hash.hpp"
 #include "core/errors.hpp"
+#include "core/interruption.hpp"
 #include "registry/dispatch/warm_up.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/plan/tuned_config.hpp"
@@ -307,6 +310,40 @@ TEST_F(TuningTest, NothingIsCompiledOrMeasuredForWhatIsTuned) {
   dispatch_gpu_op("scaled", {x});
   const ArtifactCache::Counters after = ArtifactCache::process().counters();
   EXPECT_EQ(after.builds, before.builds);
+}
+
+/// What a front end throws at Ctrl-C, and only on the thread that a person looks at.
+struct CtrlC : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+constinit std::atomic<bool> is_pressed = false;
+
+TEST_F(TuningTest, AnInterruptOfATuningAtTheFirstUseReachesTheCallerAndLeavesNothing) {
+  static const std::thread::id main_thread = std::this_thread::get_id();
+  static std::atomic<bool> presses_while_waiting = false;
+  set_interrupt_check([] {
+    if (std::this_thread::get_id() == main_thread && is_pressed.exchange(false)) throw CtrlC("Ctrl-C");
+  });
+  OpSpec spec = scaled("scaled_interrupted", false);
+  spec.tolerance = [](DType) {  // stands for a comparison that is compiled, and waited for
+    if (presses_while_waiting.exchange(false)) is_pressed = true;
+    check_interrupt();
+    return Tolerance{1e-5, 1e-5};
+  };
+  Registry::process().register_op(spec);
+  const Tensor x = ramp(3000, devices_[0]);
+  const auto source = [&] {
+    return resolve("scaled_interrupted", {x.view()}, {}, {.tuning = TuningPolicy::use}).report().config_source;
+  };
+  set_tuning_policy(TuningPolicy::first_use);
+  for (const bool while_waiting : {true, false}) {
+    (while_waiting ? presses_while_waiting : is_pressed) = true;
+    EXPECT_THROW(dispatch_gpu_op("scaled_interrupted", {x}), CtrlC) << while_waiting;
+    EXPECT_EQ(source(), "default");
+  }
+  dispatch_gpu_op("scaled_interrupted", {x});
+  EXPECT_EQ(source(), "tuned");
+  set_interrupt_check(nullptr);
 }
 
 TEST_F(TuningTest, ACandidateThatDoesNotReturnIsReportedMeanwhileAndNotTriedAgain) {
