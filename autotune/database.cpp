@@ -79,7 +79,8 @@ TuningDatabase::TuningDatabase(const std::filesystem::path& folder, Clock::durat
     : folder_(folder), recheck_(recheck) {}
 
 TuningDatabase& TuningDatabase::process() {
-  static TuningDatabase database([] {
+  // Never destroyed: threads may still dispatch while the process exits.
+  static TuningDatabase& database = *new TuningDatabase([] {
     const std::filesystem::path root = default_cache_root();
     return root.empty() ? root : root / "tuning";
   }());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/errors.hpp"
@@ -29,9 +30,9 @@ std::size_t exact_rank(std::size_t size) {
 
 /// The rank k of SampleSet::median_interval; 0 when there are too few samples.
 std::size_t interval_rank(std::size_t size) {
-  static const std::vector<std::size_t> kExact = [] {
-    std::vector<std::size_t> ranks;
-    for (std::size_t n = 0; n <= kMostForExactRank; ++n) ranks.push_back(exact_rank(n));
+  static const auto kExact = [] {
+    std::array<std::size_t, kMostForExactRank + 1> ranks{};
+    for (std::size_t n = 0; n <= kMostForExactRank; ++n) ranks[n] = exact_rank(n);
     return ranks;
   }();
   if (size <= kMostForExactRank) return kExact[size];

@@ -113,7 +113,7 @@ class Definitions {
       return *from + *suffix;
     }
     if (name == "neg" && operands.size() == 2) return combined("-", "0", operand_as(operands[1], type), type);
-    static const std::map<std::string_view, std::string> kOperators = {
+    static const auto& kOperators = *new std::map<std::string_view, std::string>{
         {"add", "+"},  {"sub", "-"}, {"mul", "*"}, {"mad", "*"}, {"div", "/"},   {"rem", "%"},  {"shl", "<<"},
         {"shr", ">>"}, {"and", "&"}, {"or", "|"},  {"xor", "^"}, {"min", "min"}, {"max", "max"}};
     const auto operation = kOperators.find(name);

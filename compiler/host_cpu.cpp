@@ -5,7 +5,8 @@
 namespace kiln {
 
 const Target& host_cpu_target() {
-  static const Target target{DeviceType::cpu, host_cpu_name(), usable_cpu_features()};
+  // Never destroyed: threads may still dispatch while the process exits.
+  static const Target& target = *new Target{DeviceType::cpu, host_cpu_name(), usable_cpu_features()};
   return target;
 }
 

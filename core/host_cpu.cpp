@@ -131,7 +131,8 @@ std::string cpu_features() {
 }  // namespace
 
 const std::string& host_cpu_features() {
-  static const std::string features = cpu_features();
+  // Never destroyed: threads may still dispatch while the process exits.
+  static const std::string& features = *new std::string(cpu_features());
   return features;
 }
 
@@ -194,10 +195,11 @@ std::string choose_cpu_features(std::string_view chosen, std::string_view offere
 }
 
 const std::string& usable_cpu_features() {
-  static const std::string features = [] {
+  // Never destroyed: as above.
+  static const std::string& features = *new std::string([] {
     const std::optional<std::string> chosen = environment("KILN_CPU_FEATURES");
     return chosen ? choose_cpu_features(*chosen, host_cpu_features()) : host_cpu_features();
-  }();
+  }());
   return features;
 }
 

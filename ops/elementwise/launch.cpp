@@ -52,7 +52,7 @@ std::vector<Constraint> fits_threads(const Elements& elements) {
   return {elements >= 32 * warps, elements <= (32 * kMostElementsPerThread) * warps};
 }
 
-const Tunable kCudaWarps{"num_warps", {4, 8, 2, 16, 1}};
+const Tunable& kCudaWarps = *new Tunable{"num_warps", {4, 8, 2, 16, 1}};
 
 ConfigSpace linear_space(const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_SIZE", {64, 128, 32, 256, 16}}}, {}};

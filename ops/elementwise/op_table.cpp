@@ -11,8 +11,10 @@ using Arguments = ReferenceArguments;
 
 constexpr InputRange kPositive{1e-3, 4};
 constexpr InputRange kShiftCounts{0, 9};
+// Those below are never destroyed: threads may still dispatch while the process exits.
+
 /// Of integers: a zero divisor is no division.
-const std::vector<InputRange> kDivision{{-100, 100}, {1, 9}};
+const std::vector<InputRange>& kDivision = *new std::vector<InputRange>{{-100, 100}, {1, 9}};
 
 std::vector<Form> one(std::string functor, const ReferenceFunctions& functions) {
   return {{std::move(functor), functions}};
@@ -24,7 +26,8 @@ ScalarAttribute number(std::string name, AttributeValue fallback, int slot, std:
 ScalarAttribute bound(std::string name, int slot, std::string doc) {
   return {{std::move(name), std::monostate{}, false, std::move(doc)}, slot, true};
 }
-const ScalarAttribute kAlpha = number("alpha", 1.0, 0, "factor of y; a whole number where the result is an integer");
+const ScalarAttribute& kAlpha =
+    *new ScalarAttribute(number("alpha", 1.0, 0, "factor of y; a whole number where the result is an integer"));
 
 std::size_t has_alpha(const Attributes& attributes, DType) {
   return attributes.get_double("alpha") != 1.0 ? 1 : 0;
@@ -454,13 +457,13 @@ std::vector<OpRow> fused_ops() {
 }  // namespace
 
 const std::vector<OpRow>& op_table() {
-  static const std::vector<OpRow> table = [] {
+  static const std::vector<OpRow>& table = *new std::vector<OpRow>([] {
     std::vector<OpRow> rows;
     for (auto* family : {arithmetic_ops, comparison_ops, logical_ops, bitwise_ops, float_ops, activation_ops,
                          rounding_ops, selection_ops, fused_ops})
       for (OpRow& row : family()) rows.push_back(std::move(row));
     return rows;
-  }();
+  }());
   return table;
 }
 

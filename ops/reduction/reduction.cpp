@@ -41,7 +41,8 @@ void check_one_axis(const OpRow& row, const Attributes& attributes) {
 }  // namespace
 
 const std::vector<OpRow>& op_table() {
-  static const std::vector<OpRow> table = {
+  // Never destroyed: threads may still dispatch while the process exits.
+  static const std::vector<OpRow>& table = *new std::vector<OpRow>{
       {"sum", Kind::sum,
        "sum of the elements; integers and bool give i64, wrapping; of nothing, 0. Narrow floats accumulate in f32"},
       {"mean", Kind::mean, "sum / count of floats, or of `dtype`; of nothing, NaN"},

@@ -8,7 +8,8 @@
 namespace kiln::scan {
 
 const std::vector<OpRow>& op_table() {
-  static const std::vector<OpRow> rows = {
+  // Never destroyed: threads may still dispatch while the process exits.
+  static const std::vector<OpRow>& rows = *new std::vector<OpRow>{
       {"cumsum",
        "out[i] = x[0] + ... + x[i] along dim; integers and bool give i64 and wrap, narrow floats accumulate in f32",
        "CumulativeSum", 0},

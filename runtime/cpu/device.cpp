@@ -61,7 +61,8 @@ std::string CpuBackend::problem() noexcept {
 }
 
 const DeviceInfo& CpuBackend::info(int /*ordinal*/) {
-  static const DeviceInfo cpu = query_cpu();
+  // Never destroyed: threads may still dispatch while the process exits.
+  static const DeviceInfo& cpu = *new DeviceInfo(query_cpu());
   return cpu;
 }
 
