@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "autotune/significant_digits.hpp"
 #include "core/errors.hpp"
 
 namespace kiln {
@@ -171,7 +172,7 @@ constexpr const char* kKnownFields[] = {"op",         "variant",     "dtypes",  
 
 /// Six digits, more than any clock tells, so that a person can read the times.
 double rounded(double value) {
-  return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr);
+  return with_significant_digits(value, 6);
 }
 
 void put_interval(Json& json, const char* name, const Interval& interval) {

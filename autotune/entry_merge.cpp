@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <tuple>
+
+#include "autotune/significant_digits.hpp"
 
 namespace kiln {
 namespace {
@@ -21,7 +22,7 @@ std::int64_t num_measured(const TuningEntry& entry) {
 double uncertainty_percent(const TuningEntry& entry) {
   const CandidateEvidence* winner = entry.evidence_of(entry.config);
   if (winner == nullptr) return std::numeric_limits<double>::infinity();
-  return std::strtod(fmt::format("{:.2g}", 100 * winner->interval_us.width() / winner->median_us).c_str(), nullptr);
+  return with_significant_digits(100 * winner->interval_us.width() / winner->median_us, 2);
 }
 
 PastMeasurement own_measurement(const TuningEntry& entry, const CandidateEvidence& winner) {

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -61,6 +61,15 @@ std::vector<std::int64_t> integers_of(const Json& json) {
   return integers;
 }
 
+/// What non_finite_name has made text of; the same in every locale.
+double number_of(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw_value_error("'number' is '" + text + "'; expected inf, -inf or nan");
+  return number;
+}
+
 AttributeValue parse_value(const Json& json) {
   if (json.is_null()) return std::monostate{};
   if (json.is_boolean()) return json.get<bool>();
@@ -69,7 +78,7 @@ AttributeValue parse_value(const Json& json) {
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
   if (json.is_array()) return integers_of(json);
-  if (json.contains("number")) return std::strtod(json.at("number").get<std::string>().c_str(), nullptr);
+  if (json.contains("number")) return number_of(json.at("number").get<std::string>());
   return parse_dtype(json.at("dtype").get<std::string>());
 }
 

@@ -134,3 +134,5 @@ TEST(CallTrace, DamagedLinesAreNamed) {
 
 }  // namespace
 }  // namespace kiln::test
+  const std::string number = R"({"op": "sum", "device": "cpu", "inputs": [], "attributes": {"p": {"number": "half"}}})";
+  EXPECT_THAT(message(number), Says("line 3", "'number' is 'half'", "expected inf, -inf or nan"));

@@ -161,6 +161,9 @@ def problems_of(root: pathlib.Path, path: pathlib.Path, code: str) -> Iterator[s
     # Tests set variables for the processes they start and may ask for their own switches.
     if re.search(r"\b(secure_)?getenv\s*\(", code) and folder != "tests" and path.as_posix() != "core/environment.cpp":
         yield f"{path}: getenv belongs in core/environment.cpp; use kiln::environment()"
+    # They read "0.5" as 0 in a process whose locale has a decimal comma, which is a host program's to choose.
+    if (by_locale := re.search(r"\b(strto(d|f|ld)|ato[fl]|sto(d|f|ld)|s?scanf)\s*\(", code)) and folder != "tests":
+        yield f"{path}: {by_locale[1]} reads numbers as the process's locale has them; use std::from_chars"
 
 
 def problems(root: pathlib.Path) -> list[str]:

@@ -140,6 +140,11 @@ class IncludeDirection(unittest.TestCase):
     def test_environment(self):
         self.assert_problem({"registry/a.cpp": 'auto* home = std::getenv("HOME");\n'}, "getenv")
 
+    def test_numbers_by_locale(self):
+        self.assert_problem({"autotune/a.cpp": "double a = std::strtod(text, nullptr);\n"}, "strtod", "from_chars")
+        self.assert_problem({"cli/a.cpp": "double a = std::stod(text);\n"}, "stod")
+        self.assertEqual(self.problems({"tests/cli/a_test.cpp": "double a = std::stod(text);\n"}), [])
+
 
 if __name__ == "__main__":
     unittest.main()
