@@ -35,13 +35,14 @@ void require(bool holds, const std::string& what) {
 
 /// Everything about the call but its indices' values.
 void check_call(const Tensor& dst, const Tensor& src, const Tensor& indices, Device device, Stream stream) {
-  const TensorView views[] = {dst, src, indices};
-  validated_call(Registry::process().get(kOp), views, {}, {.seen_on = device});
   require(dst.device() == device, "'dst' is " + describe(dst) + ", expected a tensor on " + to_string(device));
   require(!src.device().is_cuda(),
           "'src' is " + describe(src) + ", expected CPU memory; between tensors of a GPU use the op sparse_kv_gather");
   require(!indices.device().is_cuda() || indices.device() == device,
           "'indices' is " + describe(indices) + ", expected a tensor on the CPU or on " + to_string(device));
+  const TensorView views[] = {dst, src, indices};
+  // With their memory: rows are packed before others are placed, so that tensors which overlap would be a race.
+  validated_call(Registry::process().get(kOp), views, {}, {.has_memory = true, .seen_on = device});
   for (const Tensor* rows : {&dst, &src})
     require(rows->shape()[0] <= kMostRows,
             fmt::format("a tensor has {} rows, at most {} are supported", rows->shape()[0], kMostRows));

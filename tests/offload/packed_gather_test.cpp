@@ -108,6 +108,13 @@ TEST_F(PackedGatherTest, Errors) {
         usage_message(UsageError::Kind::value,
                       [&] { run(dst, make_integers(DType::u8, {4, 2}, counting(8, 0), Device::cpu()), {0, 0}); }),
         HasSubstr("rows of one shape"));
+    const Tensor memory = make_integers(DType::u8, {4, 3}, counting(12, 0), device);
+    const Tensor first = view_of(memory, {3, 3}, {3, 1}), second = view_of(memory, {3, 3}, {3, 1}, 3);
+    if (!device.is_cuda()) {
+      EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run(second, first, {0, 0, 1, 1}); }),
+                  Says("writes input 'dst'", "overlaps input 'src'", "3 bytes after it"));
+      EXPECT_EQ(read_bits(memory), counting(12, 0)) << "a refused call wrote";
+    }
     if (device.is_cuda()) {
       EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run(dst, dst, {0, 0}); }), Says("'src'", "CPU memory"));
       EXPECT_THAT(usage_message(UsageError::Kind::value, [&] { run(src, src, {0, 0}); }), Says("'dst'", "cuda:0"));
