@@ -6,58 +6,12 @@
 #include <map>
 #include <utility>
 
+#include "autotune/database_content.hpp"
 #include "core/disk_store.hpp"
 #include "core/errors.hpp"
 
 namespace kiln {
 namespace {
-
-constexpr std::string_view kSuffix = ".json";
-
-/// A file's text as entries, one per key. Entries of a device that belongs in another file are damage: nothing would
-/// ever look for them here.
-struct FileContent {
-  EntrySet entries;
-  std::vector<DamagedEntry> damaged;
-  std::string problem;
-  bool is_from_later = false;
-};
-
-FileContent parse_file(const std::string& name, std::string_view text) {
-  FileContent content;
-  if (text.empty()) return content;
-  TuningDocument document = parse_document(text);
-  content.damaged = std::move(document.damaged);
-  content.problem = std::move(document.problem);
-  content.is_from_later = document.is_from_later;
-  for (TuningEntry& entry : document.entries) {
-    const std::string home = TuningDatabase::file_name(entry.key.device_model);
-    if (home == name)
-      content.entries.add(std::move(entry));
-    else
-      content.damaged.push_back({to_string(entry.key),
-                                 fmt::format("it is of device '{}', whose file is {}", entry.key.device_model, home),
-                                 format_entry(entry)});
-  }
-  return content;
-}
-
-std::string format_file(const FileContent& content) {
-  TuningDocument document;
-  for (const auto& entry : content.entries.sorted()) document.entries.push_back(*entry);
-  document.damaged = content.damaged;
-  return format_document(document);
-}
-
-/// One line about a file, empty when nothing is wrong with it.
-std::string summary(const std::filesystem::path& path, const FileContent& content) {
-  if (!content.problem.empty())
-    return fmt::format("tuning database {}: {}; {} of its entries can be used", path.string(), content.problem,
-                       content.entries.size());
-  if (content.damaged.empty()) return "";
-  return fmt::format("tuning database {}: {}: {}{}", path.string(), content.damaged[0].where, content.damaged[0].reason,
-                     content.damaged.size() == 1 ? "" : fmt::format(" (and {} more)", content.damaged.size() - 1));
-}
 
 void add_entries(EntrySet& entries, const EntrySet& others) {
   for (const auto& entry : others.sorted()) entries.add(*entry);
@@ -88,25 +42,12 @@ TuningDatabase& TuningDatabase::process() {
 }
 
 std::string TuningDatabase::file_name(const std::string& device_model) {
-  constexpr std::size_t kLongest = 200;  // file systems allow 255, of which the lock's suffix takes some
-  std::string name;
-  for (const char c : device_model) {
-    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-';
-    if (is_plain || (c == '.' && !name.empty()))
-      name += c;
-    else if (c == ' ')
-      name += '_';
-    else
-      name += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  if (name.size() > kLongest) name = name.substr(0, kLongest) + ContentHasher().field(device_model).digest().hex();
-  return name.append(kSuffix);
+  return database_file_name(device_model);
 }
 
 void TuningDatabase::load(Slot& slot, const std::string& name) const {
-  DatabaseFolder::Content file = folder_.read(name);
-  FileContent content = parse_file(name, file.text);
-  if (content.problem.empty()) content.problem = std::move(file.problem);
+  const DatabaseFolder::Content file = folder_.read(name);
+  DatabaseContent content = parse_content(name, file);
   slot.version = file.version;
   slot.read_problem = summary(folder_.path() / name, content);
   slot.is_whole = content.problem.empty();
@@ -157,21 +98,21 @@ std::vector<MergeOutcome> TuningDatabase::record_on(const std::string& device_mo
   };
 
   std::string refusal;
-  FileContent content;
+  DatabaseContent content;
   const auto change = [&](const DatabaseFolder::Content& now) -> std::optional<DatabaseFolder::Change> {
     // Reading is most of what a change costs, and many changes in a row are this process's own.
     if (slot.is_whole && now.version == slot.version)
       content = {*slot.entries, slot.damaged, "", false};
     else
-      content = parse_file(name, now.text);
-    if (content.is_from_later) {
+      content = parse_content(name, now);
+    if (content.is_left_alone) {
       refusal = fmt::format("{}: {}", (folder_.path() / name).string(), content.problem);
       return std::nullopt;
     }
     // What was read while the file was whole is not lost with it.
     if (!content.problem.empty()) add_entries(content.entries, *slot.entries);
     add_all(content.entries);
-    return DatabaseFolder::Change{format_file(content), !content.problem.empty()};
+    return DatabaseFolder::Change{format_content(content), !content.problem.empty()};
   };
   DatabaseFolder::Updated updated = folder_.update(name, change);
   const std::string problem = updated.problem.empty() ? std::move(refusal) : std::move(updated.problem);
@@ -240,16 +181,16 @@ std::vector<TuningDatabase::DeviceFile> TuningDatabase::list() const {
     for (const auto& [model, slot] : slots_)
       if (slot.unsaved.size() > 0) unsaved[file_name(model)] = slot.unsaved;
   }
-  for (const std::string& name : folder_.names(kSuffix)) unsaved.try_emplace(name);
+  for (const std::string& name : folder_.names(kDatabaseSuffix)) unsaved.try_emplace(name);
   std::vector<DeviceFile> files;
   if (std::string problem = folder_.problem(); !problem.empty())
     files.push_back({folder_.path(), {}, {}, std::move(problem)});
   for (const auto& [name, entries] : unsaved) {
-    DatabaseFolder::Content file = folder_.read(name);
-    FileContent content = parse_file(name, file.text);
+    const DatabaseFolder::Content file = folder_.read(name);
+    DatabaseContent content = parse_content(name, file);
     add_entries(content.entries, entries);
-    files.push_back({folder_.path() / name, content.entries.sorted(), std::move(content.damaged),
-                     file.problem.empty() ? std::move(content.problem) : std::move(file.problem)});
+    files.push_back(
+        {folder_.path() / name, content.entries.sorted(), std::move(content.damaged), std::move(content.problem)});
   }
   return files;
 }
@@ -261,12 +202,12 @@ TuningDatabase::Removed TuningDatabase::remove_if(const std::function<bool(const
     const std::lock_guard guard(mutex_);
     for (auto& [model, slot] : slots_) slot.unsaved.remove_if(unwanted);
   }
-  for (const std::string& name : folder_.names(kSuffix)) {
+  for (const std::string& name : folder_.names(kDatabaseSuffix)) {
     std::size_t entries = 0, damaged = 0;
     std::string refusal;
     const auto change = [&](const DatabaseFolder::Content& now) -> std::optional<DatabaseFolder::Change> {
-      FileContent content = parse_file(name, now.text);
-      if (content.is_from_later) {
+      DatabaseContent content = parse_content(name, now);
+      if (content.is_left_alone) {
         refusal = fmt::format("{}: {}", (folder_.path() / name).string(), content.problem);
         return std::nullopt;
       }
@@ -274,7 +215,7 @@ TuningDatabase::Removed TuningDatabase::remove_if(const std::function<bool(const
       damaged = content.damaged.size();
       if (entries + damaged == 0 && content.problem.empty()) return std::nullopt;
       content.damaged.clear();
-      return DatabaseFolder::Change{format_file(content), !content.problem.empty()};
+      return DatabaseFolder::Change{format_content(content), !content.problem.empty()};
     };
     std::string problem = folder_.update(name, change).problem;
     if (problem.empty()) problem = std::move(refusal);

@@ -32,7 +32,8 @@ using EntryCheck = std::function<EntryVerdict(const TuningEntry&)>;
 /// Tuned choices on disk, shared by many processes: one JSON file per device model in one folder. Safe from many
 /// threads. A disk that refuses costs what is new its permanence and nothing else: entries are kept in memory, written
 /// with the next change that succeeds, and problem() says why. A damaged entry costs no other, and a damaged file is
-/// kept beside the one that replaces it.
+/// kept beside the one that replaces it. A file that would be larger than what is read back gives up what its oldest
+/// entries rest on, and then those (database_limit.hpp).
 class TuningDatabase {
  public:
   using Clock = std::chrono::steady_clock;
@@ -76,7 +77,7 @@ class TuningDatabase {
   /// Removes the entries that `unwanted` names from all files, and damaged ones.
   Removed remove_if(const std::function<bool(const TuningEntry&)>& unwanted);
 
-  /// The file of a device: its model with whatever may not stand in a file name as %XX, and ".json".
+  /// database_file_name().
   static std::string file_name(const std::string& device_model);
 
  private:

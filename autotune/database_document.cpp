@@ -19,6 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "kiln-tuning";
+constexpr std::string_view kBegins = "{\n  \"format\": \"kiln-tuning\",\n";
 /// An entry's own nesting is 4; what goes deeper is no database, and would overflow the stack when it is written.
 constexpr int kMaxDepth = 32;
 /// Beyond so many damaged elements a text is none of ours, and remembering each would fill memory.
@@ -407,9 +408,12 @@ std::string format_entry(const TuningEntry& entry) {
          std::string(kEntryCloses);
 }
 
+bool begins_as_document(std::string_view text) noexcept {
+  return text.starts_with(kBegins);
+}
+
 std::string format_document(const TuningDocument& document) {
-  std::string text = fmt::format("{{\n  \"format\": \"{}\",\n  \"schema_version\": {},\n  \"entries\": [", kFormat,
-                                 kTuningSchemaVersion);
+  std::string text = fmt::format("{}  \"schema_version\": {},\n  \"entries\": [", kBegins, kTuningSchemaVersion);
   const char* separator = "\n";
   for (const TuningEntry& entry : document.entries) {
     text += separator + format_entry(entry);

@@ -10,7 +10,7 @@
 namespace kiln {
 
 inline constexpr int kTuningSchemaVersion = 1;
-/// Far above any database; keeps a nonsense file from filling memory.
+/// Above any database, which is kept below it; keeps a nonsense file from filling memory.
 inline constexpr std::size_t kMaxTuningDocumentBytes = std::size_t{64} << 20;
 
 /// An element of a document that is no entry of this version.
@@ -37,6 +37,9 @@ std::string format_document(const TuningDocument& document);
 /// without end), the entries that format_document's layout sets apart are read on their own. Fields of an entry that
 /// this version does not know are kept (TuningEntry::other_fields); unknown fields elsewhere are ignored.
 TuningDocument parse_document(std::string_view text);
+
+/// Whether it begins as format_document's texts do.
+bool begins_as_document(std::string_view text) noexcept;
 
 /// One entry as it stands in a document.
 std::string format_entry(const TuningEntry& entry);

@@ -60,9 +60,8 @@ DatabaseFolder::Content read_from(const FileDescriptor& folder, const std::strin
   if (!file || ::fstat(file.get(), &status) != 0) throw DiskFailure{"cannot be opened", errno};
   if (!S_ISREG(status.st_mode)) throw DiskFailure{"is no regular file", 0};
   if (!is_private(status)) throw DiskFailure{"is refused: other users own or can write it", 0};
-  if (static_cast<std::size_t>(status.st_size) > kMaxTuningDocumentBytes)
-    throw DiskFailure{fmt::format("has {} bytes, more than any tuning database", status.st_size), 0};
-  return {version_of(status), read_text(file, status.st_size), ""};
+  constexpr auto kMost = static_cast<off_t>(kMaxTuningDocumentBytes);
+  return {version_of(status), read_text(file, std::min(status.st_size, kMost)), "", status.st_size > kMost};
 }
 
 void write_all(const FileDescriptor& file, std::string_view text) {

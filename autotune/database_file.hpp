@@ -36,7 +36,8 @@ class DatabaseFolder {
   struct Content {
     FileVersion version;
     std::string text;     ///< empty when there is no file
-    std::string problem;  ///< why a file that is there cannot be read: no file, another user's, too large
+    std::string problem;  ///< why a file that is there cannot be read: no file, another user's
+    bool is_cut = false;  ///< the text is the beginning of what no tuning database is as large as
   };
   Content read(const std::string& name) const;
   /// Without opening it; cheap.

@@ -181,6 +181,45 @@ TEST_F(TuningDatabaseTest, ADamagedEntryStaysForItsAuthorToMend) {
   EXPECT_EQ(database_.problem(), "");
 }
 
+TEST_F(TuningDatabaseTest, AFileStaysWithinWhatIsReadBack) {
+  constexpr std::int64_t kRows = 36;
+  std::vector<TuningEntry> entries;
+  for (std::int64_t rows = 1; rows <= kRows; ++rows) {
+    entries.push_back(tuned_entry(rows, 150, kDate + rows));
+    entries.back().tried.back().reason = std::string(2 << 20, 'x');
+  }
+  database_.record(entries);
+  EXPECT_EQ(database_.problem(), "");
+  EXPECT_LE(fs::file_size(file_), kMaxTuningDocumentBytes);
+  TuningDatabase next(folder_);
+  EXPECT_THAT(next.find(tuned_key(1))->tried, SizeIs(2));
+  EXPECT_THAT(next.find(tuned_key(kRows))->tried, SizeIs(3));
+  EXPECT_EQ(next.problem(), "");
+}
+
+TEST_F(TuningDatabaseTest, AFileThatIsTooLargeIsUsedMendedAndKeptBeside) {
+  const auto make = [&] {
+    database_.record({tuned_entry(16), tuned_entry(64)});
+    const std::string text = read_text(file_);
+    write_text(file_, text + std::string(kMaxTuningDocumentBytes, ' '));
+  };
+  make();
+  TuningDatabase database(folder_, kAlways);
+  EXPECT_NE(database.find(tuned_key(16)), nullptr);
+  EXPECT_THAT(database.problem(), Says(kDeviceFile, "more than any tuning database", "2 of its entries can be used"));
+  database.record({tuned_entry(256)});
+  EXPECT_EQ(database.problem(), "");
+  EXPECT_LT(fs::file_size(file_), 20'000U);
+  EXPECT_GT(fs::file_size(folder_ / (std::string(kDeviceFile) + ".damaged")), kMaxTuningDocumentBytes);
+  EXPECT_NE(TuningDatabase(folder_).find(tuned_key(64)), nullptr);
+  make();
+  const auto removed = database.remove_if([](const TuningEntry& entry) { return entry.key != tuned_key(64); });
+  EXPECT_EQ(removed.entries, 2U);
+  EXPECT_THAT(removed.problems, IsEmpty());
+  EXPECT_NE(TuningDatabase(folder_).find(tuned_key(64)), nullptr);
+  EXPECT_LT(fs::file_size(file_), 20'000U);
+}
+
 TEST_F(TuningDatabaseTest, AFileOfALaterVersionIsNotTouched) {
   database_.record({tuned_entry(16)});
   std::string text = read_text(file_);
