@@ -124,13 +124,33 @@ Writer& writer() {
   return *writer;
 }
 
+/// 0, or why not. Half a line, which is what fits on a disk that is nearly full, would be glued to the next one, and is
+/// taken back: who appends holds the file's lock, so that it is the end of the file.
+int append_whole(const FileDescriptor& file, std::string_view line) {
+  const bool is_alone = lock(file) == LockResult::locked;
+  const off_t end = lseek(file.get(), 0, SEEK_END);
+  const std::size_t size = line.size();
+  int error = 0;
+  while (!line.empty() && error == 0) {
+    const ssize_t count = write(file.get(), line.data(), line.size());
+    if (count > 0)
+      line.remove_prefix(static_cast<std::size_t>(count));
+    else if (count == 0 || errno != EINTR)
+      error = count == 0 ? EIO : errno;
+  }
+  // Where that is refused too, the error is the same.
+  if (error != 0 && line.size() < size && is_alone && end >= 0) static_cast<void>(ftruncate(file.get(), end) == 0);
+  if (is_alone) unlock(file);
+  return error;
+}
+
 /// UsageError(value): whoever set the variable wants the calls, and would find out that there are none when it is too
 /// late.
 void append_line(const std::string& path, const std::string& line) {
   const FileDescriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-  if (file && write(file.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size())) return;
-  throw_value_error("environment variable KILN_TRACE is '" + path + "': expected a file that can be appended to (" +
-                    std::strerror(errno) + ")");
+  if (const int error = file ? append_whole(file, line) : errno)
+    throw_value_error("environment variable KILN_TRACE is '" + path + "': expected a file that can be appended to (" +
+                      std::strerror(error) + ")");
 }
 
 std::string trace_text(const std::string& path) {

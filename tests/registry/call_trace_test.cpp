@@ -1,6 +1,10 @@
 #include "registry/tuning/call_trace.hpp"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -96,6 +100,30 @@ TEST(CallTrace, AFileThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(read_trace(directory.file("trace")).size(), 1u);
 }
 
+TEST(CallTrace, HalfALineIsTakenBack) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("trace");
+  const ScopedVariable variable("KILN_TRACE", path);
+  const auto trace = [](std::int64_t extent) {
+    const TensorView x = dense_view(nullptr, DType::f32, {extent});
+    trace_call(validated_call(Registry::process().get("ceil"), std::vector<TensorView>{x}));
+  };
+  trace(3);
+  // A file that may not become larger stands for a disk that is full: the first bytes of a line are written there too.
+  auto* const former_handler = std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit former{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &former), 0);
+  struct rlimit small = former;
+  small.rlim_cur = std::filesystem::file_size(path) + 10;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THAT(usage_message([&] { trace(5); }), Says("KILN_TRACE", "File too large"));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &former), 0);
+  std::signal(SIGXFSZ, former_handler);
+  EXPECT_EQ(read_trace(path).size(), 1U);
+  trace(7);
+  EXPECT_EQ(read_trace(path).size(), 2U);
+}
+
 TEST(CallTrace, HoldsIntegersOfAll64Bits) {
   TracedCall call{"normal", DeviceType::cpu, {}, {}};
   for (const std::uint64_t seed : {std::uint64_t{7}, std::numeric_limits<std::uint64_t>::max()}) {
@@ -127,6 +155,8 @@ TEST(CallTrace, DamagedLinesAreNamed) {
                         std::string(number) + "]}}"),
                 HasSubstr("integer of 64 bits"));
   }
+  const std::string number = R"({"op": "sum", "device": "cpu", "inputs": [], "attributes": {"p": {"number": "half"}}})";
+  EXPECT_THAT(message(number), Says("line 3", "'number' is 'half'", "expected inf, -inf or nan"));
   EXPECT_THAT(message(R"([1, 2])"), HasSubstr("line 3"));
   EXPECT_THAT(message(std::string(100000, '[')), HasSubstr("line 3"));
   EXPECT_THROW(read_trace("/no/such/file"), UsageError);
@@ -134,5 +164,3 @@ TEST(CallTrace, DamagedLinesAreNamed) {
 
 }  // namespace
 }  // namespace kiln::test
-  const std::string number = R"({"op": "sum", "device": "cpu", "inputs": [], "attributes": {"p": {"number": "half"}}})";
-  EXPECT_THAT(message(number), Says("line 3", "'number' is 'half'", "expected inf, -inf or nan"));
