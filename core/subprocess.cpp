@@ -76,8 +76,13 @@ std::optional<SubprocessResult> run_subprocess(const std::vector<std::string>& a
   drain({std::pair{output.read_end.get(), &result.standard_output},
          std::pair{error.read_end.get(), &result.standard_error}});
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno == ECHILD) {
+      result.exit_status = result.standard_error.empty() ? 0 : 1;
+      return result;
+    }
     if (errno != EINTR) fail(program, errno);
+  }
   result.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
 }
