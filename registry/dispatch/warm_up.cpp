@@ -72,6 +72,8 @@ std::vector<WarmUpCall> calls_of_any_rows(const WarmUpCall& call) {
   const std::string place = "warm_up, call " + std::to_string(index) + " (op '" + call.op + "')";
   try {
     std::rethrow_exception(failure);
+  } catch (const UnknownOpError& error) {
+    throw UnknownOpError(error.op(), place + ": " + error.what());
   } catch (const UsageError& error) {
     throw UsageError(error.kind(), place + ": " + error.what());
   } catch (const DeviceError& error) {

@@ -87,9 +87,11 @@ bool may_be_input(Aliasing aliasing, std::size_t output, std::size_t input) noex
 
 MemoryExtent memory_extent(const TensorView& view) {
   MemoryExtent extent;
+  // Before anything is multiplied: the strides of what is empty mean nothing, and may be any.
+  for (const std::int64_t elements : view.shape)
+    if (elements == 0) return extent;
   const std::int64_t itemsize = itemsize_bytes(view.dtype);
   for (int axis = 0; axis < view.ndim(); ++axis) {
-    if (view.shape[axis] == 0) return {};
     std::int64_t reach = 0;
     std::int64_t& side = view.strides[axis] < 0 ? extent.begin_bytes : extent.end_bytes;
     if (__builtin_mul_overflow(view.shape[axis] - 1, view.strides[axis], &reach) ||

@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/errors.hpp"
@@ -51,6 +52,13 @@ TEST(MemoryExtentTest, CoversExactlyTheBytesReached) {
     ASSERT_EQ(*bytes.begin() - static_cast<std::byte*>(tensor.data), extent.begin_bytes) << describe(tensor);
     ASSERT_EQ(*bytes.rbegin() + 1 - static_cast<std::byte*>(tensor.data), extent.end_bytes) << describe(tensor);
   }
+}
+
+TEST(MemoryExtentTest, WhatIsEmptyMayHaveAnyStrides) {
+  const std::int64_t huge = std::int64_t{1} << 62;
+  for (const auto& [shape, strides] : std::vector<std::pair<Dims, Dims>>{
+           {{0, 4}, {huge, huge}}, {{4, 0}, {huge, huge}}, {{huge, 4, 0}, {-huge, huge, 1}}})
+    EXPECT_TRUE(memory_extent(view(DType::f64, shape, strides, 0)).empty());
 }
 
 TEST(MemoryExtentTest, RefusesSpansBeyondInt64) {
