@@ -13,6 +13,15 @@ namespace {
 
 constexpr std::int64_t kHighestValue = std::int64_t{1} << 40;
 
+bool is_size(const std::string& text) {
+  try {
+    parse_bytes(text, "--sweep");
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 bool is_sweep_variable(const std::string& text) {
@@ -41,7 +50,10 @@ SweepRange parse_sweep_range(const std::string& text) {
     try {
       return parse_bytes(end, "--sweep");
     } catch (const UsageError&) {
-      fail(fmt::format("'{}' is not a number", end));
+      // With one digit, whatever is a number fits.
+      const std::size_t digits = std::min(end.find_first_not_of("0123456789"), end.size());
+      fail(digits > 0 && is_size("1" + end.substr(digits)) ? fmt::format("'{}' is beyond 64 bits", end)
+                                                           : fmt::format("'{}' is not a number", end));
     }
     return std::int64_t{0};
   };

@@ -65,10 +65,13 @@ class LibraryStreams {
   bool is_torchs_ = false;
 };
 
-py::list run_branches(py::handle stream, const py::sequence& branches) {
+py::list run_branches(py::handle stream, const py::object& branches) {
+  if (!PySequence_Check(branches.ptr()))
+    throw_type_error(fmt::format("fork_join: branches is a {}; expected a list of functions of a branch's stream",
+                                 Py_TYPE(branches.ptr())->tp_name));
   const Stream where = any_stream(stream, device_or_default(py::none()));
   std::vector<py::object> functions, results;
-  for (const py::handle branch : branches) {
+  for (const py::handle branch : py::reinterpret_borrow<py::sequence>(branches)) {
     if (PyCallable_Check(branch.ptr()) == 0)
       throw_type_error(fmt::format("fork_join: branch {} is a {}; expected a function of the branch's stream",
                                    functions.size(), Py_TYPE(branch.ptr())->tp_name));

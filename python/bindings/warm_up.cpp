@@ -4,21 +4,25 @@
 
 #include <deque>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/errors.hpp"
 #include "python/bindings/array_reading.hpp"
+#include "python/bindings/attributes.hpp"
 #include "python/bindings/bound_call.hpp"
 #include "python/bindings/config.hpp"
 #include "python/bindings/gil.hpp"
 #include "python/bindings/op_object.hpp"
 #include "python/bindings/warm_up.hpp"
+#include "registry/plan/unknown_op_error.hpp"
 #include "runtime/device_info.hpp"
 
 namespace kiln::python {
 namespace {
 
+constexpr std::string_view kExpected = "expected ";
 constexpr const char* kForm =
     "expected (op, tensors) or (op, tensors, keywords), as in (\"add\", [x, y], {\"alpha\": 2})";
 
@@ -73,13 +77,19 @@ WarmUpCall call_of(py::handle given, std::deque<BoundCall>& kept, std::deque<Arr
   return call;
 }
 
-void warm_up_calls(const py::iterable& given, int num_threads) {
+void warm_up_calls(const py::object& given, const py::object& threads) {
+  const int num_threads = small_argument(threads, "warm_up: num_threads");
+  if (!py::isinstance<py::iterable>(given))
+    throw_type_error(fmt::format("warm_up: calls is a {}; expected a list of calls, each of which is {}",
+                                 Py_TYPE(given.ptr())->tp_name, std::string_view(kForm).substr(kExpected.size())));
   std::deque<BoundCall> kept;
   std::deque<ArrayArgument> kept_outputs;
   std::vector<WarmUpCall> calls;
-  for (const py::handle one : given) {
+  for (const py::handle one : py::reinterpret_borrow<py::iterable>(given)) {
     try {
       calls.push_back(call_of(one, kept, kept_outputs));
+    } catch (const UnknownOpError& error) {
+      throw UnknownOpError(error.op(), fmt::format("warm_up, call {}: {}", calls.size(), error.what()));
     } catch (const UsageError& error) {
       throw UsageError(error.kind(), fmt::format("warm_up, call {}: {}", calls.size(), error.what()));
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable
+from typing import Any
 
 from . import _kiln
 
@@ -33,3 +35,21 @@ def check_text(name: str, value: object, *, or_none: bool = False) -> None:
     """Raises TypeError unless `value` is a str, or None where that is asked for."""
     if not isinstance(value, str) and not (or_none and value is None):
         raise _kiln.UsageTypeError(f"{name}={value!r}; expected a str{' or None' if or_none else ''}")
+
+
+def listed(name: str, value: object, is_one: Callable[[object], bool], expected: str) -> list[Any]:
+    """One of what is expected, or a list or tuple of these, as a list.
+
+    Raises
+    ------
+    TypeError
+        For anything else, and for what is none of these among them.
+    """
+    if is_one(value):
+        return [value]
+    if not isinstance(value, (list, tuple)):
+        raise _kiln.UsageTypeError(f"{name}={value!r}; expected {expected}, or a list of these")
+    for i, item in enumerate(value):
+        if not is_one(item):
+            raise _kiln.UsageTypeError(f"{name}[{i}] is {item!r}; expected {expected}")
+    return list(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -127,12 +128,14 @@ def grid_extents(grid: object, what: str) -> tuple[int, int, int]:
     extents = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
     if not 1 <= len(extents) <= 3:
         raise _kiln.UsageValueError(f"{what} has {len(extents)} extents; a grid has 1 to 3, programs along each axis")
-    numbers = []
-    for extent in extents:
-        if isinstance(extent, bool) or not hasattr(extent, "__index__"):
-            raise _kiln.UsageTypeError(
-                f"{what} is {grid!r}; expected an integer or up to three of them, programs along each axis "
-                "(kiln.cdiv(n, BLOCK_SIZE) rounds up)"
-            )
-        numbers.append(extent.__index__())
-    return (*numbers, 1, 1)[:3]
+    try:
+        if any(isinstance(extent, bool) for extent in extents):
+            raise TypeError
+        numbers = [operator.index(extent) for extent in extents]  # of arrays NumPy's refuses all but single integers
+    except TypeError:
+        raise _kiln.UsageTypeError(
+            f"{what} is {grid!r}; expected an integer or up to three of them, programs along each axis "
+            "(kiln.cdiv(n, BLOCK_SIZE) rounds up)"
+        ) from None
+    x, y, z = [*numbers, 1, 1][:3]
+    return x, y, z

@@ -12,7 +12,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,11 +179,17 @@ def plot_tuning(table: Tuning | Report | Sequence[Tuning | Report], path: str | 
     ------
     ImportError
         Where matplotlib is missing.
+    TypeError
+        For what is no tuning.
     ValueError
         For an empty list.
     """
-    is_one = isinstance(table, Mapping) or hasattr(table, "report")
-    tables: Sequence[Any] = [table] if is_one else list(cast("Sequence[Any]", table))
+    from kiln.argument import listed
+
+    def is_tuning(one: object) -> bool:
+        return isinstance(getattr(one, "report", one), Mapping)
+
+    tables = listed("table", table, is_tuning, "what kiln.autotune returned")
     if not tables:
         raise ValueError("there is no tuning to plot: the list is empty")
     return draw_tuning([getattr(one, "report", one) for one in tables], path)
@@ -216,13 +222,16 @@ def plot_roofline(
     ------
     ImportError
         Where matplotlib is missing.
+    TypeError
+        For what is no benchmark.
     ValueError
         Without benchmarks, for benchmarks of several devices, and for callables, whose work is not known.
     """
+    from kiln.argument import listed
     from kiln.benchmarking import Benchmark
     from kiln.roofline import Roofline, measure_roofline
 
-    points = [benchmarks] if isinstance(benchmarks, Benchmark) else list(benchmarks)
+    points = listed("benchmarks", benchmarks, lambda one: isinstance(one, Benchmark), "what kiln.benchmark returned")
     if not points:
         raise ValueError("there is no benchmark to plot: the list is empty")
     if len({point.device_name for point in points}) > 1:

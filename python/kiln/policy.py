@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from kiln import _kiln
+from kiln.argument import check_text
 
 
 def tuning_policy() -> str:
@@ -25,9 +26,12 @@ def set_tuning_policy(policy: str) -> None:
 
     Raises
     ------
+    TypeError
+        For what is no text.
     ValueError
         For any other text.
     """
+    check_text("policy", policy)
     _kiln.set_tuning_policy(policy)
 
 
@@ -39,7 +43,7 @@ def tuning(policy: str) -> Iterator[None]:
     ``tuning=`` to the call itself.
     """
     former = _kiln.tuning_policy()
-    _kiln.set_tuning_policy(policy)
+    set_tuning_policy(policy)
     try:
         yield
     finally:

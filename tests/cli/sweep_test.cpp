@@ -42,6 +42,10 @@ TEST(SweepRangeTest, RefusesOthers) {
     EXPECT_THAT(test::usage_message([&] { parse_sweep_range(text); }),
                 test::Says("--sweep '" + std::string(text) + "'", "like N=1:64K"))
         << text;
+  EXPECT_THAT(test::usage_message([] { parse_sweep_range("N=1:99999999999999999999"); }),
+              HasSubstr("'99999999999999999999' is beyond 64 bits"));
+  EXPECT_THAT(test::usage_message([] { parse_sweep_range("N=1:9999999999T"); }), HasSubstr("beyond 64 bits"));
+  EXPECT_THAT(test::usage_message([] { parse_sweep_range("N=1:4Q"); }), HasSubstr("'4Q' is not a number"));
 }
 
 TEST(SweepRangeTest, ValuesDouble) {

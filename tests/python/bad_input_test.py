@@ -121,6 +121,13 @@ REFUSALS = [
     Refusal("config_text", ValueError, "BLOCK_SIZE", lambda: kiln.ops.add(X, Y, config="BLOCK_SIZE")),
     Refusal("tuning", (TypeError, ValueError), "tuning|nearest", lambda: kiln.ops.add(X, Y, tuning="sometimes")),
     Refusal("resolved_shape", ValueError, "'x'|(4, 3)", lambda: kiln.resolve("add", X, Y)(X[:2], Y[:2])),
+    Refusal("policy_type", TypeError, "policy=3|str", lambda: kiln.set_tuning_policy(3)),
+    Refusal("policy_block", TypeError, "policy=3|str", lambda: kiln.tuning(3).__enter__()),
+    # Lists.
+    Refusal("calls_to_warm", TypeError, "calls is a int|(op, tensors)", lambda: kiln.warm_up(3)),
+    Refusal("threads_to_warm", TypeError, "num_threads|integer|str", lambda: kiln.warm_up([], num_threads="x")),
+    Refusal("op_to_warm", kiln.UnknownOpError, "call 0|nosuch", lambda: kiln.warm_up([("nosuch", [X])])),
+    Refusal("branches", TypeError, "branches is a int|functions", lambda: kiln.fork_join(None, 3)),
     Refusal("empty_shape", (TypeError, ValueError), "shape", lambda: kiln.empty((-1, 3), "f32", "cpu")),
     Refusal("empty_device", ValueError, "tpu", lambda: kiln.empty((3,), "f32", "tpu")),
 ]  # fmt: skip

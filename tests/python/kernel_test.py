@@ -56,6 +56,15 @@ def test_takes_parameters_by_position_and_by_name() -> None:
     np.testing.assert_array_equal(x, 2 * np.arange(1000))
 
 
+@pytest.mark.parametrize("grid", [np.array([1, 2]), np.array([1.5]), [np.ones(2)]], ids=repr)
+def test_grids_that_are_arrays_are_refused_by_name(grid: Any) -> None:
+    x, out = arrays()
+    words = r"grid.* is .*array.*expected an integer or up to three"
+    refused(TypeError, words, lambda: make_scale(grid=grid))
+    refused(TypeError, words, lambda: make_scale(grid=lambda _: grid)(x, out, 1000, 2.0))
+    refused(TypeError, words, lambda: make_scale(grid=1)(x, out, 1000, 2.0, grid=grid))
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int32])
 def test_template_types_follow_the_tensors(dtype: Any) -> None:
     x, out = arrays(100, dtype)

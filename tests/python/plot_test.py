@@ -125,6 +125,14 @@ def test_roofs_that_nobody_names_are_measured(tmp_path: pathlib.Path) -> None:
     assert "f32 matmul, measured" in texts
 
 
+@pytest.mark.parametrize("what", ["x", 3, ["x"], numpy.ones(3), None], ids=repr)
+def test_what_is_nothing_to_plot_is_refused_by_name(what: object) -> None:
+    with pytest.raises(TypeError, match=r"^benchmarks.*expected what kiln\.benchmark returned"):
+        kiln.plot_roofline(what)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^table.*expected what kiln\.autotune returned"):
+        kiln.plot_tuning(what)  # type: ignore[arg-type]
+
+
 def test_what_cannot_be_plotted_is_refused() -> None:
     refused(ValueError, "empty", lambda: kiln.plot_roofline([]))
     refused(ValueError, "bytes and flops", lambda: kiln.plot_roofline(kiln.benchmark(sum, [1, 2], samples=1)))
