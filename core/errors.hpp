@@ -31,7 +31,8 @@ class UsageError : public Error {
 class CompileError : public Error {
  public:
   CompileError(std::string op, std::string configuration, std::string log)
-      : Error("kernel of op '" + op + "' does not compile (" + configuration + "):\n" + log),
+      : Error("kernel of op '" + op + "' does not compile" + (configuration.empty() ? "" : " (" + configuration + ")") +
+              ":\n" + log),
         op_(std::move(op)),
         configuration_(std::move(configuration)),
         log_(std::move(log)) {}

@@ -126,6 +126,10 @@ KILN_DEVICE constexpr auto operator-(const Affine<S, R, C>& a) {
   return make_affine<S>(-a.base, negate_stride(a.row_stride), negate_stride(a.column_stride));
 }
 template <typename S, typename R, typename C, Integer I>
+KILN_DEVICE constexpr auto operator-(I from, const Affine<S, R, C>& a) {
+  return -a + from;
+}
+template <typename S, typename R, typename C, Integer I>
 KILN_DEVICE constexpr auto operator*(const Affine<S, R, C>& a, I factor) {
   const int64_t scale = static_cast<int64_t>(factor);
   return make_affine<S>(a.base * scale, scale_stride(a.row_stride, scale), scale_stride(a.column_stride, scale));

@@ -67,6 +67,11 @@ struct BinaryType<kKeepType, A, B> {
 };
 template <bool kKeepType, Number A, AnyTile B>
 struct BinaryType<kKeepType, A, B> : BinaryType<kKeepType, B, A> {};
+/// Two numbers meet as two tiles do.
+template <bool kKeepType, Number A, Number B>
+struct BinaryType<kKeepType, A, B> {
+  using type = promote_t<A, B>;
+};
 
 /// f(a, b) with both cast to the compute type of their promoted type, shapes broadcast. kKeepType: the result takes the
 /// promoted type; otherwise f compares.
@@ -75,7 +80,9 @@ KILN_DEVICE auto map_binary(F f, const A& a, const B& b) {
   using Type = typename BinaryType<kKeepType, A, B>::type;
   using Compute = compute_t<Type>;
   using Result = conditional_t<kKeepType, Type, decltype(f(Compute{}, Compute{}))>;
-  if constexpr (Number<B>) {
+  if constexpr (Number<A> && Number<B>) {
+    return cast<Result>(f(cast<Compute>(a), cast<Compute>(b)));
+  } else if constexpr (Number<B>) {
     const Compute y = cast<Compute>(b);
     return map_registers([f, y](auto x) { return cast<Result>(f(cast<Compute>(x), y)); }, to_values(a));
   } else if constexpr (Number<A>) {
@@ -95,29 +102,46 @@ KILN_DEVICE auto map_binary(F f, const A& a, const B& b) {
   }
 }
 
+/// The type of an operand's elements, or of the number.
+template <Operand A>
+struct ElementOf {
+  using type = A;
+};
+template <AnyTile A>
+struct ElementOf<A> {
+  using type = typename values_t<A>::value_type;
+};
+
 /// f(x) in the compute type; kKeepType as above.
-template <bool kKeepType, typename F, AnyTile A>
+template <bool kKeepType, typename F, Operand A>
 KILN_DEVICE auto map_unary(F f, const A& a) {
-  using Type = typename values_t<A>::value_type;
-  return map_registers(
-      [f](Type x) {
-        if constexpr (kKeepType)
-          return cast<Type>(f(cast<compute_t<Type>>(x)));
-        else
-          return f(cast<compute_t<Type>>(x));
-      },
-      to_values(a));
+  using Type = typename ElementOf<A>::type;
+  const auto apply = [f](Type x) {
+    if constexpr (kKeepType)
+      return cast<Type>(f(cast<compute_t<Type>>(x)));
+    else
+      return f(cast<compute_t<Type>>(x));
+  };
+  if constexpr (Number<A>)
+    return apply(a);
+  else
+    return map_registers(apply, to_values(a));
 }
 
 /// triton.language.map_elementwise: a scalar function over tiles and numbers of any mix, broadcast; it sees the
 /// elements as they are stored.
-template <typename F, AnyTile A>
+template <typename F, Operand A>
 KILN_DEVICE auto map_elementwise(F f, const A& a) {
-  return map_registers(f, to_values(a));
+  if constexpr (Number<A>)
+    return f(a);
+  else
+    return map_registers(f, to_values(a));
 }
 template <typename F, Operand A, Operand B>
 KILN_DEVICE auto map_elementwise(F f, const A& a, const B& b) {
-  if constexpr (Number<B>) {
+  if constexpr (Number<A> && Number<B>) {
+    return f(a, b);
+  } else if constexpr (Number<B>) {
     return map_registers([f, b](auto x) { return f(x, b); }, to_values(a));
   } else if constexpr (Number<A>) {
     return map_registers([f, a](auto y) { return f(a, y); }, to_values(b));
@@ -400,6 +424,14 @@ KILN_DEVICE auto where(const Condition& condition, const A& a, const B& b) {
                               cast<bool>(to_values(condition)), to_values(a), to_values(b));
     }
   }
+}
+
+/// The same where one condition holds for all elements.
+template <Number Condition, Operand A, Operand B>
+KILN_DEVICE auto where(Condition condition, const A& a, const B& b) {
+  using Type = typename BinaryType<true, A, B>::type;
+  const bool first = cast<bool>(condition);
+  return map_elementwise([first](auto x, auto y) { return first ? cast<Type>(x) : cast<Type>(y); }, a, b);
 }
 
 }  // namespace kiln::tl

@@ -46,4 +46,18 @@ KILN_DEVICE auto broadcast_to(const Affine<S, R, C>& x) {
   return make_affine<broadcast_shape_t<S, Shape<kExtents...>>>(x.base, x.row_stride, x.column_stride);
 }
 
+template <int... kExtents, AffineTile A>
+KILN_DEVICE auto broadcast_to(const LessMask<A>& x) {
+  return broadcast_to<kExtents...>(x.values) < static_cast<int64_t>(x.room);
+}
+template <int... kExtents, SymbolicMask A, SymbolicMask B>
+KILN_DEVICE auto broadcast_to(const AndMask<A, B>& x) {
+  return broadcast_to<kExtents...>(x.first) & broadcast_to<kExtents...>(x.second);
+}
+template <int... kExtents, SymbolicMask M>
+KILN_DEVICE auto broadcast_to(const PartialMask<M>& x) {
+  const auto mask = broadcast_to<kExtents...>(x.mask);
+  return PartialMask<remove_const_t<decltype(mask)>>{mask};
+}
+
 }  // namespace kiln::tl

@@ -37,13 +37,13 @@ KILN_DEVICE T widen(T x) {
 template <Number To>
 KILN_DEVICE To narrow(float x) {
   if constexpr (is_same<To, float16>)
-    return {narrow_float::f32_to_f16(x)};
+    return To::of_bits(narrow_float::f32_to_f16(x));
   else if constexpr (is_same<To, bfloat16>)
-    return {narrow_float::f32_to_bf16(x)};
+    return To::of_bits(narrow_float::f32_to_bf16(x));
   else if constexpr (is_same<To, float8e4m3>)
-    return {narrow_float::f32_to_fp8e4m3(x)};
+    return To::of_bits(narrow_float::f32_to_fp8e4m3(x));
   else
-    return {narrow_float::f32_to_fp8e5m2(x)};
+    return To::of_bits(narrow_float::f32_to_fp8e5m2(x));
 }
 
 /// One number as another type. Float to integer truncates and saturates, NaN gives 0 (C++ leaves both undefined, and
@@ -129,6 +129,10 @@ KILN_DEVICE Tile<bool, typename M::shape> to_values(const M& mask) {
   Tile<bool, typename M::shape> result;
   KILN_UNROLL for (int r = 0; r < result.kRegisters; ++r) result.registers[r] = mask.at(L::row(r), L::column(r), r);
   return result;
+}
+template <Number To, SymbolicMask M>
+KILN_DEVICE Tile<To, typename M::shape> cast(const M& mask) {
+  return cast<To>(to_values(mask));
 }
 template <AffineTile A>
 KILN_DEVICE auto to_values(const A& x) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/memory.hpp"
+#include "compiler/tl/tuple.hpp"
 
 namespace kiln::tl {
 
@@ -42,5 +43,13 @@ template <TileLines kLines = TileLines::as_in_memory, AddressTile P>
 KILN_DEVICE auto deferred_load(const P& pointers) {
   return deferred_load<kLines>(pointers, true);
 }
+
+/// Whether it is what a pipeline's `loads` returns.
+template <typename T>
+inline constexpr bool is_deferred = false;
+template <typename P, typename M, TileLines kLines>
+inline constexpr bool is_deferred<DeferredLoad<P, M, kLines>> = true;
+template <typename... T>
+inline constexpr bool is_deferred<Tuple<T...>> = (is_deferred<T> && ...);
 
 }  // namespace kiln::tl

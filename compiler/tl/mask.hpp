@@ -14,6 +14,14 @@ namespace kiln::tl {
 
 inline constexpr int64_t kLargestBound = 0x7fffffffffffffff;
 
+/// No mask is one.
+template <typename M>
+KILN_DEVICE bool as_condition() {
+  static_assert(sizeof(M) == 0,
+                "a mask is no condition, for its elements differ: give it to load, store or where, or ask a number");
+  return false;
+}
+
 /// values < bound, kept as values - base < room. With strides known to the template the whole comparison fits in 32
 /// bits: half the instructions on a GPU, twice the lanes on a CPU.
 template <AffineTile A>
@@ -46,6 +54,7 @@ struct LessMask {
     return row * static_cast<Room>(static_cast<int64_t>(values.row_stride)) +
            column * static_cast<Room>(static_cast<int64_t>(values.column_stride));
   }
+  KILN_DEVICE explicit operator bool() const { return as_condition<LessMask>(); }
   KILN_DEVICE bool all() const { return values.largest() < room; }
   KILN_DEVICE bool at(int row, int column, int) const { return value(row, column) < room; }
   KILN_DEVICE bool touches(int row, int first, int last) const {
@@ -60,6 +69,7 @@ struct AndMask {
   A first;
   B second;
 
+  KILN_DEVICE explicit operator bool() const { return as_condition<AndMask>(); }
   KILN_DEVICE bool all() const { return first.all() && second.all(); }
   KILN_DEVICE bool at(int row, int column, int r) const {
     return first.at(row, column, r) && second.at(row, column, r);
@@ -202,6 +212,21 @@ KILN_DEVICE AndMask<A, B> operator&(const A& a, const B& b) {
 template <SymbolicMask A, SymbolicMask B>
 KILN_DEVICE AndMask<A, B> operator&&(const A& a, const B& b) {
   return {a, b};
+}
+
+/// Of a mask of one dimension: Triton's mask[None, :] (kAxis 0) and mask[:, None] (1).
+template <int kAxis, AffineTile A>
+KILN_DEVICE auto expand_dims(const LessMask<A>& x) {
+  return expand_dims<kAxis>(x.values) < static_cast<int64_t>(x.room);
+}
+template <int kAxis, SymbolicMask A, SymbolicMask B>
+KILN_DEVICE auto expand_dims(const AndMask<A, B>& x) {
+  return expand_dims<kAxis>(x.first) & expand_dims<kAxis>(x.second);
+}
+template <int kAxis, SymbolicMask M>
+KILN_DEVICE auto expand_dims(const PartialMask<M>& x) {
+  const auto mask = expand_dims<kAxis>(x.mask);
+  return PartialMask<remove_const_t<decltype(mask)>>{mask};
 }
 
 }  // namespace kiln::tl

@@ -6,14 +6,15 @@ namespace kiln::tl {
 
 // Functions of floats; narrow floats run in float and round once. Each takes a tile or a number.
 
-#define KILN_TILE_MATH(name, function)                                     \
-  template <AnyTile A>                                                     \
-  KILN_DEVICE auto name(const A& a) {                                      \
-    return map_unary<true>([](auto x) { return scalar::function(x); }, a); \
-  }                                                                        \
-  template <Floating T>                                                    \
-  KILN_DEVICE T name(T x) {                                                \
-    return cast<T>(scalar::function(cast<compute_t<T>>(x)));               \
+#define KILN_TILE_MATH(name, function)                                                                  \
+  template <Operand A>                                                                                  \
+  KILN_DEVICE auto name(const A& a) {                                                                   \
+    constexpr bool kOfFloats = Floating<typename ElementOf<A>::type>;                                   \
+    static_assert(kOfFloats, #name ": of floats, as in Triton; cast<float>(x) makes them of integers"); \
+    if constexpr (kOfFloats)                                                                            \
+      return map_unary<true>([](auto x) { return scalar::function(x); }, a);                            \
+    else                                                                                                \
+      return a;                                                                                         \
   }
 /// Of float on the GPU, as Triton's: by one instruction, to which subnormal numbers are 0, within 2 units in the last
 /// place and as many more as log2(e) * x has lost when it was rounded: 2 + 2 |x|.
@@ -45,38 +46,40 @@ KILN_TILE_MATH(trunc, trunc)
 KILN_TILE_MATH(round, rint)
 #undef KILN_TILE_MATH
 
-template <Operand A, Operand B>
-  requires TileOperands<A, B>
-KILN_DEVICE auto pow(const A& a, const B& b) {
-  return map_binary<true>([](auto x, auto y) { return scalar::pow(x, y); }, a, b);
-}
-template <Operand A, Operand B>
-  requires TileOperands<A, B>
-KILN_DEVICE auto atan2(const A& a, const B& b) {
-  return map_binary<true>([](auto x, auto y) { return scalar::atan2(x, y); }, a, b);
-}
+#define KILN_TILE_MATH(name, function)                                                                  \
+  template <Operand A, Operand B>                                                                       \
+  KILN_DEVICE auto name(const A& a, const B& b) {                                                       \
+    constexpr bool kOfFloats = Floating<typename BinaryType<true, A, B>::type>;                         \
+    static_assert(kOfFloats, #name ": of floats, as in Triton; cast<float>(x) makes them of integers"); \
+    if constexpr (kOfFloats)                                                                            \
+      return map_binary<true>([](auto x, auto y) { return scalar::function(x, y); }, a, b);             \
+    else                                                                                                \
+      return a;                                                                                         \
+  }
+KILN_TILE_MATH(pow, pow)
+KILN_TILE_MATH(atan2, atan2)
+#undef KILN_TILE_MATH
 
 /// The quotient of floats, rounded to nearest. Operator / is within 2 units in the last place for float on the GPU, as
 /// Triton's, and 0 where the divisor is beyond 2^126.
 template <Operand A, Operand B>
-  requires TileOperands<A, B>
 KILN_DEVICE auto div_rn(const A& a, const B& b) {
   return map_binary<true>([](auto x, auto y) { return divide(x, y); }, a, b);
 }
 
 /// 1 / (1 + exp(-x)).
-template <AnyTile A>
+template <Operand A>
 KILN_DEVICE auto sigmoid(const A& a) {
   return map_unary<true>([](auto x) { return scalar::quotient(decltype(x)(1), decltype(x)(1) + scalar::exp(-x)); }, a);
 }
 /// The same of the precise functions.
-template <AnyTile A>
+template <Operand A>
 KILN_DEVICE auto sigmoid_precise(const A& a) {
   return map_unary<true>([](auto x) { return decltype(x)(1) / (decltype(x)(1) + scalar::exp_precise(-x)); }, a);
 }
 
 /// |x|; the smallest integer stays itself.
-template <AnyTile A>
+template <Operand A>
 KILN_DEVICE auto abs(const A& a) {
   return map_unary<true>(
       [](auto x) {
@@ -91,11 +94,11 @@ KILN_DEVICE auto abs(const A& a) {
       a);
 }
 
-template <AnyTile A>
+template <Operand A>
 KILN_DEVICE auto isnan(const A& a) {
   return map_unary<false>([](auto x) { return x != x; }, a);
 }
-template <AnyTile A>
+template <Operand A>
 KILN_DEVICE auto isinf(const A& a) {
   return map_unary<false>(
       [](auto x) {
@@ -131,18 +134,16 @@ KILN_DEVICE T smaller_number(T x, T y) {
 
 /// Elementwise maximum.
 template <PropagateNan kPropagate = PropagateNan::all, Operand A, Operand B>
-  requires TileOperands<A, B>
 KILN_DEVICE auto maximum(const A& a, const B& b) {
   return map_binary<true>([](auto x, auto y) { return larger_number<kPropagate>(x, y); }, a, b);
 }
 /// Elementwise minimum.
 template <PropagateNan kPropagate = PropagateNan::all, Operand A, Operand B>
-  requires TileOperands<A, B>
 KILN_DEVICE auto minimum(const A& a, const B& b) {
   return map_binary<true>([](auto x, auto y) { return smaller_number<kPropagate>(x, y); }, a, b);
 }
 /// minimum(maximum(x, low), high): a NaN in x stays, low > high gives high.
-template <AnyTile A, Operand Low, Operand High>
+template <Operand A, Operand Low, Operand High>
 KILN_DEVICE auto clamp(const A& a, const Low& low, const High& high) {
   return minimum(maximum(a, low), high);
 }
@@ -155,9 +156,14 @@ KILN_DEVICE auto fma(const Tile<T, SA, LA>& a, const Tile<T, SB, LB>& b, const T
                          c);
 }
 
+template <Floating T>
+KILN_DEVICE T fma(T x, T y, T z) {
+  using C = compute_t<T>;
+  return cast<T>(scalar::fma(cast<C>(x), cast<C>(y), cast<C>(z)));
+}
+
 /// The upper half of the product of unsigned integers.
 template <Operand A, Operand B>
-  requires TileOperands<A, B>
 KILN_DEVICE auto umulhi(const A& a, const B& b) {
   return map_binary<true>([](auto x, auto y) { return scalar::umulhi(x, y); }, a, b);
 }

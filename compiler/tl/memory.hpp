@@ -40,12 +40,18 @@ KILN_DEVICE auto operator+(const PointerTile<T, A>& pointers, const B& offsets) 
   return pointers.data + (pointers.offsets + offsets);
 }
 template <typename T, ValueTile A, typename B>
-  requires(Integer<B> || SymbolicIndex<B> || ValueTile<B>)
+  requires(SymbolicIndex<B> || ValueTile<B>)
 KILN_DEVICE auto operator+(const ScatteredPointerTile<T, A>& pointers, const B& offsets) {
   if constexpr (is_axis_tile<A> && is_axis_tile<B>)  // of addresses, numbers of rows and of columns stay apart
     return pointers.data + (as_separable(pointers.offsets) + as_separable(offsets));
   else
     return pointers.data + (pointers.offsets + offsets);
+}
+
+/// A number goes to the address, so that offsets of 32 bits do not wrap.
+template <typename T, ValueTile A, Integer I>
+KILN_DEVICE ScatteredPointerTile<T, A> operator+(const ScatteredPointerTile<T, A>& pointers, I offset) {
+  return {pointers.data + offset, pointers.offsets};
 }
 
 template <typename T>
@@ -56,6 +62,11 @@ template <typename T, typename A>
 inline constexpr bool is_pointer_tile<ScatteredPointerTile<T, A>> = true;
 template <typename T>
 concept AddressTile = is_pointer_tile<T>;
+
+template <AddressTile P, Integer I>
+KILN_DEVICE auto operator-(const P& pointers, I offset) {
+  return pointers + -static_cast<int64_t>(offset);
+}
 
 template <typename P>
 using pointee_t = remove_const_t<typename P::value_type>;
@@ -89,6 +100,7 @@ template <AddressTile P, typename M, Number O>
 KILN_DEVICE auto load(const P& pointers, const M& mask, O other) {
   using T = pointee_t<P>;
   using S = typename AccessShape<P, M>::type;
+  static_assert(kIsPlainShape<S>, KILN_PLAIN_SHAPE);
   if constexpr (AffineTile<decltype(pointers.offsets)>)
     return load_affine<T, S>(pointers.data, pointers.offsets, mask_for<S>(mask), cast<T>(other));
   else if constexpr (SeparableTile<decltype(pointers.offsets)>)
@@ -106,10 +118,23 @@ template <AddressTile P>
 KILN_DEVICE auto load(const P& pointers) {
   return load(pointers, true, pointee_t<P>{});
 }
+/// Elements of a tile where the mask is false: Triton's other=tile.
+template <AddressTile P, typename M, AnyTile O>
+KILN_DEVICE auto load(const P& pointers, const M& mask, const O& other) {
+  using S = typename AccessShape<P, M>::type;
+  static_assert(is_same<broadcast_shape_t<typename O::shape, S>, S>,
+                "load: the other tile broadcasts to the shape of the addresses and the mask");
+  return where(mask, load(pointers, mask), cast<pointee_t<P>>(other));
+}
 /// One number, the same in every thread.
 template <Number T>
 KILN_DEVICE T load(const T* pointer) {
   return *pointer;
+}
+/// As above where the condition holds; else nothing is read.
+template <Number T, Number O = T>
+KILN_DEVICE T load(const T* pointer, bool condition, O other = O{}) {
+  return condition ? *pointer : cast<T>(other);
 }
 
 /// Writes `value` (a tile that broadcasts to the pointers' shape, or a number), cast to the element type, where the
@@ -164,6 +189,26 @@ KILN_DEVICE void store_streaming(const P& pointers, const V& value, const M& mas
 template <Number T, Number V>
 KILN_DEVICE void store(T* pointer, V value) {
   store_number(pointer, cast<T>(value));
+}
+template <Number T, Number V>
+KILN_DEVICE void store(T* pointer, V value, bool condition) {
+  if (condition) store(pointer, value);
+}
+
+// What store does not take, in words.
+template <AddressTile P, Operand V, typename M>
+  requires(!is_same<typename P::value_type, pointee_t<P>>)
+KILN_DEVICE void store(const P&, const V&, const M&) {
+  static_assert(!AddressTile<P>, "store: the pointer is to const; one that is written through is T*, not const T*");
+}
+template <Number T, typename V, typename... M>
+KILN_DEVICE void store(const T*, const V&, const M&...) {
+  static_assert(!Number<T>, "store: the pointer is to const; one that is written through is T*, not const T*");
+}
+template <Number T, AnyTile V, typename... M>
+KILN_DEVICE void store(T*, const V&, const M&...) {
+  static_assert(!Number<T>,
+                "store: a plain pointer takes one number; a tile takes a pointer plus indices (out + arange)");
 }
 
 }  // namespace kiln::tl

@@ -33,7 +33,9 @@ namespace kiln::tl {
 template <int kNumStages, typename Loads, typename Body>
 KILN_DEVICE void pipeline(int64_t num_steps, Loads loads, Body body) {
   static_assert(kNumStages >= 1, "pipeline: one stage or more");
-  run_pipeline<kNumStages>(num_steps, loads, body);
+  constexpr bool kDefers = is_deferred<remove_cvref_t<decltype(loads(num_steps))>>;
+  static_assert(kDefers, "pipeline: what loads returns is a deferred_load or a Tuple of them, whose tiles body gets");
+  if constexpr (kDefers) run_pipeline<kNumStages>(num_steps, loads, body);
 }
 
 /// The same for several tiles of a program, one after the other: body(...) for each of a tile's steps, with what
@@ -51,7 +53,9 @@ KILN_DEVICE void pipeline(int64_t num_steps, Loads loads, Body body) {
 template <int kNumStages, typename Loads, typename Body, typename End>
 KILN_DEVICE void pipeline(int64_t num_tiles, int64_t num_steps, Loads loads, Body body, End end) {
   static_assert(kNumStages >= 1, "pipeline: one stage or more");
-  run_tiles<kNumStages>(num_tiles, num_steps, loads, body, end);
+  constexpr bool kDefers = is_deferred<remove_cvref_t<decltype(loads(num_tiles, num_steps))>>;
+  static_assert(kDefers, "pipeline: what loads returns is a deferred_load or a Tuple of them, whose tiles body gets");
+  if constexpr (kDefers) run_tiles<kNumStages>(num_tiles, num_steps, loads, body, end);
 }
 
 /// Two products a step, of which the second takes what `between` makes of the first's (attention's scores, weights and

@@ -30,14 +30,29 @@ struct Shape<kM, kN> {
   static constexpr int kRank = 2, kRows = kM, kColumns = kN, kNumel = kM * kN;
 };
 
+/// Whether tiles that are neither may have the shape; on both targets, so that a kernel of the CPU is one of GPUs.
+template <typename ShapeT>
+inline constexpr bool kIsPlainShape = is_power_of_two(ShapeT::kNumel);
+#define KILN_PLAIN_SHAPE \
+  "extents that are no powers of two are those of products' operands and sums; this tile is neither"
+
+constexpr bool extents_broadcast(int a, int b) {
+  return a == b || a == 1 || b == 1;
+}
+/// A name for it, so that a compiler that finds it false names both shapes.
+template <typename A, typename B>
+inline constexpr bool kShapesBroadcast =
+    extents_broadcast(A::kRows, B::kRows) && extents_broadcast(A::kColumns, B::kColumns);
+template <typename A, typename B>
+inline constexpr bool kRanksMeet = A::kRank == B::kRank;
+
 template <typename A, typename B>
 struct BroadcastShape {
   static constexpr int kRows = A::kRows > B::kRows ? A::kRows : B::kRows;
   static constexpr int kColumns = A::kColumns > B::kColumns ? A::kColumns : B::kColumns;
-  static_assert(A::kRank == B::kRank, "tiles of one and two dimensions meet: apply expand_dims first");
-  static_assert((A::kRows == kRows || A::kRows == 1) && (B::kRows == kRows || B::kRows == 1) &&
-                    (A::kColumns == kColumns || A::kColumns == 1) && (B::kColumns == kColumns || B::kColumns == 1),
-                "these tile shapes do not broadcast");
+  static_assert(kRanksMeet<A, B>, "tiles of one and two dimensions meet: apply expand_dims first");
+  static_assert(!kRanksMeet<A, B> || kShapesBroadcast<A, B>,
+                "these tile shapes do not broadcast: of two extents, both are equal or one is 1");
   using type = conditional_t<A::kRank == 1, Shape<kColumns>, Shape<kRows, kColumns>>;
 };
 template <typename A, typename B>

@@ -59,6 +59,11 @@ template <typename A, typename B>
 KILN_DEVICE auto trans(const AndMask<A, B>& x) {
   return trans(x.first) & trans(x.second);
 }
+template <typename M>
+KILN_DEVICE auto trans(const PartialMask<M>& x) {
+  const auto mask = trans(x.mask);
+  return PartialMask<remove_const_t<decltype(mask)>>{mask};
+}
 
 /// What is deferred is loaded transposed, as it lies in memory.
 template <typename P, typename M>

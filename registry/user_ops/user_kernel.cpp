@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "core/errors.hpp"
 #include "core/nearest_name.hpp"
@@ -229,10 +230,17 @@ void check_names(const UserKernel& kernel, const KernelSignature& signature) {
           fmt::format("op '{}': kernel '{}' has a parameter named '{}', which is the launch's own; give "
                       "it another name",
                       kernel.name, signature.kernel, reserved));
-  const auto is_written = [](const KernelParameter& parameter) { return parameter.is_pointer && !parameter.is_const; };
-  if (std::none_of(signature.parameters.begin(), signature.parameters.end(), is_written))
-    throw_value_error(fmt::format("op '{}': kernel '{}' writes nothing, for every pointer it takes is const",
-                                  kernel.name, signature.kernel));
+  // Addresses of what a kernel writes may come as numbers, in an array that it only reads (a group's outputs).
+  const auto may_write = [](const KernelParameter& parameter) {
+    const std::string_view pointee = parameter.value_type;
+    return parameter.is_pointer &&
+           (!parameter.is_const || pointee.ends_with("int64_t") || pointee.ends_with("long long"));
+  };
+  if (std::none_of(signature.parameters.begin(), signature.parameters.end(), may_write))
+    throw_value_error(
+        fmt::format("op '{}': kernel '{}' writes nothing, for every pointer it takes is const: declare its outputs T*, "
+                    "without const, or pass their addresses in an array of int64_t or uint64_t",
+                    kernel.name, signature.kernel));
 }
 
 /// The kernel finds elements from their addresses: of other strides than it takes for granted it would read the wrong

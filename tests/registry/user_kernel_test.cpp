@@ -300,7 +300,9 @@ TEST_F(UserKernelTest, PassesIntegersOfAll64Bits) {
 TEST(UserKernelSpec, RefusesKernelsThatNoCallFits) {
   const auto refusal = [](const UserKernel& kernel) { return usage_error([&] { kernel_op(kernel); }); };
   EXPECT_THAT(refusal(with_text("k", "template <int N> KILN_KERNEL void k(const float* x)")),
-              Says("value: ", "writes nothing"));
+              Says("value: ", "writes nothing, for every pointer it takes is const: declare its outputs T*"));
+  kernel_op(with_text("k", "template <int N> KILN_KERNEL void k(const tl::int64_t* addresses)"));
+  kernel_op(with_text("k", "template <int N> KILN_KERNEL void k(const uint64_t* addresses, const float* x)"));
   EXPECT_THAT(refusal(with_text("k", "template <typename... T> KILN_KERNEL void k(float* x)")),
               HasSubstr("not_implemented: "));
   EXPECT_THAT(refusal(with_text("k", "template <int N> KILN_KERNEL void k(float* x, index_t n)")),

@@ -18,6 +18,9 @@ KILN_DEVICE int64_t program_id(int axis) {
   return kiln_program[axis];
 }
 
+/// A program of the CPU is one thread: nothing, see cuda/program.hpp.
+KILN_DEVICE void debug_barrier() {}
+
 /// Programs along a grid axis.
 KILN_DEVICE int64_t num_programs(int axis) {
   return kiln_program[3 + axis];

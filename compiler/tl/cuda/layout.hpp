@@ -20,8 +20,7 @@ struct Blocked {
   static_assert(ShapeT::kNumel > 0 && (kNumWarps & (kNumWarps - 1)) == 0 && (kVectorWidth & (kVectorWidth - 1)) == 0,
                 "num_warps and the vector width are powers of two where there are tiles, which divide evenly among "
                 "threads");
-  static_assert(is_power_of_two(ShapeT::kNumel),
-                "extents that are no powers of two are those of products' operands and sums; this tile is neither");
+  static_assert(kIsPlainShape<ShapeT>, KILN_PLAIN_SHAPE);
   static constexpr int kRegisters = larger(1, ShapeT::kNumel / kNumThreads);
   static constexpr int kVector = smaller(smaller(kVectorWidth, kRegisters), ShapeT::kColumns);
   static constexpr int kRuns = kRegisters / kVector;

@@ -39,6 +39,12 @@ KILN_DEVICE void sync_threads() {
     asm volatile("bar.sync 0, %0;" ::"n"(kNumThreads) : "memory");
 }
 
+/// Every thread of the program waits until all have come here, and sees what they stored before: a program calls it
+/// between a store and a load of the same addresses, which another of its threads may make.
+KILN_DEVICE void debug_barrier() {
+  sync_threads();
+}
+
 /// Programs along a grid axis.
 KILN_DEVICE int64_t num_programs(int axis) {
   return axis == 0 ? gridDim.x : axis == 1 ? gridDim.y : gridDim.z;

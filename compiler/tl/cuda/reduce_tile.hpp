@@ -31,7 +31,7 @@ KILN_DEVICE E exchange(const E& element, F shuffle) {
       [shuffle](auto part) {
         using T = decltype(part);
         if constexpr (NumberTraits<T>::kIsNarrowFloat)
-          return T{static_cast<decltype(part.bits)>(shuffle(static_cast<uint32_t>(part.bits)))};
+          return T::of_bits(static_cast<decltype(part.bits)>(shuffle(static_cast<uint32_t>(part.bits))));
         else if constexpr (sizeof(T) < 4)
           return static_cast<T>(shuffle(static_cast<int32_t>(part)));
         else
