@@ -181,7 +181,7 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   // Of one multiprocessor:
   constexpr double kSharedBytesPerClock = 128 / 0.176;  // most of which overlaps with multiplying
   constexpr double kL2BytesPerClock = 12.7, kSingleElementsPerClock = 8.2, kEdgeBytesPerClock = 1 / 0.0178;
-  constexpr double kStoresPerClock = 5.2, kSingleStoresPerClock = 1.5, kStraddlingStoresPerClock = 2.4;
+  constexpr double kStoresPerClock = 5.2, kSingleStoresPerClock = 1.5;
   constexpr double kWholeAddendsPerClock = 2.1;
   constexpr double kStoresOfWarpPerClock = 1.1;
   // Clocks of one program:
@@ -228,11 +228,8 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
       (singles > 0 ? kSingleClocks + singles / (as_double(tile.num_warps) * kSinglesOfWarpPerClock) : 0);
   const double stores = as_double(tile.block_m * tile.block_n);
   const bool is_last = split.num_splits == 1;
-  // f32 leaves a thread in packets, of which the tensor cores' sums have too few.
-  const double off_packets = operands == OperandClass::f32 ? kStraddlingStoresPerClock : kSingleStoresPerClock;
-  const double rate = is_last && order_of(call.out) != 0  ? kSingleStoresPerClock
-                      : is_last && !has_packets(call.out) ? off_packets
-                                                          : kStoresPerClock;
+  const bool stores_singly = is_last && (order_of(call.out) != 0 || !has_packets(call.out));
+  const double rate = stores_singly ? kSingleStoresPerClock : kStoresPerClock;
   const double storing =
       stores / rate + (is_last && call.addend_kind() == ops::kFullAddend ? stores / kWholeAddendsPerClock : 0);
 

@@ -62,18 +62,10 @@ struct MmaRows {
 template <int kM, int kRowWarps, int kColumnWarps, bool kInterleaved>
 inline constexpr bool kIsMeetingLayout<MmaRows<kM, kRowWarps, kColumnWarps, kInterleaved>> = true;
 
-/// Four lanes hold the units of a row (see MmaLayout::kUnit), and may swap them: which of them the calling lane is, and
-/// the lane that is so many.
-struct LanesOfFour {
-  static constexpr int kUnitLanes = 4, kRowOfLanes = 4;
-  KILN_DEVICE static int unit_lane() { return static_cast<int>(threadIdx.x) % 4; }
-  KILN_DEVICE static int lane_of_unit(int unit_lane) { return static_cast<int>(threadIdx.x) % 32 / 4 * 4 + unit_lane; }
-};
-
 /// The accumulators of mma.m16n8 instructions: a warp's part in fragments of 16 x 16, each two instructions' results of
 /// four registers: rows outer(group, 0) and outer(group, 1) by two columns. kElementBytes is the operands'.
 template <typename ShapeT, int kElementBytes>
-struct MmaLayout : LanesOfFour {
+struct MmaLayout {
   using Warps = WarpGrid<ShapeT, 16, 16>;
   using Places = MmaPlaces<kElementBytes>;
   static constexpr int kRowFragments = Warps::kRows / 16, kColumnFragments = Warps::kColumns / 16;
@@ -105,6 +97,8 @@ struct MmaLayout : LanesOfFour {
     const int row_base = row_part / 2 * (8 * kColumnFragments) + row_part % 2 * 2;
     return row_base + (Places::kInterleaved ? unit * 8 + i % 2 * 4 + i / 2 : unit * 4 + i);
   }
+  /// Lanes that hold neighbouring units.
+  static constexpr int kUnitLanes = 4;
 
   /// Where a number for each row lies, and which of its registers has that of register r's row.
   using Rows =
@@ -164,17 +158,7 @@ struct FmaLayout {
   static constexpr int unit_register(int row_part, int unit, int i) {
     return (row_part * kColumnBlocks + unit) * 4 + i;
   }
-  /// As LanesOfFour's, but lanes swap nothing.
-  static constexpr int kUnitLanes = 1, kRowOfLanes = kColumnLanes;
-  KILN_DEVICE static int unit_lane() { return lane_column(); }
-  KILN_DEVICE static int lane_of_unit(int unit_lane) {
-    if constexpr (!kAllLanes)
-      return lane() - lane_column() + unit_lane;
-    else if constexpr (kColumnLanes == 8)
-      return (lane() & 0b10001) + unit_lane * 2;
-    else
-      return (lane() & 0b01110) + unit_lane % 2 + unit_lane / 2 * 16;
-  }
+  static constexpr int kUnitLanes = 1;
 };
 template <typename S>
 inline constexpr bool kIsAccumulatorLayout<FmaLayout<S>> = true;

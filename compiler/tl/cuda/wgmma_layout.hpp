@@ -57,7 +57,7 @@ inline constexpr bool kIsMeetingLayout<WgmmaRows<kM>> = true;
 /// columns; register 4 * j + 2 * h + e of a block is row 8 * h + lane / 4 of the warp's, column 8 * j + 2 * (lane % 4)
 /// + e.
 template <typename ShapeT>
-struct WgmmaLayout : LanesOfFour {
+struct WgmmaLayout {
   using Grid = WarpgroupGrid<ShapeT>;
   static constexpr int kRowBlocks = Grid::kRows / 64;
   static constexpr int kBlockRegisters = Grid::kColumns / 2;
@@ -81,6 +81,7 @@ struct WgmmaLayout : LanesOfFour {
   static constexpr int unit_register(int row_part, int unit, int i) {
     return row_part / 2 * kBlockRegisters + unit * 4 + row_part % 2 * 2 + i;
   }
+  static constexpr int kUnitLanes = 4;
 
   /// Whether all of a row lies in the four lanes that share it, and which number of WgmmaRows register r belongs to.
   static constexpr bool kRowsInLanes = Grid::kColumnGroups == 1;
