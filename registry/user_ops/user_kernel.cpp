@@ -209,6 +209,16 @@ AttributeSpec attribute_of(const KernelParameter& parameter, const UserKernel& k
   return made;
 }
 
+bool writes_through_pointers(const KernelSignature& signature) {
+  return std::any_of(signature.parameters.begin(), signature.parameters.end(),
+                     [](const KernelParameter& parameter) { return parameter.is_pointer && !parameter.is_const; });
+}
+/// Addresses of what a kernel writes may come as numbers, in an array that it only reads (a group's outputs).
+bool may_hold_addresses(const KernelParameter& parameter) {
+  const std::string_view pointee = parameter.value_type;
+  return parameter.is_pointer && (pointee.ends_with("int64_t") || pointee.ends_with("long long"));
+}
+
 void check_names(const UserKernel& kernel, const KernelSignature& signature) {
   std::vector<std::string> values = tunable_parameters(signature);
   for (const std::string& name : kernel.not_tuned_for)
@@ -230,13 +240,8 @@ void check_names(const UserKernel& kernel, const KernelSignature& signature) {
           fmt::format("op '{}': kernel '{}' has a parameter named '{}', which is the launch's own; give "
                       "it another name",
                       kernel.name, signature.kernel, reserved));
-  // Addresses of what a kernel writes may come as numbers, in an array that it only reads (a group's outputs).
-  const auto may_write = [](const KernelParameter& parameter) {
-    const std::string_view pointee = parameter.value_type;
-    return parameter.is_pointer &&
-           (!parameter.is_const || pointee.ends_with("int64_t") || pointee.ends_with("long long"));
-  };
-  if (std::none_of(signature.parameters.begin(), signature.parameters.end(), may_write))
+  if (!writes_through_pointers(signature) &&
+      std::none_of(signature.parameters.begin(), signature.parameters.end(), may_hold_addresses))
     throw_value_error(
         fmt::format("op '{}': kernel '{}' writes nothing, for every pointer it takes is const: declare its outputs T*, "
                     "without const, or pass their addresses in an array of int64_t or uint64_t",
@@ -360,11 +365,13 @@ OpSpec kernel_op(const UserKernel& kernel) {
   const std::vector<std::string> tuned = names_of(kernel.tunables);
   for (const TemplateParameter& parameter : signature.template_parameters)
     if (!contains(tuned, parameter.name)) spec.attributes.push_back(attribute_of(parameter, *binding));
+  // Of a kernel that writes through addresses alone, their arrays stand for what it changes.
+  const bool changes_addressed = !writes_through_pointers(signature);
   for (const KernelParameter& parameter : signature.parameters) {
     if (parameter.is_pointer)
       spec.inputs.push_back({.name = parameter.name,
                              .doc = parameter.type,
-                             .mutated = !parameter.is_const,
+                             .mutated = !parameter.is_const || (changes_addressed && may_hold_addresses(parameter)),
                              .dtypes = dtypes_of(parameter)});
     else if (!contains(tuned, parameter.name))
       spec.attributes.push_back(attribute_of(parameter, kernel));

@@ -297,12 +297,43 @@ TEST_F(UserKernelTest, PassesIntegersOfAll64Bits) {
       Says("value: ", "'n' = 18446744073709551615 does not fit"));
 }
 
+TEST(UserKernelSpec, TakesKernelsThatWriteThroughAddresses) {
+  const OpSpec spec = kernel_op(
+      with_text("k", "template <int N> KILN_KERNEL void k(const tl::int64_t* addresses, const float* x, int64_t n)"));
+  EXPECT_TRUE(spec.inputs[0].mutated) << "it stands for what lies at the addresses";
+  EXPECT_FALSE(spec.inputs[1].mutated);
+  const OpSpec other =
+      kernel_op(with_text("k", "template <int N> KILN_KERNEL void k(const uint64_t* addresses, float* out)"));
+  EXPECT_FALSE(other.inputs[0].mutated);
+  EXPECT_TRUE(other.inputs[1].mutated);
+}
+
+TEST_F(UserKernelTest, WritesThroughAddresses) {
+  UserKernel kernel = with_text("user_addressed", "");
+  kernel.source.text =
+      "#include <kiln/tl.hpp>\n"
+      "template <int N>\n"
+      "KILN_KERNEL void user_addressed(const tl::int64_t* outputs, int64_t n) {\n"
+      "  tl::store(reinterpret_cast<float*>(tl::load(outputs + tl::program_id(0))) + tl::arange<N>(), 2.5f);\n"
+      "}\n";
+  kernel.grid = [](const OpCall&, const Config&) { return std::array<std::int64_t, 3>{2, 1, 1}; };
+  Registry::process().register_op(kernel_op(kernel));
+  for (const Device device : devices_) {
+    const Tensor first = to_device(make_f32({0, 0}), device), second = to_device(make_f32({0, 0}), device);
+    const std::vector<std::int64_t> addresses{reinterpret_cast<std::int64_t>(first.data()),
+                                              reinterpret_cast<std::int64_t>(second.data())};
+    dispatch_gpu_op("user_addressed", {tensor_of(DType::i64, addresses, device)},
+                    {{"N", std::int64_t{2}}, {"n", std::int64_t{2}}});
+    synchronize(Stream::default_of(device));
+    EXPECT_EQ(read_f32(first), (std::vector<float>{2.5f, 2.5f}));
+    EXPECT_EQ(read_f32(second), (std::vector<float>{2.5f, 2.5f}));
+  }
+}
+
 TEST(UserKernelSpec, RefusesKernelsThatNoCallFits) {
   const auto refusal = [](const UserKernel& kernel) { return usage_error([&] { kernel_op(kernel); }); };
   EXPECT_THAT(refusal(with_text("k", "template <int N> KILN_KERNEL void k(const float* x)")),
               Says("value: ", "writes nothing, for every pointer it takes is const: declare its outputs T*"));
-  kernel_op(with_text("k", "template <int N> KILN_KERNEL void k(const tl::int64_t* addresses)"));
-  kernel_op(with_text("k", "template <int N> KILN_KERNEL void k(const uint64_t* addresses, const float* x)"));
   EXPECT_THAT(refusal(with_text("k", "template <typename... T> KILN_KERNEL void k(float* x)")),
               HasSubstr("not_implemented: "));
   EXPECT_THAT(refusal(with_text("k", "template <int N> KILN_KERNEL void k(float* x, index_t n)")),
