@@ -115,7 +115,6 @@ struct DirectMask {
   using shape = ShapeT;
   KILN_DEVICE bool all() const { return true; }
   KILN_DEVICE bool at(int, int, int) const { return true; }
-  KILN_DEVICE bool touches(int, int, int) const { return true; }
   KILN_DEVICE DirectMask moved(int, int) const { return {}; }
 };
 template <typename T>

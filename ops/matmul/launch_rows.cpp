@@ -92,8 +92,9 @@ Config cuda_config(const MatmulCall& call) {
     // No longer than k, that no lane reads nothing.
     block_k = std::clamp<std::int64_t>(ceil_power_of_two(call.k), 8, block_k);
     block_n = std::min<std::int64_t>(32 * num_warps * elements / block_k, 128);
-    const std::int64_t least = 2 * 32 * num_warps / block_k;
-    block_n = std::max<std::int64_t>(std::min(block_n, ceil_power_of_two(call.n)), std::max<std::int64_t>(least, 1));
+    // Nor more lines than there are, as far as each thread has two elements.
+    const std::int64_t least = std::max<std::int64_t>(2 * 32 * num_warps / block_k, 1);
+    block_n = std::max(std::min(block_n, ceil_power_of_two(call.n)), least);
   } else {
     // Rows of a line of 128 bytes, or of a sector where that leaves enough programs and no second kernel is needed.
     num_warps = 8;
@@ -119,12 +120,13 @@ Config cuda_config(const MatmulCall& call) {
           {"num_warps", num_warps}};
 }
 
-/// By the default config on an H200; the constants are those of 117 times of random products (2026-11-25), with
-/// residuals of a factor of 1.5.
+/// By the default config; the constants are those of 117 times of random products on an H200 (2026-11-25), with
+/// residuals of a factor of 1.5, but for two: what is waited for and what joining costs are rounded from a fit to 547
+/// times of an H100 (2026-11-27).
 std::optional<double> estimate_us(const MatmulCall& call, const Target& target) {
   if (!is_cuda(target)) return std::nullopt;
   constexpr double kStartUs = 4.1, kMemoryBytesPerClock = 2100;
-  constexpr double kCombineUs = 3.2;      // 9 to 10 when the rest was fitted; parts are loaded together since
+  constexpr double kCombineUs = 3.2;
   constexpr double kWaitClocks = 1000;    // for the tiles that are loaded together
   constexpr double kTailClocks = 400;     // where k is no whole number of these
   constexpr double kStepsPerClock = 110;  // of the lanes of one multiprocessor

@@ -165,9 +165,9 @@ double share_at_end(std::int64_t extent, std::int64_t block) {
   return extent % block == 0 ? 0 : 1 / static_cast<double>(ceil_div(extent, block));
 }
 
-/// Whether all rows of a matrix start at packets as the first one does.
-bool has_packets(const Matrix& matrix) {
-  return matrix.row_stride * itemsize_bytes(matrix.dtype) % 16 == 0;
+/// Whether out is stored element by element.
+bool is_stored_singly(const Matrix& out) {
+  return order_of(out) != 0 || out.row_stride * itemsize_bytes(out.dtype) % 16 != 0;
 }
 
 /// What the portable kernel takes on a GPU. A multiprocessor has some programs at a time: they take the longer of what
@@ -228,10 +228,8 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
       (singles > 0 ? kSingleClocks + singles / (as_double(tile.num_warps) * kSinglesOfWarpPerClock) : 0);
   const double stores = as_double(tile.block_m * tile.block_n);
   const bool is_last = split.num_splits == 1;
-  const bool stores_singly = is_last && (order_of(call.out) != 0 || !has_packets(call.out));
-  const double rate = stores_singly ? kSingleStoresPerClock : kStoresPerClock;
-  const double storing =
-      stores / rate + (is_last && call.addend_kind() == ops::kFullAddend ? stores / kWholeAddendsPerClock : 0);
+  const double storing = stores / (is_last && is_stored_singly(call.out) ? kSingleStoresPerClock : kStoresPerClock) +
+                         (is_last && call.addend_kind() == ops::kFullAddend ? stores / kWholeAddendsPerClock : 0);
 
   const double work_of_program = as_double(steps) * working + storing + kProgramClocks;
   const double time_of_program =

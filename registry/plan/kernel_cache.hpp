@@ -27,9 +27,8 @@ struct LoadedKernel {
 };
 
 /// Loaded kernels that some plan still uses, or that stay loaded all the same, so that plans for other shapes share one
-/// load. The key is what tells
-/// instances of registered ops apart (see kernel_key) and not the content key of the artifact: that hashes every
-/// source, which would cost each new shape half a millisecond. Thread-safe.
+/// load. The key is what tells instances of registered ops apart (see kernel_key) and not the content key of the
+/// artifact: that hashes every source, which would cost each new shape half a millisecond. Thread-safe.
 class KernelCache {
  public:
   static KernelCache& process();

@@ -57,6 +57,23 @@ class TunerTest : public testing::Test {
     return compiled_[candidate];
   }
 
+  /// A measurement that `hangs` does not return until its candidate is reported.
+  void let_hang(const std::function<bool(const MeasureRequest&)>& hangs) {
+    callbacks_.now_s = nullptr;
+    options_.least_time_limit_s = 0.05;
+    reported_.reset();
+    is_reported_ = false;
+    callbacks_.hung = [this](const TuningResult& result) {
+      reported_ = result;
+      is_reported_ = true;
+    };
+    callbacks_.measure = [this, hangs](const MeasureRequest& request) {
+      EXPECT_GT(request.time_limit_s, 0.049);
+      while (hangs(request) && !is_reported_) std::this_thread::sleep_for(1ms);
+      return machine_->measure(request.candidate, request.samples);
+    };
+  }
+
   TuningResult tune_it(const std::stop_token& stop = {}) {
     return tune(surface_.candidates, surface_.default_index, callbacks_, options_, stop);
   }
@@ -68,6 +85,8 @@ class TunerTest : public testing::Test {
   std::mutex mutex_;
   std::map<std::size_t, int> compiled_;
   std::vector<std::size_t> checked_;
+  std::optional<TuningResult> reported_;
+  std::atomic<bool> is_reported_ = false;
 };
 
 TEST_F(TunerTest, FindsTheBest) {
@@ -345,22 +364,10 @@ TEST_F(TunerTest, ABudgetDoesNotEndBeforeOneOtherIsCompiled) {
 
 TEST_F(TunerTest, AHangingCandidateIsReportedAndLeftOut) {
   use_costs({100, 10, 90});
-  callbacks_.now_s = nullptr;
-  options_.least_time_limit_s = 0.05;
-  std::optional<TuningResult> so_far;
-  std::atomic<bool> is_reported = false;
-  callbacks_.hung = [&](const TuningResult& result) {
-    so_far = result;
-    is_reported = true;
-  };
-  callbacks_.measure = [&](const MeasureRequest& request) {
-    EXPECT_GT(request.time_limit_s, 0.049);
-    while (request.candidate == 1 && !is_reported) std::this_thread::sleep_for(1ms);
-    return machine_->measure(request.candidate, request.samples);
-  };
+  let_hang([](const MeasureRequest& request) { return request.candidate == 1; });
   const TuningResult result = tune_it();
-  ASSERT_TRUE(so_far);
-  EXPECT_EQ(so_far->candidates[1].outcome, Outcome::hung);
+  ASSERT_TRUE(reported_);
+  EXPECT_EQ(reported_->candidates[1].outcome, Outcome::hung);
   EXPECT_EQ(result.candidates[1].outcome, Outcome::hung);
   EXPECT_THAT(result.candidates[1].reason, HasSubstr("are allowed"));
   EXPECT_EQ(result.chosen, 2U);
@@ -412,27 +419,17 @@ TEST_F(TunerTest, AnotherIsChosenWhileTheChosenOneHangs) {
   };
   for (const Case& c : {Case{1, 2}, Case{0, 0}}) {
     use_costs({100, 50, 50.5, 90});
-    callbacks_.now_s = nullptr;
-    options_.least_time_limit_s = 0.05;
-    std::optional<TuningResult> meanwhile;
-    std::atomic<bool> is_reported = false;
-    callbacks_.hung = [&](const TuningResult& result) {
-      meanwhile = result;
-      is_reported = true;
-    };
-    callbacks_.measure = [&](const MeasureRequest& request) {
-      while (request.candidate == c.hangs && request.round && *request.round >= 8 && !is_reported)
-        std::this_thread::sleep_for(1ms);
-      return machine_->measure(request.candidate, request.samples);
-    };
+    let_hang([&](const MeasureRequest& request) {
+      return request.candidate == c.hangs && request.round && *request.round >= 8;
+    });
     const TuningResult result = tune_it();
-    ASSERT_TRUE(meanwhile) << c.hangs;
-    EXPECT_EQ(meanwhile->candidates[c.hangs].outcome, Outcome::hung);
-    EXPECT_GT(meanwhile->candidates[c.hangs].samples, 0);
-    EXPECT_EQ(meanwhile->candidates[c.hangs].rank, 0);
-    EXPECT_EQ(meanwhile->chosen, c.chosen);
-    EXPECT_LE(meanwhile->chosen_relative.high, c.chosen == 0 ? 1 : 0.6);
-    EXPECT_FALSE(meanwhile->complete);
+    ASSERT_TRUE(reported_) << c.hangs;
+    EXPECT_EQ(reported_->candidates[c.hangs].outcome, Outcome::hung);
+    EXPECT_GT(reported_->candidates[c.hangs].samples, 0);
+    EXPECT_EQ(reported_->candidates[c.hangs].rank, 0);
+    EXPECT_EQ(reported_->chosen, c.chosen);
+    EXPECT_LE(reported_->chosen_relative.high, c.chosen == 0 ? 1 : 0.6);
+    EXPECT_FALSE(reported_->complete);
     EXPECT_EQ(result.candidates[c.hangs].outcome, Outcome::hung);
     EXPECT_EQ(result.chosen, c.chosen);
   }
@@ -440,16 +437,10 @@ TEST_F(TunerTest, AnotherIsChosenWhileTheChosenOneHangs) {
 
 TEST_F(TunerTest, AReportOfAHangThatFailsEndsTheTuning) {
   use_costs({100, 10, 90});
-  callbacks_.now_s = nullptr;
-  options_.least_time_limit_s = 0.05;
-  std::atomic<bool> is_reported = false;
-  callbacks_.hung = [&](const TuningResult&) {
-    is_reported = true;
+  let_hang([](const MeasureRequest& request) { return request.candidate == 1; });
+  callbacks_.hung = [this](const TuningResult&) {
+    is_reported_ = true;
     throw InternalError("a bug");
-  };
-  callbacks_.measure = [&](const MeasureRequest& request) {
-    while (request.candidate == 1 && !is_reported) std::this_thread::sleep_for(1ms);
-    return machine_->measure(request.candidate, request.samples);
   };
   EXPECT_THROW(tune_it(), InternalError);
 }

@@ -3,9 +3,7 @@
 #include "registry/tuning/tuning.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,14 +13,13 @@
 #include "compiler/compilers.hpp"
 #include "core/content_hash.hpp"
 #include "core/errors.hpp"
-#include "core/interruption.hpp"
 #include "registry/dispatch/warm_up.hpp"
 #include "registry/plan/registry.hpp"
 #include "registry/plan/tuned_config.hpp"
 #include "registry/tuning/tuning_report.hpp"
 #include "runtime/graph.hpp"
 #include "runtime/memory.hpp"
-#include "tests/support/devices.hpp"
+#include "tests/registry/scaled_op.hpp"
 #include "tests/support/error_message.hpp"
 #include "tests/support/integer_tensors.hpp"
 #include "tests/support/matchers.hpp"
@@ -30,106 +27,6 @@
 
 namespace kiln::test {
 namespace {
-
-// KIND 0 does the work REPEAT times over; 1 computes something else, 2 does not compile, 3 takes seconds.
-constexpr const char* kSource = R"(#include <kiln/tl.hpp>
-namespace tl = kiln::tl;
-template <int KIND, int REPEAT>
-KILN_KERNEL void scaled(float* total, const float* x, float* out, tl::int64_t n) {
-  static_assert(KIND != 2, "this kind does not compile");
-  for (int turn = 0; turn < REPEAT; ++turn) {
-    const auto offsets = tl::program_id(0) * 128 + tl::arange<128>();
-    const auto mask = offsets < n;
-    auto values = tl::load(x + offsets, mask);
-    for (int step = 0; step < 50; ++step) values = values * 1.000001f + 0.5f;
-    tl::store(out + offsets, values + (KIND == 1 ? 1.0f : 0.0f), mask);
-  }
-  if (KIND == 3 && tl::program_id(0) == 0) {
-    float value = tl::load(x);
-    for (long long step = 0; step < 500000000; ++step) value = value * 0.999f + 0.5f;
-    tl::store(out, value > 1e30f ? value : tl::load(out));
-  }
-  if (total != nullptr) {
-    const auto offsets = tl::program_id(0) * 128 + tl::arange<128>();
-    tl::store(total + offsets, tl::load(total + offsets, offsets < n) + 1.0f, offsets < n);
-  }
-}
-)";
-
-/// `out` is an output, or where `changes` an input that is changed beside the input total, which counts calls.
-OpSpec scaled(const std::string& name, bool changes) {
-  OpSpec spec;
-  spec.name = name;
-  spec.doc = "50 multiply-adds";
-  if (changes)
-    spec.inputs = {{.name = "total", .doc = "", .mutated = true},
-                   {.name = "x", .doc = ""},
-                   {.name = "out", .doc = "", .mutated = true}};
-  else
-    spec.inputs = {{"x", ""}};
-  if (!changes) spec.outputs = {{"out", ""}};
-  spec.dtypes = {DType::f32};
-  spec.tolerance = [](DType) { return Tolerance{1e-5, 1e-5}; };
-  spec.infer = [changes](std::span<const TensorView> inputs, const Attributes&) {
-    return changes ? std::vector<TensorMeta>{} : std::vector<TensorMeta>{{DType::f32, inputs[0].shape}};
-  };
-  spec.cost = [](const OpCall& call) {
-    return Cost{100.0 * static_cast<double>(call.inputs[0].numel()), 8.0 * static_cast<double>(call.inputs[0].numel())};
-  };
-  Variant variant;
-  variant.name = "only";
-  variant.source = {name + ".hpp", kSource, {}};
-  variant.kernel = "scaled";
-  variant.serves = [](const OpCall&, const Target&) { return true; };
-  variant.space = [](const Target&) { return ConfigSpace{{{"KIND", {0, 1, 2}}, {"REPEAT", {8, 4, 2, 1, 16}}}, {}}; };
-  variant.default_config = [](const OpCall&, const Target&) { return Config{{"KIND", 0}, {"REPEAT", 4}}; };
-  variant.plan = [changes](const OpCall& call, const Config& config, const Target&) {
-    const std::int64_t n = call.inputs[0].numel();
-    LaunchPlan plan;
-    KernelLaunch& launch = plan.launches.emplace_back();
-    launch.template_arguments = {config.at("KIND"), config.at("REPEAT")};
-    launch.geometry.grid[0] = (n + 127) / 128;
-    if (changes)
-      for (const int tensor : {0, 1, 2}) launch.arguments.add_tensor(tensor);
-    else {
-      launch.arguments.add_value(static_cast<void*>(nullptr));
-      launch.arguments.add_tensor(1);
-      launch.arguments.add_tensor(0);
-    }
-    launch.arguments.add_value(n);
-    return plan;
-  };
-  spec.variants.push_back(std::move(variant));
-  return spec;
-}
-
-Tensor ramp(int elements, Device device) {
-  std::vector<float> values;
-  for (int i = 0; i < elements; ++i) values.push_back(static_cast<float>(i % 97));
-  return make_f32(values, device);
-}
-
-class TuningTest : public DevicesTest {
- protected:
-  static void SetUpTestSuite() {
-    Registry::process().register_op(scaled("scaled", false));
-    Registry::process().register_op(scaled("scaled_into", true));
-  }
-  void TearDown() override {
-    set_tuning_policy(TuningPolicy::use);
-    set_tuning_log({});
-    TuningDatabase::process().remove_if([](const TuningEntry& entry) { return entry.key.op.starts_with("scaled"); });
-    detail::forget_tuned_plans();
-  }
-  static TuneOptions quick() {
-    TuneOptions options;
-    options.budget_s = 60;  // it ends long before, but for machines where many tests compile at once
-    return options;
-  }
-  static PlanReport report_of(const Tensor& x, TuningPolicy policy = TuningPolicy::use) {
-    return resolve("scaled", {x.view()}, {}, {.tuning = policy}).report();
-  }
-};
 
 TEST_F(TuningTest, ChoosesTheFastestThatIsRightAndLaterCallsUseIt) {
   for (const Device device : devices_) {
@@ -260,24 +157,6 @@ TEST_F(TuningTest, WhatLiesAtAddressesStaysAsItWasAndIsCompared) {
   }
 }
 
-TEST_F(TuningTest, FirstUseTunesOnceForAllThreads) {
-  for (const Device device : devices_) {
-    std::vector<std::string> lines;
-    set_tuning_log([&](const std::string& line) { lines.push_back(line); });
-    set_tuning_policy(TuningPolicy::first_use);
-    const Tensor x = ramp(300'000, device);
-    const std::vector<float> expected = read_f32(dispatch_gpu_op("scaled", {x}, {}, {.tuning = TuningPolicy::off}));
-    EXPECT_EQ(resolve("scaled", {x.view()}).report().config_source, "default");  // has no data to tune with
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 4; ++i)
-      threads.emplace_back([&] { EXPECT_EQ(read_f32(dispatch_gpu_op("scaled", {x})), expected); });
-    for (std::thread& thread : threads) thread.join();
-    ASSERT_EQ(lines.size(), 1u);
-    EXPECT_THAT(lines[0], HasSubstr("op 'scaled' was tuned at its first use"));
-    EXPECT_EQ(report_of(x).config_source, "tuned");
-  }
-}
-
 TEST_F(TuningTest, CallbacksMayCallOpsButNotTune) {
   for (const Device device : devices_) {
     const Tensor x = ramp(310'000, device);
@@ -310,40 +189,6 @@ TEST_F(TuningTest, NothingIsCompiledOrMeasuredForWhatIsTuned) {
   dispatch_gpu_op("scaled", {x});
   const ArtifactCache::Counters after = ArtifactCache::process().counters();
   EXPECT_EQ(after.builds, before.builds);
-}
-
-/// What a front end throws at Ctrl-C, and only on the thread that a person looks at.
-struct CtrlC : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-constinit std::atomic<bool> is_pressed = false;
-
-TEST_F(TuningTest, AnInterruptOfATuningAtTheFirstUseReachesTheCallerAndLeavesNothing) {
-  static const std::thread::id main_thread = std::this_thread::get_id();
-  static std::atomic<bool> presses_while_waiting = false;
-  set_interrupt_check([] {
-    if (std::this_thread::get_id() == main_thread && is_pressed.exchange(false)) throw CtrlC("Ctrl-C");
-  });
-  OpSpec spec = scaled("scaled_interrupted", false);
-  spec.tolerance = [](DType) {  // stands for a comparison that is compiled, and waited for
-    if (presses_while_waiting.exchange(false)) is_pressed = true;
-    check_interrupt();
-    return Tolerance{1e-5, 1e-5};
-  };
-  Registry::process().register_op(spec);
-  const Tensor x = ramp(3000, devices_[0]);
-  const auto source = [&] {
-    return resolve("scaled_interrupted", {x.view()}, {}, {.tuning = TuningPolicy::use}).report().config_source;
-  };
-  set_tuning_policy(TuningPolicy::first_use);
-  for (const bool while_waiting : {true, false}) {
-    (while_waiting ? presses_while_waiting : is_pressed) = true;
-    EXPECT_THROW(dispatch_gpu_op("scaled_interrupted", {x}), CtrlC) << while_waiting;
-    EXPECT_EQ(source(), "default");
-  }
-  dispatch_gpu_op("scaled_interrupted", {x});
-  EXPECT_EQ(source(), "tuned");
-  set_interrupt_check(nullptr);
 }
 
 TEST_F(TuningTest, ACandidateThatDoesNotReturnIsReportedMeanwhileAndNotTriedAgain) {

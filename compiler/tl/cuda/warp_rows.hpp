@@ -3,7 +3,7 @@
 #include "compiler/tl/cuda/access.hpp"
 #include "compiler/tl/cuda/pipeline_places.hpp"
 #include "compiler/tl/cuda/sm90/shared_memory.hpp"
-#include "compiler/tl/cuda/straddling_store.hpp"
+#include "compiler/tl/cuda/straddled.hpp"
 #include "compiler/tl/cuda/wgmma_layout.hpp"
 
 namespace kiln::tl {
@@ -13,6 +13,14 @@ template <int kBytes>
 KILN_DEVICE unsigned char* warp_rows_place() {
   __shared__ alignas(128) unsigned char rows[kNumWarps][kBytes];
   return rows[threadIdx.x / 32];
+}
+
+/// 16 bytes to global memory in one instruction: of an assignment beside elements that are stored singly the optimiser
+/// may make four, which doubled the time of a tile's end.
+KILN_DEVICE void store_quad(void* to, uint4 quad) {
+  asm volatile("{.reg .u64 a; cvta.to.global.u64 a, %0; st.global.v4.b32 [a], {%1, %2, %3, %4};}" ::"l"(to),
+               "r"(quad.x), "r"(quad.y), "r"(quad.z), "r"(quad.w)
+               : "memory");
 }
 
 /// The 16 rows that a warp holds of a block of wgmma's sums, on their way to memory in runs of up to 128 bytes, by way
@@ -70,7 +78,7 @@ struct WarpRows {
   /// share.
   KILN_DEVICE static void store_straddling(uint32_t base, int row, int place, T* to) {
     const auto chunk_at = [&](int chunk) { return sm90::get_shared_quad(chunk_address(base, row, chunk)); };
-    const int head = elements_before_packet(to);
+    const int head = static_cast<int>(-reinterpret_cast<uint64_t>(to) & 15) / kSize;
     const bool is_last = place + 1 == kChunksPerRow;
     if (head == 0 || !is_last)
       store_quad(to + head + place * kPerChunk,
@@ -83,6 +91,23 @@ struct WarpRows {
     }
   }
 };
+
+/// Elements of a chunk of a row from `column` on, one by one: in a loop, for every panel has this, and unrolled it was
+/// a tenth of a product's code.
+template <Number T, AffineTile A, typename M>
+KILN_DEVICE void store_elements(T* first, const A& offsets, const M& mask, int row, int column, uint4 chunk) {
+  constexpr int kSize = static_cast<int>(sizeof(T));
+  T* const to = first + offset_of(offsets, row, column);
+  KILN_NO_UNROLL for (int i = 0; i < 16 / kSize; ++i) {
+    const auto bits = static_cast<typename BitsOf<kSize>::type>(chunk.x);
+    store_if(mask.at(row, column + i, 0), to + i, __builtin_bit_cast(T, bits));
+    if constexpr (kSize == 4)
+      chunk = {chunk.y, chunk.z, chunk.w, 0};
+    else
+      chunk = {__byte_perm(chunk.x, chunk.y, 0x5432), __byte_perm(chunk.y, chunk.z, 0x5432),
+               __byte_perm(chunk.z, chunk.w, 0x5432), chunk.w >> 16};
+  }
+}
 
 /// store_affine of wgmma's sums, whose columns lie next to one another in memory.
 template <Number T, typename S, AffineTile A, typename M>
@@ -107,14 +132,13 @@ KILN_DEVICE void store_warp_rows(T* data, const A& offsets, const Tile<T, S, Wgm
         const int row = top + chunk / Rows::kChunksPerRow;
         const int column = left + chunk % Rows::kChunksPerRow * Rows::kPerChunk;
         const uint4 bits = Rows::get(base, chunk);
-        T* const to = first + offset_of(offsets, row, column);
         // What lies between two elements that a symbolic mask holds for, it holds for too.
         if (!aligned && mask.at(row, left, 0) && mask.at(row, left + Rows::kColumns - 1, 0))
           Rows::store_straddling(base, row - top, chunk % Rows::kChunksPerRow, first + offset_of(offsets, row, left));
         else if (is_whole || (aligned && mask.at(row, column, 0) && mask.at(row, column + Rows::kPerChunk - 1, 0)))
-          store_quad(to, bits);
+          store_quad(first + offset_of(offsets, row, column), bits);
         else
-          store_elements(to, bits, [&](int i) { return mask.at(row, column + i, 0); });
+          store_elements(first, offsets, mask, row, column, bits);
       };
       if (__builtin_expect(whole, 1)) {
         KILN_UNROLL for (int i = 0; i < Rows::kChunksPerLane; ++i) store_chunk_at(i, true);
