@@ -196,7 +196,8 @@ TEST(OverlapPreviousOnNvrtc, EveryKernelWaitsBeforeAnythingElse) {
       "matmul_blocked_kernel",       "matmul_blocked_partial_kernel", "matmul_inner_kernel",
       "matmul_inner_partial_kernel", "matmul_outer_kernel",           "matmul_outer_partial_kernel",
       "matmul_panels_kernel",        "matmul_stream_kernel",          "matmul_stream_partial_kernel",
-      "output_comparison_kernel",    "softmax_three_pass_kernel"};
+      "output_comparison_kernel",    "reduction_span_chunk_kernel",   "reduction_span_kernel",
+      "softmax_three_pass_kernel"};
   EXPECT_EQ(unseen, never_overlapped);
 }
 
