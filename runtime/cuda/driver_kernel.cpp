@@ -146,7 +146,6 @@ LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const 
 
   LoadedKernel loaded;
   loaded.kernel = kernel;
-  loaded.library = library;
   loaded.registers = kernel_attribute(kernel, device, CU_FUNC_ATTRIBUTE_NUM_REGS);
   loaded.static_shared_bytes = kernel_attribute(kernel, device, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   loaded.local_bytes = kernel_attribute(kernel, device, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
@@ -154,7 +153,7 @@ LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const 
   loaded.cluster = {cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
                     cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
                     cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
-  static_cast<void>(unloaded_on_failure.release());
+  loaded.library = unloaded_on_failure.release();
   return loaded;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "compiler/tl/cpu/float_layout.hpp"
 #include "compiler/tl/target.hpp"
 
 namespace kiln::tl::scalar {
@@ -13,13 +14,10 @@ namespace kiln::tl::scalar {
 // that is the best for that interval (found by Remez' exchange) times 2^n, in two factors since 2^n alone may be
 // subnormal or infinite. Errors are below 1.2 units in the last place, of subnormal results too.
 
-/// How a floating-point number is laid out, and what is outside of it.
 template <typename T>
 struct ExponentOf;
 template <>
 struct ExponentOf<float> {
-  using Bits = uint32_t;
-  static constexpr int kMantissaBits = 23, kBias = 127;
   /// Adding it leaves a number rounded to a whole one in the lowest bits.
   static constexpr float kRounding = 0x1.8p23f;
   /// Results are 0 below, and infinite above, of exp2 and of exp.
@@ -33,8 +31,6 @@ struct ExponentOf<float> {
 };
 template <>
 struct ExponentOf<double> {
-  using Bits = uint64_t;
-  static constexpr int kMantissaBits = 52, kBias = 1023;
   static constexpr double kRounding = 0x1.8p52;
   static constexpr double kLowest2 = -1076, kHighest2 = 1025, kLowest = -746, kHighest = 710;
   static constexpr double kLn2High = 0x1.62e42fefa38p-1, kLn2Low = 0x1.ef35793c7673p-45;
@@ -55,17 +51,6 @@ struct ExponentOf<double> {
                                     2.09215913555580585e-9};
 };
 
-/// coefficients[kFrom] + coefficients[kFrom + 1] * x + ... By recursion: a loop would be one inside a tile's, which
-/// vectors are made of.
-template <int kFrom = 0, typename T, int kCount>
-KILN_DEVICE T polynomial(const T (&coefficients)[kCount], T x) {
-#pragma clang fp contract(fast)
-  if constexpr (kFrom == kCount - 1)
-    return coefficients[kFrom];
-  else
-    return polynomial<kFrom + 1>(coefficients, x) * x + coefficients[kFrom];
-}
-
 /// x, or the nearer end of the interval where it is outside; NaN stays NaN.
 template <typename T>
 KILN_DEVICE T within(T x, T lowest, T highest) {
@@ -76,12 +61,13 @@ KILN_DEVICE T within(T x, T lowest, T highest) {
 /// x times 2^n, where `shifted` is n + kRounding.
 template <typename T>
 KILN_DEVICE T times_power_of_two(T x, T shifted) {
-  using E = ExponentOf<T>;
-  using Bits = typename E::Bits;
+  using L = FloatLayout<T>;
+  using Bits = typename L::Bits;
   // Exponents as they are stored, of both factors together; never negative, for AVX2 lacks that shift of 64 bits.
-  const Bits both = __builtin_bit_cast(Bits, shifted) - __builtin_bit_cast(Bits, E::kRounding) + 2 * E::kBias;
+  const Bits both =
+      __builtin_bit_cast(Bits, shifted) - __builtin_bit_cast(Bits, ExponentOf<T>::kRounding) + 2 * L::kBias;
   const Bits half = both >> 1;
-  return x * __builtin_bit_cast(T, half << E::kMantissaBits) * __builtin_bit_cast(T, (both - half) << E::kMantissaBits);
+  return x * __builtin_bit_cast(T, half << L::kMantissaBits) * __builtin_bit_cast(T, (both - half) << L::kMantissaBits);
 }
 
 template <typename T>

@@ -1,10 +1,12 @@
 #pragma once
 
 #include "compiler/tl/cpu/exponential.hpp"
+#include "compiler/tl/cpu/logarithm.hpp"
 #include "compiler/tl/target.hpp"
 
-// The math functions of one number, float and double: exp and exp2 are exponential.hpp's. The builtins become
-// instructions or libm calls, which the compiler's vector library turns into calls for whole vectors.
+// The math functions of one number, float and double: exp and exp2 are exponential.hpp's, log and log2 logarithm.hpp's.
+// The builtins become instructions or libm calls, which the compiler's vector library turns into calls for whole
+// vectors.
 
 namespace kiln::tl::scalar {
 
@@ -16,8 +18,6 @@ namespace kiln::tl::scalar {
     return __builtin_##name(x);       \
   }
 KILN_SCALAR_MATH(expm1)
-KILN_SCALAR_MATH(log)
-KILN_SCALAR_MATH(log2)
 KILN_SCALAR_MATH(log1p)
 KILN_SCALAR_MATH(sqrt)
 KILN_SCALAR_MATH(sin)

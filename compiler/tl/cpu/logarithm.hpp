@@ -1,0 +1,113 @@
+#pragma once
+
+#include "compiler/tl/cpu/float_layout.hpp"
+#include "compiler/tl/target.hpp"
+
+namespace kiln::tl::scalar {
+
+// log and log2 of float and double without a branch or a call, for the reasons of exponential.hpp: libmvec's call the C
+// library for each number of a vector of which one is 0, negative, infinite, NaN or subnormal.
+//
+// x is m * 2^n with m between sqrt(1/2) and sqrt(2), and f = m - 1. log(1 + f) is f and what is left of it: of floats
+// f^2 times a polynomial, of doubles fdlibm's form with s = f / (2 + f), f^2 / 2 subtracted and s times (f^2 / 2 and an
+// even polynomial of s) added, which takes half the coefficients for a division. Polynomials are the best for the
+// interval (found by Remez' exchange). Errors are below 1.3 units in the last place.
+
+template <typename T>
+struct LogarithmOf;
+template <>
+struct LogarithmOf<float> {
+  /// sqrt(1/2), as bits; and what subnormal numbers are multiplied by, a power of two.
+  static constexpr uint32_t kRootOfHalf = 0x3f3504f3;
+  static constexpr float kRaised = 0x1p23f, kRaisedBy = 23;
+  /// log(2), of whose first part whole multiples have no error; and 1 / log(2).
+  static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
+  static constexpr float kLog2EHigh = 0x1.715476p+0f, kLog2ELow = 0x1.4ae0cp-26f;
+  static constexpr float kCoefficients[] = {-0.5f,
+                                            0.33333331707889027f,
+                                            -0.250008210318037672f,
+                                            0.200012268641048206f,
+                                            -0.166233574117869558f,
+                                            0.14201758277894819f,
+                                            -0.131601821119846666f,
+                                            0.127615751868704323f,
+                                            -0.0763449489046288709f};
+  /// log(1 + f) - f.
+  KILN_DEVICE static float rest(float f) { return polynomial(kCoefficients, f) * (f * f); }
+};
+template <>
+struct LogarithmOf<double> {
+  static constexpr uint64_t kRootOfHalf = 0x3fe6a09e667f3bcd;
+  static constexpr double kRaised = 0x1p52, kRaisedBy = 52;
+  static constexpr double kLn2High = 0x1.62e42fefa38p-1, kLn2Low = 0x1.ef35793c7673p-45;
+  static constexpr double kLog2EHigh = 0x1.71547652b82fep+0, kLog2ELow = 0x1.777d0ffda0d24p-56;
+  static constexpr double kCoefficients[] = {0.666666666666673441285, 0.399999999994146751899, 0.285714287423882070249,
+                                             0.222221985731325445082, 0.181835643285325948684, 0.153140504957868972589,
+                                             0.147959502229488096008};
+  KILN_DEVICE static double rest(double f) {
+#pragma clang fp contract(fast)
+    const double half_square = 0.5 * f * f;
+    const double s = f / (2.0 + f), square = s * s;
+    return s * (half_square + polynomial(kCoefficients, square) * square) - half_square;
+  }
+};
+
+/// A number's parts: x is (1 + fraction) * 2^exponent.
+template <typename T>
+struct LogarithmParts {
+  T fraction, exponent;
+};
+template <typename T>
+KILN_DEVICE LogarithmParts<T> logarithm_parts(T x) {
+  using L = FloatLayout<T>;
+  using Bits = typename L::Bits;
+  constexpr Bits kOne = static_cast<Bits>(L::kBias) << L::kMantissaBits;
+  constexpr Bits kMantissa = (Bits{1} << L::kMantissaBits) - 1;
+  /// In whose lowest bits whole numbers stand.
+  constexpr T kWhole = static_cast<T>(Bits{1} << L::kMantissaBits);
+  const bool is_subnormal = x < L::kSmallestNormal;
+  const T normal = is_subnormal ? x * LogarithmOf<T>::kRaised : x;
+  const T raised_by = is_subnormal ? LogarithmOf<T>::kRaisedBy : T{0};
+  const Bits moved = __builtin_bit_cast(Bits, normal) + (kOne - LogarithmOf<T>::kRootOfHalf);
+  const T biased = __builtin_bit_cast(T, (moved >> L::kMantissaBits) | __builtin_bit_cast(Bits, kWhole));
+  const T significand = __builtin_bit_cast(T, (moved & kMantissa) + LogarithmOf<T>::kRootOfHalf);
+  return {significand - T{1}, (biased - (kWhole + T{L::kBias})) - raised_by};
+}
+
+/// `logarithm`, or what it is for numbers that have none.
+template <typename T>
+KILN_DEVICE T logarithm_or_limit(T x, T logarithm) {
+  constexpr T kInfinity = static_cast<T>(__builtin_inf()), kNan = static_cast<T>(__builtin_nan(""));
+  const T finite_or_not = x == kInfinity ? x : logarithm;
+  return x > T{0} ? finite_or_not : (x == T{0} ? -kInfinity : kNan);
+}
+
+template <typename T>
+KILN_DEVICE T log_of(T x) {
+#pragma clang fp contract(fast)
+  using L = LogarithmOf<T>;
+  const auto [f, n] = logarithm_parts(x);
+  return logarithm_or_limit(x, n * L::kLn2High + (f + (L::rest(f) + n * L::kLn2Low)));
+}
+template <typename T>
+KILN_DEVICE T log2_of(T x) {
+#pragma clang fp contract(fast)
+  using L = LogarithmOf<T>;
+  const auto [f, n] = logarithm_parts(x);
+  return logarithm_or_limit(x, n + (f * L::kLog2EHigh + (L::rest(f) * L::kLog2EHigh + f * L::kLog2ELow)));
+}
+
+KILN_DEVICE float log(float x) {
+  return log_of(x);
+}
+KILN_DEVICE double log(double x) {
+  return log_of(x);
+}
+KILN_DEVICE float log2(float x) {
+  return log2_of(x);
+}
+KILN_DEVICE double log2(double x) {
+  return log2_of(x);
+}
+
+}  // namespace kiln::tl::scalar
