@@ -1,12 +1,14 @@
 #pragma once
 
 #include "compiler/tl/cpu/float_layout.hpp"
+#include "compiler/tl/cpu/vector_bytes.hpp"
 #include "compiler/tl/target.hpp"
 
 namespace kiln::tl::scalar {
 
-// log and log2 of float and double without a branch or a call, for the reasons of exponential.hpp: libmvec's call the C
-// library for each number of a vector of which one is 0, negative, infinite, NaN or subnormal.
+// log and log2 of float and double without a branch or a call where registers are of 64 bytes, for the reasons of
+// exponential.hpp: libmvec's call the C library for each number of a vector of which one is 0, negative, infinite, NaN
+// or subnormal.
 //
 // x is m * 2^n with m between sqrt(1/2) and sqrt(2), and f = m - 1. log(1 + f) is f and what is left of it: of floats
 // f^2 times a polynomial, of doubles fdlibm's form with s = f / (2 + f), f^2 / 2 subtracted and s times (f^2 / 2 and an
@@ -97,17 +99,23 @@ KILN_DEVICE T log2_of(T x) {
   return logarithm_or_limit(x, n + (f * L::kLog2EHigh + (L::rest(f) * L::kLog2EHigh + f * L::kLog2ELow)));
 }
 
+/// With AVX-512 alone: AVX2 loads each of twenty constants again for each vector, which takes twice as long as libmvec
+/// where no number is special.
+KILN_DEVICE bool serves_logarithms() {
+  return kiln_vector_bytes == 64;
+}
+
 KILN_DEVICE float log(float x) {
-  return log_of(x);
+  return serves_logarithms() ? log_of(x) : __builtin_logf(x);
 }
 KILN_DEVICE double log(double x) {
-  return log_of(x);
+  return serves_logarithms() ? log_of(x) : __builtin_log(x);
 }
 KILN_DEVICE float log2(float x) {
-  return log2_of(x);
+  return serves_logarithms() ? log2_of(x) : __builtin_log2f(x);
 }
 KILN_DEVICE double log2(double x) {
-  return log2_of(x);
+  return serves_logarithms() ? log2_of(x) : __builtin_log2(x);
 }
 
 }  // namespace kiln::tl::scalar

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/host_cpu.hpp"
+#include "core/cpu_features.hpp"
 #include "tests/support/matchers.hpp"
 #include "tests/tl/tile_test.hpp"
 
@@ -75,13 +77,18 @@ struct Function {
   double units;                                   ///< that its result may be off
   double lowest, highest, lowest_64, highest_64;  ///< most numbers are drawn from here, of f32 and of f64
   bool takes_all_exponents = false;
+  bool needs_avx512 = false;  ///< or the C library's is called, which may be off by 4
 };
 const Function kFunctions[] = {
     {"exp", [](long double x) { return std::exp(x); }, 1.2, -105, 90, -747, 711},
     {"exp2", [](long double x) { return std::exp2(x); }, 1.2, -152, 130, -1077, 1026},
-    {"log", [](long double x) { return std::log(x); }, 1.2, 0.5, 2, 0.5, 2, true},
-    {"log2", [](long double x) { return std::log2(x); }, 1.4, 0.5, 2, 0.5, 2, true},
+    {"log", [](long double x) { return std::log(x); }, 1.2, 0.5, 2, 0.5, 2, true, true},
+    {"log2", [](long double x) { return std::log2(x); }, 1.4, 0.5, 2, 0.5, 2, true, true},
 };
+
+bool is_inlined(const Function& function) {
+  return !function.needs_avx512 || has_feature(host_cpu_target().features, "+avx512f");
+}
 
 template <typename T>
 void expect_accurate(const Function& function, DType dtype, T lowest, T highest) {
@@ -90,7 +97,8 @@ void expect_accurate(const Function& function, DType dtype, T lowest, T highest)
   std::vector<Tensor> tensors{tensor_of(dtype, x), tensor_of(dtype, std::vector<T>(kCount, 77))};
   kernel_of(function.name, dtype).run(Device::cpu(), {1, 1, 1}, tensors);
   for (std::size_t i = 0; i < x.size(); ++i)
-    ASSERT_LE(units_apart(tensors[1].data_as<T>()[i], function.exact(static_cast<long double>(x[i]))), function.units)
+    ASSERT_LE(units_apart(tensors[1].data_as<T>()[i], function.exact(static_cast<long double>(x[i]))),
+              is_inlined(function) ? function.units : 4)
         << x[i];
 }
 
@@ -103,13 +111,15 @@ TEST(InlinedMathOnCpu, IsAccurateForAllNumbers) {
 }
 
 TEST(InlinedMathOnCpu, CallsNoLibrary) {
-  for (const Function& function : kFunctions)
+  for (const Function& function : kFunctions) {
+    if (!is_inlined(function)) continue;
     for (const DType dtype : {DType::f32, DType::f64}) {
       const std::string code =
           compiler_for(DeviceType::cpu)
               .emit(kernel_of(function.name, dtype).request(host_cpu_target()), EmitKind::assembly);
       EXPECT_THAT(code, ::testing::Not(::testing::HasSubstr(function.name))) << name(dtype);
     }
+  }
 }
 
 }  // namespace
