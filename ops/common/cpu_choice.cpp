@@ -15,9 +15,10 @@ constexpr std::int64_t kProgramElements = 8192;
 constexpr std::int64_t kSquareColumns = 64;
 /// What is believed of the size of a last level of cache: virtual machines report some that are wrong by ten.
 constexpr std::int64_t kLeastLastLevelBytes = std::int64_t{8} << 20, kMostLastLevelBytes = std::int64_t{64} << 20;
-/// Last levels of cache that a repeated call moves before it is as fast with its output past them (Zen 5, 32 MB: add to
-/// a row of 30 MB in all takes 380 us so and 600 without on one thread, 370 and 300 on two; of 37 MB, 440 and 470).
-constexpr double kOutgrownCaches = 1.5;
+/// Last levels of cache that a repeated call moves before it is as fast with its output past them, also for a call that
+/// reads the output next (Zen 4, 32 MB: maximum of 36 MB in all takes 1.0 ms so and 1.6 without on one thread, 0.27 and
+/// 0.53 on two, and with neg and sum of it behind 2.4 and 3.1, 1.7 and 2.2; of 24 MB 0.4 and 0.7, 0.3 and 0.24).
+constexpr double kOutgrownCaches = 1;
 /// Of the last level, which others use too, what a call's input may take of it.
 constexpr double kInputsShare = 0.3;
 

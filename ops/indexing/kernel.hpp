@@ -104,8 +104,14 @@ KILN_DEVICE void copy_bytes(tl::uint8_t* to, const tl::uint8_t* from, tl::int64_
     copy_pieces<32>(to, from, n);
   else if (n >= 16)
     copy_pieces<16>(to, from, n);
+  else if (n >= 8)
+    copy_pieces<8>(to, from, n);
+  else if (n >= 4)
+    copy_pieces<4>(to, from, n);
+  else if (n >= 2)
+    copy_pieces<2>(to, from, n);
   else
-    __builtin_memcpy(to, from, static_cast<unsigned long>(n));
+    *to = *from;
 }
 #endif
 
@@ -120,7 +126,9 @@ KILN_KERNEL void gather_rows_kernel(tl::uint8_t* out, const Index* index, const 
   const auto index_at = [&](tl::int64_t row) -> tl::int64_t {
     return tl::load(index + (place.offsets[1] + row * iteration.row_strides[1]));
   };
-  const auto is_inside = [&](tl::int64_t i) { return i >= 0 && i < iteration.extent; };
+  const auto is_inside = [extent = static_cast<tl::uint64_t>(iteration.extent)](tl::int64_t i) {
+    return static_cast<tl::uint64_t>(i) < extent;
+  };
   const auto from = [&](tl::int64_t row, tl::int64_t i) {
     return x + (place.offsets[2] + row * iteration.row_strides[2] + i * iteration.stride + first_byte);
   };
@@ -151,26 +159,59 @@ KILN_KERNEL void gather_rows_kernel(tl::uint8_t* out, const Index* index, const 
 #endif
   const tl::int64_t width = iteration.columns - place.first_column;
   const tl::int64_t end = end_of(place.first_row, ROWS, iteration.rows);
+#if defined(KILN_TARGET_CPU)
+  // Pointers that go along: strides multiplied for each row take longer than a short row.
+  constexpr int kRowsAhead = 8;
+  const tl::int64_t count = end - place.first_row;
+  // Rows are fetched ahead where they may be far away.
+  constexpr tl::int64_t kNearBytes = 1 << 18;
+  const tl::int64_t least_left = iteration.extent * iteration.stride > kNearBytes ? kRowsAhead : count;
+  const auto copy_rows = [&](const auto& copy) {
+    const Index* indices = index + (place.offsets[1] + place.first_row * iteration.row_strides[1]);
+    const tl::uint8_t* rows = from(place.first_row, 0);
+    tl::uint8_t* written = to(place.first_row);
+    KILN_NO_UNROLL for (tl::int64_t left = count; left > 0; --left) {
+      const auto i = tl::cast<tl::int64_t>(tl::load(indices));
+      if (left > least_left)
+        __builtin_prefetch(rows + (tl::cast<tl::int64_t>(tl::load(indices + kRowsAhead * iteration.row_strides[1])) *
+                                       iteration.stride +
+                                   kRowsAhead * iteration.row_strides[2]));
+      tl::device_assert(is_inside(i), "the index is within the dimension");
+      copy(written, rows + i * iteration.stride, is_inside(i));
+      indices += iteration.row_strides[1];
+      rows += iteration.row_strides[2];
+      written += iteration.row_strides[0];
+    }
+  };
+  const tl::int64_t bytes = (width < BLOCK_N ? width : BLOCK_N) * static_cast<int>(sizeof(T));
+  // What many short rows have has a loop of its own, without a test of how long a row is.
+  const auto copy_short_rows = [&]<typename Row>(Row) {
+    copy_rows([](tl::uint8_t* written, const tl::uint8_t* row, bool inside) {
+      Row value{};
+      if (inside) __builtin_memcpy(&value, row, sizeof(Row));
+      __builtin_memcpy(written, &value, sizeof(Row));
+    });
+  };
+  if (bytes == 8) return copy_short_rows(tl::uint64_t{});
+  if (bytes == 16) return copy_short_rows(static_cast<unsigned __int128>(0));
+  copy_rows([&](tl::uint8_t* written, const tl::uint8_t* row, bool inside) {
+    if (inside)
+      copy_bytes(written, row, bytes);
+    else
+      __builtin_memset(written, 0, static_cast<unsigned long>(bytes));
+  });
+#else
   KILN_NO_UNROLL for (tl::int64_t row = place.first_row; row < end; ++row) {
     const tl::int64_t i = index_at(row);
     const bool inside = is_inside(i);
     tl::device_assert(inside, "the index is within the dimension");
-#if defined(KILN_TARGET_CPU)
-    constexpr int kRowsAhead = 8;
-    if (row + kRowsAhead < end) __builtin_prefetch(from(row + kRowsAhead, index_at(row + kRowsAhead)));
-    const tl::int64_t bytes = (width < BLOCK_N ? width : BLOCK_N) * static_cast<int>(sizeof(T));
-    if (inside)
-      copy_bytes(to(row), from(row, i), bytes);
-    else
-      __builtin_memset(to(row), 0, static_cast<unsigned long>(bytes));
-#else
     // Nothing of a row outside is read: its columns end before they begin.
     const auto columns = tl::arange<BLOCK_N>();
     const auto values =
         tl::load(reinterpret_cast<const T*>(from(row, inside ? i : 0)) + columns, columns < (inside ? width : 0));
     tl::store(reinterpret_cast<T*>(to(row)) + columns, values, columns < width);
-#endif
   }
+#endif
 }
 
 /// out[i] = x[i] over dense tensors of n elements. Nothing where both are the same memory.

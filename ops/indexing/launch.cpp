@@ -19,7 +19,7 @@ namespace kiln::indexing {
 namespace {
 
 /// Rows shorter than this go element by element: four bytes a lane of a warp, a short vector on the CPU.
-constexpr std::int64_t kShortestCudaRowBytes = 128, kShortestCpuRowBytes = 16;
+constexpr std::int64_t kShortestCudaRowBytes = 128, kShortestCpuRowBytes = 8;
 /// Most bytes of one row in one program: four warps with 16 bytes a thread.
 constexpr std::int64_t kMostRowBytes = 2048;
 /// What a GPU's program should read, so that launching it is not the limit and enough reads are in flight.
@@ -150,8 +150,8 @@ bool has_rows(const IndexingCall& call, const Target& target) {
 
 ConfigSpace rows_space(const Target& target) {
   if (!is_cuda(target))
-    return {{{"ROWS", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}},
-             {"BLOCK_BYTES", {8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16}}},
+    return {{{"ROWS", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048}},
+             {"BLOCK_BYTES", {8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8}}},
             {common::ConfigExpression("ROWS") * "BLOCK_BYTES" <= 2 * kCpuProgramBytes}};
   const common::ConfigExpression rows("ROWS"), block("BLOCK_BYTES"), warps("num_warps");
   return {{{"ROWS", {4, 8, 2, 1, 16}}, {"BLOCK_BYTES", {2048, 1024, 512, 256, 128, 4096}}, {"num_warps", {4, 2, 1, 8}}},
