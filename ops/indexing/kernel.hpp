@@ -59,6 +59,9 @@ KILN_KERNEL void gather_kernel(T* out, const Index* index, const T* x, IndexingI
   const tl::int64_t row_end = end_of(place.first_row, BLOCK_M, iteration.rows);
   const tl::int64_t column_end = end_of(place.first_column, BLOCK_N, iteration.columns);
   const auto extent = static_cast<tl::uint64_t>(iteration.extent);
+  // Indices and results side by side, of the same part of x: the loop that needs no strides.
+  const bool is_along =
+      iteration.column_strides[0] == 1 && iteration.column_strides[1] == 1 && iteration.column_strides[2] == 0;
   KILN_TILE_LOOP for (tl::int64_t row = place.first_row; row < row_end; ++row) {
     const auto start = [&](int operand) {
       return place.offsets[operand] + row * iteration.row_strides[operand] +
@@ -67,16 +70,24 @@ KILN_KERNEL void gather_kernel(T* out, const Index* index, const T* x, IndexingI
     T* to = out + start(0);
     const Index* indices = index + start(1);
     const T* from = x + start(2);
-    KILN_TILE_LOOP for (tl::int64_t left = column_end - place.first_column; left > 0; --left) {
-      const auto i = tl::cast<tl::int64_t>(tl::load(indices));
+    const auto take = [&](T* written, const Index* at, const T* first) {
+      const auto i = tl::cast<tl::int64_t>(tl::load(at));
       const bool inside = static_cast<tl::uint64_t>(i) < extent;
       tl::device_assert(inside, "the index is within the dimension");
       T value{};
-      if (inside) value = tl::load(from + i * iteration.stride);
-      tl::store(to, value);
-      to += iteration.column_strides[0];
-      indices += iteration.column_strides[1];
-      from += iteration.column_strides[2];
+      if (inside) value = tl::load(first + i * iteration.stride);
+      tl::store(written, value);
+    };
+    const tl::int64_t columns = column_end - place.first_column;
+    if (is_along) {
+      KILN_TILE_LOOP for (tl::int64_t c = 0; c < columns; ++c) take(to + c, indices + c, from);
+    } else {
+      KILN_TILE_LOOP for (tl::int64_t left = columns; left > 0; --left) {
+        take(to, indices, from);
+        to += iteration.column_strides[0];
+        indices += iteration.column_strides[1];
+        from += iteration.column_strides[2];
+      }
     }
   }
 #else
