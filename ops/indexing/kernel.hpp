@@ -117,12 +117,8 @@ KILN_DEVICE void copy_bytes(tl::uint8_t* to, const tl::uint8_t* from, tl::int64_
     copy_pieces<16>(to, from, n);
   else if (n >= 8)
     copy_pieces<8>(to, from, n);
-  else if (n >= 4)
-    copy_pieces<4>(to, from, n);
-  else if (n >= 2)
-    copy_pieces<2>(to, from, n);
   else
-    *to = *from;
+    __builtin_memcpy(to, from, static_cast<unsigned long>(n));
 }
 #endif
 

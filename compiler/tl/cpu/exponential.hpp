@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cpu/float_layout.hpp"
+#include "compiler/tl/cpu/polynomial.hpp"
 #include "compiler/tl/target.hpp"
 
 namespace kiln::tl::scalar {
@@ -22,8 +23,6 @@ struct ExponentOf<float> {
   static constexpr float kRounding = 0x1.8p23f;
   /// Results are 0 below, and infinite above, of exp2 and of exp.
   static constexpr float kLowest2 = -151, kHighest2 = 129, kLowest = -104, kHighest = 89;
-  /// log(2), of whose first part whole multiples have no error.
-  static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
   static constexpr float kExp2[] = {0.693147188033428134f,   0.240226510844458981f,   0.0555035708395853108f,
                                     0.00961803073135338902f, 0.00133908783444028708f, 0.000154697484233332029f};
   static constexpr float kExp[] = {0.500000002695054075f, 0.16666576970040478f, 0.0416663751323244767f,
@@ -33,7 +32,6 @@ template <>
 struct ExponentOf<double> {
   static constexpr double kRounding = 0x1.8p52;
   static constexpr double kLowest2 = -1076, kHighest2 = 1025, kLowest = -746, kHighest = 710;
-  static constexpr double kLn2High = 0x1.62e42fefa38p-1, kLn2Low = 0x1.ef35793c7673p-45;
   static constexpr double kExp2[] = {0.693147180559945309,     0.240226506959100712,    0.0555041086648216271,
                                      0.00961812910762848663,   0.00133335581464064519,  0.000154035303933547487,
                                      0.0000152527338415806589, 1.32154868233210437e-6,  1.01780570755245333e-7,
@@ -87,7 +85,7 @@ KILN_DEVICE T exp_of(T number) {
   const T x = within(number, E::kLowest, E::kHighest);
   const T shifted = x * kLog2E + E::kRounding;
   const T n = shifted - E::kRounding;
-  const T r = (x - n * E::kLn2High) - n * E::kLn2Low;
+  const T r = (x - n * FloatLayout<T>::kLn2High) - n * FloatLayout<T>::kLn2Low;
   return times_power_of_two(polynomial(E::kExp, r) * (r * r) + r + T{1}, shifted);
 }
 

@@ -4,7 +4,8 @@
 
 namespace kiln::tl::scalar {
 
-/// How the bits of a float or double lie, for functions that take numbers apart.
+/// How the bits of a float or double lie, for functions that take numbers apart; and log(2) in two parts, of whose
+/// first the multiples by any exponent have no error.
 template <typename T>
 struct FloatLayout;
 template <>
@@ -12,23 +13,14 @@ struct FloatLayout<float> {
   using Bits = uint32_t;
   static constexpr int kMantissaBits = 23, kBias = 127;
   static constexpr float kSmallestNormal = 0x1p-126f;
+  static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
 };
 template <>
 struct FloatLayout<double> {
   using Bits = uint64_t;
   static constexpr int kMantissaBits = 52, kBias = 1023;
   static constexpr double kSmallestNormal = 0x1p-1022;
+  static constexpr double kLn2High = 0x1.62e42fefa38p-1, kLn2Low = 0x1.ef35793c7673p-45;
 };
-
-/// coefficients[kFrom] + coefficients[kFrom + 1] * x + ... By recursion: a loop would be one inside a tile's, which
-/// vectors are made of.
-template <int kFrom = 0, typename T, int kCount>
-KILN_DEVICE T polynomial(const T (&coefficients)[kCount], T x) {
-#pragma clang fp contract(fast)
-  if constexpr (kFrom == kCount - 1)
-    return coefficients[kFrom];
-  else
-    return polynomial<kFrom + 1>(coefficients, x) * x + coefficients[kFrom];
-}
 
 }  // namespace kiln::tl::scalar

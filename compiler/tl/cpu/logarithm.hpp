@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compiler/tl/cpu/float_layout.hpp"
+#include "compiler/tl/cpu/polynomial.hpp"
 #include "compiler/tl/cpu/vector_bytes.hpp"
 #include "compiler/tl/target.hpp"
 
@@ -19,11 +20,7 @@ template <typename T>
 struct LogarithmOf;
 template <>
 struct LogarithmOf<float> {
-  /// sqrt(1/2), as bits; and what subnormal numbers are multiplied by, a power of two.
-  static constexpr uint32_t kRootOfHalf = 0x3f3504f3;
-  static constexpr float kRaised = 0x1p23f, kRaisedBy = 23;
-  /// log(2), of whose first part whole multiples have no error; and 1 / log(2).
-  static constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
+  /// 1 / log(2), in two parts.
   static constexpr float kLog2EHigh = 0x1.715476p+0f, kLog2ELow = 0x1.4ae0cp-26f;
   static constexpr float kCoefficients[] = {-0.5f,
                                             0.33333331707889027f,
@@ -39,9 +36,6 @@ struct LogarithmOf<float> {
 };
 template <>
 struct LogarithmOf<double> {
-  static constexpr uint64_t kRootOfHalf = 0x3fe6a09e667f3bcd;
-  static constexpr double kRaised = 0x1p52, kRaisedBy = 52;
-  static constexpr double kLn2High = 0x1.62e42fefa38p-1, kLn2Low = 0x1.ef35793c7673p-45;
   static constexpr double kLog2EHigh = 0x1.71547652b82fep+0, kLog2ELow = 0x1.777d0ffda0d24p-56;
   static constexpr double kCoefficients[] = {0.666666666666673441285, 0.399999999994146751899, 0.285714287423882070249,
                                              0.222221985731325445082, 0.181835643285325948684, 0.153140504957868972589,
@@ -65,14 +59,15 @@ KILN_DEVICE LogarithmParts<T> logarithm_parts(T x) {
   using Bits = typename L::Bits;
   constexpr Bits kOne = static_cast<Bits>(L::kBias) << L::kMantissaBits;
   constexpr Bits kMantissa = (Bits{1} << L::kMantissaBits) - 1;
-  /// In whose lowest bits whole numbers stand.
+  constexpr Bits kRootOfHalf = __builtin_bit_cast(Bits, static_cast<T>(0.70710678118654752440));
+  /// 2^kMantissaBits: in its lowest bits whole numbers stand, and times it subnormal numbers are normal.
   constexpr T kWhole = static_cast<T>(Bits{1} << L::kMantissaBits);
   const bool is_subnormal = x < L::kSmallestNormal;
-  const T normal = is_subnormal ? x * LogarithmOf<T>::kRaised : x;
-  const T raised_by = is_subnormal ? LogarithmOf<T>::kRaisedBy : T{0};
-  const Bits moved = __builtin_bit_cast(Bits, normal) + (kOne - LogarithmOf<T>::kRootOfHalf);
+  const T normal = is_subnormal ? x * kWhole : x;
+  const T raised_by = is_subnormal ? T{L::kMantissaBits} : T{0};
+  const Bits moved = __builtin_bit_cast(Bits, normal) + (kOne - kRootOfHalf);
   const T biased = __builtin_bit_cast(T, (moved >> L::kMantissaBits) | __builtin_bit_cast(Bits, kWhole));
-  const T significand = __builtin_bit_cast(T, (moved & kMantissa) + LogarithmOf<T>::kRootOfHalf);
+  const T significand = __builtin_bit_cast(T, (moved & kMantissa) + kRootOfHalf);
   return {significand - T{1}, (biased - (kWhole + T{L::kBias})) - raised_by};
 }
 
@@ -87,9 +82,9 @@ KILN_DEVICE T logarithm_or_limit(T x, T logarithm) {
 template <typename T>
 KILN_DEVICE T log_of(T x) {
 #pragma clang fp contract(fast)
-  using L = LogarithmOf<T>;
+  using L = FloatLayout<T>;
   const auto [f, n] = logarithm_parts(x);
-  return logarithm_or_limit(x, n * L::kLn2High + (f + (L::rest(f) + n * L::kLn2Low)));
+  return logarithm_or_limit(x, n * L::kLn2High + (f + (LogarithmOf<T>::rest(f) + n * L::kLn2Low)));
 }
 template <typename T>
 KILN_DEVICE T log2_of(T x) {
