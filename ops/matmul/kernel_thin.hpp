@@ -44,20 +44,24 @@ void matmul_thin_kernel(const A* a, const B* b, const Addend* addend, Out* out, 
   }();
 
   auto sums = tl::full_of<Sum, S>(Sum{});
-  KILN_NO_UNROLL for (tl::int64_t k = 0; k < it.k; k += UNROLL) {
+  const int depth = static_cast<int>(it.k);  // the variant serves a few dozen
+  KILN_NO_UNROLL for (int k = 0; k < depth; k += UNROLL) {
     tl::Tile<A, S> left[UNROLL];
     tl::Tile<B, S> right[UNROLL];
     KILN_UNROLL for (int u = 0; u < UNROLL; ++u) {
-      const tl::int64_t at = k + u < it.k ? k + u : it.k - 1;
+      const int at = k + u < depth ? k + u : depth - 1;
       left[u] = tl::load(a_first + at * a_k_stride + a_offsets, everywhere);
       right[u] = tl::load(b_first + at * b_k_stride + b_offsets, everywhere);
     }
     KILN_UNROLL for (int u = 0; u < UNROLL; ++u) {
-      if (k + u >= it.k) break;
-      if constexpr (tl::NumberTraits<Sum>::kIsFloating)
-        sums = tl::fma(tl::cast<Sum>(left[u]), tl::cast<Sum>(right[u]), sums);
-      else
-        sums = sums + tl::cast<Sum>(left[u]) * tl::cast<Sum>(right[u]);
+      const auto next = [&] {
+        if constexpr (tl::NumberTraits<Sum>::kIsFloating)
+          return tl::fma(tl::cast<Sum>(left[u]), tl::cast<Sum>(right[u]), sums);
+        else
+          return sums + tl::cast<Sum>(left[u]) * tl::cast<Sum>(right[u]);
+      }();
+      // Chosen, not branched upon: the compiler moves loads behind a branch, where each waits for the one before.
+      sums = tl::where(k + u < depth, next, sums);
     }
   }
   finish_tile<kOutOrder>(epilogue, sums, it, place, addend, out);

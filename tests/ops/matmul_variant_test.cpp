@@ -1,7 +1,11 @@
 // Which kernel serves which product on which CPU. Only what holds wherever the bounds between the kernels come to lie.
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +14,8 @@
 
 namespace kiln::test {
 namespace {
+
+using testing::IsSupersetOf;
 
 /// SSE alone, AVX2, AVX-512.
 constexpr const char* kFeatures[] = {"+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt", "+avx,+avx2,+f16c,+fma",
@@ -80,6 +86,29 @@ TEST(MatmulVariants, FewColumnsAreFewRowsOnAGpu) {
     const PlannedCall planned("matmul", {shaped(c.dtype, c.a), b});
     EXPECT_EQ(planned.variant(kHopper).name, "rows") << to_string(c.a) << " by " << to_string(c.b);
   }
+}
+
+/// Whichever variant is chosen, each that serves a product has a default of its own space, and an estimate to compare.
+TEST(MatmulVariants, DefaultsOnAGpuAreOfTheirSpaces) {
+  std::set<std::string> met;
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i8})
+    for (const std::int64_t m : {0, 1, 2, 3, 4, 65, 5000})
+      for (const std::int64_t n : {0, 1, 2, 7, 130, 70'001})
+        for (const std::int64_t k : {0, 1, 3, 16, 63, 64, 65, 4096, 100'003})
+          for (const char* layout : {"nn", "nt", "tn", "tt"}) {
+            const PlannedCall planned("matmul",
+                                      {matrix(dtype, m, k, layout[0] == 't'), matrix(dtype, k, n, layout[1] == 't')});
+            for (const Variant& variant : planned.spec.variants) {
+              if (!variant.serves(planned.call(), kHopper)) continue;
+              const std::string trace = fmt::format("{} of {} {}x{}x{} {}", variant.name, name(dtype), m, n, k, layout);
+              const Config config = variant.default_config(planned.call(), kHopper);
+              EXPECT_NO_THROW(variant.space(kHopper).validate(config)) << trace << " " << to_string(config);
+              const auto estimate = variant.estimate_us ? variant.estimate_us(planned.call(), kHopper) : std::nullopt;
+              EXPECT_GT(estimate.value_or(1), 0) << trace;
+              met.insert(variant.name);
+            }
+          }
+  EXPECT_THAT(met, IsSupersetOf({"rows", "rows_f64", "thin", "sm90", "tile_f32", "tile_f64", "tile_half", "tile_i8"}));
 }
 
 /// A product that one of the CPU's own kernels would serve has nothing of them on a GPU.

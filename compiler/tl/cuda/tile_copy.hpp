@@ -2,6 +2,7 @@
 
 #include "compiler/tl/cuda/shared_tile.hpp"
 #include "compiler/tl/debug.hpp"
+#include "compiler/tl/mask_rectangle.hpp"
 
 namespace kiln::tl {
 
@@ -76,6 +77,9 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
   static constexpr int kRounds = (kChunks + kNumThreads - 1) / kNumThreads;
   static constexpr unsigned int kChunksPerLine = Shared::kChunksPerLine;
   static constexpr bool kHasFastPath = kContiguous;
+  /// Whether edges are told by their extents rather than element by element: in registers that programs of more warps
+  /// (attention of f32 latents by eight) do not have.
+  static constexpr bool kMeasuresEdges = kNumWarps <= 4;
   static constexpr bool kThreadsMeet = false;  ///< all of them, in each copy
   struct Lane {};                              ///< what a thread keeps from one step's copy to the next one's
 
@@ -112,16 +116,32 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
     return (reinterpret_cast<uint64_t>(first) | static_cast<uint64_t>(line_stride) * kSize) & 15;
   }
 
+  /// How much of the tile is there, in lines and elements of a line, where that is a rectangle from its first element.
+  struct Present {
+    int lines, places;
+
+    KILN_DEVICE int bytes_at(int line, int place) const {
+      return line < lines ? smaller(larger(places - place, 0), kPerChunk) * kSize : 0;
+    }
+  };
+  /// All of it.
+  struct Everything {};
+  KILN_DEVICE Present present() const {
+    const Extents extents = extents_of(load.mask, Extents{S::kRows, S::kColumns});
+    return kColumnsAreLines ? Present{extents.columns, extents.rows} : Present{extents.rows, extents.columns};
+  }
+
   /// A tile with nothing missing, lines at multiples of kBytes.
   template <int kBytes, bool kUnrolled = kBytes == 16>
   KILN_DEVICE void copy_whole(uint32_t address) const {
     if constexpr (is_power_of_two(kChunksPerLine))
-      copy_even<kBytes, kUnrolled>(address);
+      copy_even<kBytes, kUnrolled ? kRounds : 1>(address, Everything{});
     else
       copy_uneven<kBytes>(address);
   }
-  template <int kBytes, bool kUnrolled>
-  KILN_DEVICE void copy_even(uint32_t address) const {
+  /// kTogether rounds in a turn of the loop.
+  template <int kBytes, int kTogether, typename There>
+  KILN_DEVICE void copy_even(uint32_t address, const There& there) const {
     if (!any()) return;
     const unsigned int thread = threadIdx.x;
     const uint32_t lane_address = address + Shared::Places::offset(thread);
@@ -138,13 +158,23 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
         next += round_stride;
       else
         here += static_cast<int64_t>(chunk / kChunksPerLine) * line_stride + chunk % kChunksPerLine * kPerChunk;
-      KILN_UNROLL for (int piece = 0; piece < 16 / kBytes; ++piece)
-          copy_async<kBytes>(to + static_cast<uint32_t>(piece * kBytes), here + piece * (kBytes / kSize));
+      if constexpr (is_same<There, Present>) {
+        const int present = there.bytes_at(static_cast<int>((chunk + thread) / kChunksPerLine),
+                                           static_cast<int>((chunk + thread) % kChunksPerLine) * kPerChunk);
+        KILN_UNROLL for (int begin = 0; begin < 16; begin += kBytes) copy_async<kBytes>(
+            to + static_cast<uint32_t>(begin), here + begin / kSize, smaller(larger(present - begin, 0), kBytes));
+      } else {
+        KILN_UNROLL for (int begin = 0; begin < 16; begin += kBytes)
+            copy_async<kBytes>(to + static_cast<uint32_t>(begin), here + begin / kSize);
+      }
     };
-    if constexpr (kUnrolled) {
+    constexpr int kTurns = kRounds / kTogether;
+    static_assert(kTurns * kTogether == kRounds);
+    if constexpr (kTurns == 1) {
       KILN_UNROLL for (int round = 0; round < kRounds; ++round) copy_round(round);
     } else {
-      KILN_NO_UNROLL for (int round = 0; round < kRounds; ++round) copy_round(round);
+      KILN_NO_UNROLL for (int turn = 0; turn < kTurns; ++turn)
+          KILN_UNROLL for (int round = 0; round < kTogether; ++round) copy_round(turn * kTogether + round);
     }
   }
 
@@ -164,6 +194,16 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
   /// A tile with elements missing, lines at multiples of kBytes.
   template <int kBytes>
   KILN_DEVICE void copy_partial(uint32_t address) const {
+    if constexpr (kMeasuresEdges && is_rectangle<M> && is_power_of_two(kChunksPerLine)) {
+      // Few at a time: each waits for its addresses, and all of them are long code.
+      constexpr int kTogether = kRounds % 4 == 0 ? 4 : 1;
+      copy_even<kBytes, kTogether>(address, present());
+    } else {
+      copy_masked<kBytes>(address);
+    }
+  }
+  template <int kBytes>
+  KILN_DEVICE void copy_masked(uint32_t address) const {
     if (!any()) return;
     KILN_NO_UNROLL for (int round = 0; round < kRounds; ++round) {
       const unsigned int chunk = static_cast<unsigned int>(round * kNumThreads) + threadIdx.x;
@@ -299,7 +339,9 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
       if (kFastPath && __builtin_expect(is_whole, 1)) return copy_whole<16>(address);
       const uint64_t misaligned = misalignment();
       const bool whole = load.mask.all();
-      if (misaligned == 0)
+      if (kMeasuresEdges && misaligned == 0 && whole)
+        copy_whole<16, false>(address);
+      else if (misaligned == 0)
         copy_partial<16>(address);
       else if (whole && misaligned % 8 == 0)
         copy_whole<8>(address);
