@@ -6,6 +6,7 @@
 
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
+#include "ops/common/tunable.hpp"
 #include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
@@ -27,11 +28,6 @@ std::int64_t most_each(std::int64_t itemsize_bytes) {
   return itemsize_bytes > 4 ? kMostEachWide : kMostEach;
 }
 
-template <std::size_t kCount>
-Tunable tunable(const char* name, const std::int64_t (&values)[kCount]) {
-  return {name, {std::begin(values), std::end(values)}};
-}
-
 /// Whether all of a matrix's lines, so far apart, start at packets of so many elements.
 bool has_packets(const Matrix& matrix, std::int64_t line_stride, std::int64_t packet) {
   return matrix.starts_packet && line_stride % packet == 0 &&
@@ -49,8 +45,8 @@ struct RowsTiling {
 class RowsCost {
  public:
   RowsCost(const MatmulCall& call, const Target& target)
-      : n(call.n),
-        k(std::max<std::int64_t>(call.k, 1)),
+      : n_(call.n),
+        k_(std::max<std::int64_t>(call.k, 1)),
         batches_(call.batches()),
         rows_(ceil_power_of_two(call.m)),
         itemsize_bytes_(itemsize_bytes(call.b.dtype)),
@@ -75,14 +71,14 @@ class RowsCost {
 
     const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
     const double tile = as_double(tiling.block_n * tiling.block_k), rows = as_double(rows_);
-    const std::int64_t blocks = ceil_div(k, tiling.block_k);
+    const std::int64_t blocks = ceil_div(k_, tiling.block_k);
     const std::int64_t per_split = ceil_div(blocks, std::min(tiling.split_k, blocks)) * tiling.block_k;
-    const std::int64_t depth = std::min(per_split, k), splits = ceil_div(k, depth);
-    const double programs = as_double(ceil_div(n, tiling.block_n) * batches_ * splits);
+    const std::int64_t depth = std::min(per_split, k_), splits = ceil_div(k_, depth);
+    const double programs = as_double(ceil_div(n_, tiling.block_n) * batches_ * splits);
 
     const std::int64_t at_once = tiling.block_k * tiling.unroll, rest = depth % at_once;
     std::int64_t steps = depth / at_once, masked_tiles = 0;
-    if (n < tiling.block_n || (rest > 0 && steps == 0))
+    if (n_ < tiling.block_n || (rest > 0 && steps == 0))
       masked_tiles = ceil_div(depth, tiling.block_k), steps = 0;
     else if (rest > 0)
       ++steps;  // which lies further ahead
@@ -106,21 +102,19 @@ class RowsCost {
     const double waits = (rounds < kFewRounds ? std::ceil(rounds) : rounds) * wait;
 
     const double segment =
-        as_double((along_k_ ? std::min(tiling.block_k, k) : std::min(tiling.block_n, n)) * itemsize_bytes_);
-    double bytes = as_double(batches_ * n * k * itemsize_bytes_) * (1 + kSegmentBytes / segment) *
+        as_double((along_k_ ? std::min(tiling.block_k, k_) : std::min(tiling.block_n, n_)) * itemsize_bytes_);
+    double bytes = as_double(batches_ * n_ * k_ * itemsize_bytes_) * (1 + kSegmentBytes / segment) *
                    (1 + kAlone / std::clamp(each_processor, 1.0, resident));
     double us = kStartUs;
     if (splits > 1) {
       us += kCombineUs + kCombinePartUs * as_double(splits);
-      bytes += as_double(2 * 4 * batches_ * n * rows_ * splits);
+      bytes += as_double(2 * 4 * batches_ * n_ * rows_ * splits);
     }
     return us + std::max({worked, waits, work + wait, bytes / kMemoryBytesPerClock}) / kClocksPerUs;
   }
 
-  const std::int64_t n, k;
-
  private:
-  std::int64_t batches_, rows_, itemsize_bytes_, processors_;
+  std::int64_t n_, k_, batches_, rows_, itemsize_bytes_, processors_;
   bool along_k_, is_packed_, a_across_;
 };
 
@@ -141,13 +135,13 @@ std::int64_t rows_vector_width(const MatmulCall& call) {
 ConfigSpace rows_space(std::int64_t itemsize_bytes) {
   const common::ConfigExpression to_a_thread =
       common::ConfigExpression("BLOCK_N") * "BLOCK_K" / (kLanes * common::ConfigExpression("num_warps"));
-  return {{tunable("BLOCK_N", kBlockN), tunable("BLOCK_K", kBlockK), tunable("UNROLL", kUnroll),
-           tunable("SPLIT_K", kSplitK), tunable("num_warps", kNumWarps)},
+  return {{common::tunable("BLOCK_N", kBlockN), common::tunable("BLOCK_K", kBlockK), common::tunable("UNROLL", kUnroll),
+           common::tunable("SPLIT_K", kSplitK), common::tunable("num_warps", kNumWarps)},
           {between(kLeastEach, to_a_thread, most_each(itemsize_bytes)),
            between(kLeastLoaded, to_a_thread * "UNROLL", kMostLoaded)}};
 }
 
-RowsChoice rows_default(const MatmulCall& call, const Target& target) {
+EstimatedConfig rows_default(const MatmulCall& call, const Target& target) {
   constexpr std::int64_t kLeastThreads = kLanes * kNumWarps[0];
   const RowsCost cost(call, target);
   const std::int64_t most_each = matmul::most_each(itemsize_bytes(call.b.dtype));

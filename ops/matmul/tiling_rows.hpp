@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "ops/matmul/call.hpp"
+#include "ops/matmul/estimated_config.hpp"
 
 namespace kiln::matmul {
 
@@ -17,11 +18,7 @@ bool runs_along_k(const MatmulCall& call);
 /// BLOCK_N, BLOCK_K, UNROLL, SPLIT_K and num_warps for a GPU.
 ConfigSpace rows_space(std::int64_t itemsize_bytes);
 
-struct RowsChoice {
-  Config config;
-  double us;  ///< on an H200
-};
-/// The config of the space of the least estimated time, and that time.
-RowsChoice rows_default(const MatmulCall& call, const Target& target);
+/// The config of the space of the least estimated time.
+EstimatedConfig rows_default(const MatmulCall& call, const Target& target);
 
 }  // namespace kiln::matmul

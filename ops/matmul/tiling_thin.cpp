@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
+#include "ops/common/tunable.hpp"
 #include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
@@ -89,22 +89,17 @@ double estimate_us(const MatmulCall& call, std::int64_t processors, const ThinTi
                         kClocksPerUs;
 }
 
-template <std::size_t kCount>
-Tunable tunable(const char* name, const std::int64_t (&values)[kCount]) {
-  return {name, {std::begin(values), std::end(values)}};
-}
-
 }  // namespace
 
 ConfigSpace thin_space() {
   const common::ConfigExpression elements = common::ConfigExpression("BLOCK_M") * "BLOCK_N",
                                  threads = kLanes * common::ConfigExpression("num_warps");
-  return {{tunable("BLOCK_M", kBlockM), tunable("BLOCK_N", kBlockN), tunable("UNROLL", kUnroll),
-           tunable("num_warps", kNumWarps)},
+  return {{common::tunable("BLOCK_M", kBlockM), common::tunable("BLOCK_N", kBlockN), common::tunable("UNROLL", kUnroll),
+           common::tunable("num_warps", kNumWarps)},
           {elements >= threads, elements <= kMostEach * threads, elements * "UNROLL" <= kMostLoaded * threads}};
 }
 
-ThinChoice thin_default(const MatmulCall& call, const Target& target) {
+EstimatedConfig thin_default(const MatmulCall& call, const Target& target) {
   constexpr std::int64_t kLeastColumns = kBlockN[1], kLeastSteps = kUnroll[1];
   const std::int64_t processors = usable_processors(call, target);
   // Tiles are no wider than the output, nor loaded for more of k than there is, but for the least ones; the most that
