@@ -2,18 +2,20 @@
 
 #include "compiler/tl/cpu/float_layout.hpp"
 #include "compiler/tl/cpu/polynomial.hpp"
+#include "compiler/tl/cpu/vector_bytes.hpp"
 #include "compiler/tl/target.hpp"
 
 namespace kiln::tl::scalar {
 
-// exp and exp2 of float and double without a branch or a call, so that they become a vector's instructions wherever
-// they stand. libmvec's functions, which they replace, call the C library for each number of a vector of which one is
-// infinite, NaN, or has a subnormal result: softmax of rows with -inf in them and of masked tiles took ten times as
-// long, and so did sigmoid beyond 88.
+// exp, exp2 and expm1 of float and double without a branch or a call, so that they become a vector's instructions
+// wherever they stand. libmvec's functions, which they replace, call the C library for each number of a vector of which
+// one is infinite, NaN, or has a subnormal result: softmax of rows with -inf in them and of masked tiles took ten times
+// as long, and so did sigmoid beyond 88.
 //
-// Of both, x is n + r (exp: n * log(2) + r) with a whole n and |r| of at most a half (half of log(2)); a polynomial
-// that is the best for that interval (found by Remez' exchange) times 2^n, in two factors since 2^n alone may be
-// subnormal or infinite. Errors are below 1.2 units in the last place, of subnormal results too.
+// x is n + r (but for exp2 n * log(2) + r) with a whole n and |r| of at most a half (half of log(2)); a polynomial that
+// is the best for that interval (found by Remez' exchange) times 2^n, in two factors since 2^n alone may be subnormal
+// or infinite. Errors are below 1.2 units in the last place, of subnormal results too; of expm1, where a number a third
+// as large is left of a difference, below 2.
 
 template <typename T>
 struct ExponentOf;
@@ -77,16 +79,40 @@ KILN_DEVICE T exp2_of(T number) {
   const T r = x - (shifted - E::kRounding);
   return times_power_of_two(polynomial(E::kExp2, r) * r + T{1}, shifted);
 }
+/// exp(r) - 1, and n + kRounding.
 template <typename T>
-KILN_DEVICE T exp_of(T number) {
+struct ExponentialParts {
+  T above_one, shifted;
+};
+template <typename T>
+KILN_DEVICE ExponentialParts<T> exponential_parts(T x) {
 #pragma clang fp contract(fast)
   using E = ExponentOf<T>;
   constexpr T kLog2E = static_cast<T>(1.4426950408889634);
-  const T x = within(number, E::kLowest, E::kHighest);
   const T shifted = x * kLog2E + E::kRounding;
   const T n = shifted - E::kRounding;
   const T r = (x - n * FloatLayout<T>::kLn2High) - n * FloatLayout<T>::kLn2Low;
-  return times_power_of_two(polynomial(E::kExp, r) * (r * r) + r + T{1}, shifted);
+  return {polynomial(E::kExp, r) * (r * r) + r, shifted};
+}
+template <typename T>
+KILN_DEVICE T exp_of(T number) {
+  using E = ExponentOf<T>;
+  const auto [above_one, shifted] = exponential_parts(within(number, E::kLowest, E::kHighest));
+  return times_power_of_two(above_one + T{1}, shifted);
+}
+/// By half of 2^n, which is finite where the result is.
+template <typename T>
+KILN_DEVICE T expm1_of(T number) {
+#pragma clang fp contract(fast)
+  using L = FloatLayout<T>;
+  using E = ExponentOf<T>;
+  constexpr T kMinusOne = T{-40};  // what the result rounds to from there on
+  const auto [above_one, shifted] = exponential_parts(within(number, kMinusOne, E::kHighest));
+  const auto exponent = __builtin_bit_cast(typename L::Bits, shifted) -
+                        __builtin_bit_cast(typename L::Bits, E::kRounding) + (L::kBias - 1);
+  const T half = __builtin_bit_cast(T, exponent << L::kMantissaBits);
+  const T result = T{2} * (half * above_one + (half - T{0.5}));
+  return number == T{0} ? number : result;  // -0 too
 }
 
 KILN_DEVICE float exp(float x) {
@@ -94,6 +120,13 @@ KILN_DEVICE float exp(float x) {
 }
 KILN_DEVICE double exp(double x) {
   return exp_of(x);
+}
+KILN_DEVICE float expm1(float x) {
+  return expm1_of(x);
+}
+/// AVX2 loads each of its constants again for each vector of four, and takes half as long again as libmvec.
+KILN_DEVICE double expm1(double x) {
+  return kiln_vector_bytes == 64 ? expm1_of(x) : __builtin_expm1(x);
 }
 KILN_DEVICE float exp2(float x) {
   return exp2_of(x);

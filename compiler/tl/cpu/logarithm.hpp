@@ -7,9 +7,9 @@
 
 namespace kiln::tl::scalar {
 
-// log and log2 of float and double without a branch or a call where registers are of 64 bytes, for the reasons of
-// exponential.hpp: libmvec's call the C library for each number of a vector of which one is 0, negative, infinite, NaN
-// or subnormal.
+// log and log2 of float and double, and log1p of float, without a branch or a call where registers are of 64 bytes, for
+// the reasons of exponential.hpp: libmvec's call the C library for each number of a vector of which one is 0, negative,
+// infinite, NaN or subnormal.
 //
 // x is m * 2^n with m between sqrt(1/2) and sqrt(2), and f = m - 1. log(1 + f) is f and what is left of it: of floats
 // f^2 times a polynomial, of doubles fdlibm's form with s = f / (2 + f), f^2 / 2 subtracted and s times (f^2 / 2 and an
@@ -48,10 +48,10 @@ struct LogarithmOf<double> {
   }
 };
 
-/// A number's parts: x is (1 + fraction) * 2^exponent.
+/// A number's parts: x is (1 + fraction) * 2^exponent, and 2^-exponent, or 0 where that is subnormal.
 template <typename T>
 struct LogarithmParts {
-  T fraction, exponent;
+  T fraction, exponent, scale;
 };
 template <typename T>
 KILN_DEVICE LogarithmParts<T> logarithm_parts(T x) {
@@ -66,9 +66,11 @@ KILN_DEVICE LogarithmParts<T> logarithm_parts(T x) {
   const T normal = is_subnormal ? x * kWhole : x;
   const T raised_by = is_subnormal ? T{L::kMantissaBits} : T{0};
   const Bits moved = __builtin_bit_cast(Bits, normal) + (kOne - kRootOfHalf);
-  const T biased = __builtin_bit_cast(T, (moved >> L::kMantissaBits) | __builtin_bit_cast(Bits, kWhole));
+  const Bits exponent = moved >> L::kMantissaBits;
+  const T biased = __builtin_bit_cast(T, exponent | __builtin_bit_cast(Bits, kWhole));
   const T significand = __builtin_bit_cast(T, (moved & kMantissa) + kRootOfHalf);
-  return {significand - T{1}, (biased - (kWhole + T{L::kBias})) - raised_by};
+  const Bits scale = exponent < 2 * L::kBias ? (2 * L::kBias - exponent) << L::kMantissaBits : 0;
+  return {significand - T{1}, (biased - (kWhole + T{L::kBias})) - raised_by, __builtin_bit_cast(T, scale)};
 }
 
 /// `logarithm`, or what it is for numbers that have none.
@@ -83,15 +85,38 @@ template <typename T>
 KILN_DEVICE T log_of(T x) {
 #pragma clang fp contract(fast)
   using L = FloatLayout<T>;
-  const auto [f, n] = logarithm_parts(x);
+  const auto [f, n, _] = logarithm_parts(x);
   return logarithm_or_limit(x, n * L::kLn2High + (f + (LogarithmOf<T>::rest(f) + n * L::kLn2Low)));
 }
 template <typename T>
 KILN_DEVICE T log2_of(T x) {
 #pragma clang fp contract(fast)
   using L = LogarithmOf<T>;
-  const auto [f, n] = logarithm_parts(x);
+  const auto [f, n, _] = logarithm_parts(x);
   return logarithm_or_limit(x, n + (f * L::kLog2EHigh + (L::rest(f) * L::kLog2EHigh + f * L::kLog2ELow)));
+}
+
+/// 1 + x, rounded, and what that left out (Knuth's sum of two numbers).
+template <typename T>
+struct OnePlus {
+  T sum, rest;
+};
+template <typename T>
+KILN_DEVICE OnePlus<T> one_plus(T x) {
+  const T sum = T{1} + x, added = sum - T{1};
+  return {sum, (T{1} - (sum - added)) + (x - added)};
+}
+/// log of the rounded sum, and what was left out over it, as much as the logarithm grows by it: times 1 - f + f^2,
+/// which is exact enough, since f is small wherever what was left out counts for more than its first bits.
+template <typename T>
+KILN_DEVICE T log1p_of(T x) {
+#pragma clang fp contract(fast)
+  using L = FloatLayout<T>;
+  const auto [sum, left_out] = one_plus(x);
+  const auto [f, n, scale] = logarithm_parts(sum);
+  const T growth = (left_out * scale) * (f * (f - T{1}) + T{1});
+  const T logarithm = n * L::kLn2High + (f + (LogarithmOf<T>::rest(f) + (n * L::kLn2Low + growth)));
+  return x == T{0} ? x : logarithm_or_limit(sum, logarithm);  // -0 too
 }
 
 /// With AVX-512 alone: AVX2 loads each of twenty constants again for each vector, which takes twice as long as libmvec
@@ -105,6 +130,13 @@ KILN_DEVICE float log(float x) {
 }
 KILN_DEVICE double log(double x) {
   return serves_logarithms() ? log_of(x) : __builtin_log(x);
+}
+KILN_DEVICE float log1p(float x) {
+  return serves_logarithms() ? log1p_of(x) : __builtin_log1pf(x);
+}
+/// libmvec's: ours took 7% longer, and as long where numbers are special.
+KILN_DEVICE double log1p(double x) {
+  return __builtin_log1p(x);
 }
 KILN_DEVICE float log2(float x) {
   return serves_logarithms() ? log2_of(x) : __builtin_log2f(x);

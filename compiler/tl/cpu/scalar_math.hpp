@@ -4,9 +4,9 @@
 #include "compiler/tl/cpu/logarithm.hpp"
 #include "compiler/tl/target.hpp"
 
-// The math functions of one number, float and double: exp and exp2 are exponential.hpp's, log and log2 logarithm.hpp's.
-// The builtins become instructions or libm calls, which the compiler's vector library turns into calls for whole
-// vectors.
+// The math functions of one number, float and double: exp, exp2 and expm1 are exponential.hpp's, log, log2 and log1p
+// logarithm.hpp's. The builtins become instructions or libm calls, which the compiler's vector library turns into calls
+// for whole vectors.
 
 namespace kiln::tl::scalar {
 
@@ -17,8 +17,6 @@ namespace kiln::tl::scalar {
   KILN_DEVICE double name(double x) { \
     return __builtin_##name(x);       \
   }
-KILN_SCALAR_MATH(expm1)
-KILN_SCALAR_MATH(log1p)
 KILN_SCALAR_MATH(sqrt)
 KILN_SCALAR_MATH(sin)
 KILN_SCALAR_MATH(cos)
