@@ -77,9 +77,9 @@ struct TileCopy<DeferredLoad<P, M, kLines>> {
   static constexpr int kRounds = (kChunks + kNumThreads - 1) / kNumThreads;
   static constexpr unsigned int kChunksPerLine = Shared::kChunksPerLine;
   static constexpr bool kHasFastPath = kContiguous;
-  /// Whether edges are told by their extents rather than element by element: in registers that programs of more warps
-  /// (attention of f32 latents by eight) do not have.
-  static constexpr bool kMeasuresEdges = kNumWarps <= 4;
+  /// Whether edges are told by their extents rather than element by element, in registers that attention, whose tiles
+  /// do not name their lines, does not have (f32 latents by eight warps and pages of 16 bits by two spilled).
+  static constexpr bool kMeasuresEdges = kLines != TileLines::as_in_memory;
   static constexpr bool kThreadsMeet = false;  ///< all of them, in each copy
   struct Lane {};                              ///< what a thread keeps from one step's copy to the next one's
 
