@@ -76,7 +76,7 @@ Variant rows_variant(bool is_wide, const MatmulParser& parse, const KernelSource
              return call.m <= kMostRows && order_of(call.b) != 2 && call.num_sms == 0 &&
                     (call.a.dtype == DType::f64) == is_wide;
            },
-       .space = [is_wide](const Target& target) { return is_cuda(target) ? rows_space(is_wide ? 8 : 4) : cpu_space(); },
+       .space = [is_wide](const Target& target) { return is_cuda(target) ? rows_space(is_wide) : cpu_space(); },
        .default_config =
            [](const FamilyCall& call, const Target& target) {
              const MatmulCall few = with_few_rows(call.matmul, target);

@@ -10,7 +10,7 @@
 namespace kiln::matmul {
 namespace {
 
-/// Of k; far beyond what other kernels would take longer for.
+/// Of k: beyond, ptxas puts loads between products, where each waits for the one before, and other kernels are faster.
 constexpr std::int64_t kMostDepth = 64;
 
 LaunchPlan make_plan(const MatmulCall& call, const Config& config, const Target& target) {

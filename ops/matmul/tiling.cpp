@@ -13,6 +13,7 @@
 #include "core/cpu_stack.hpp"
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
+#include "ops/matmul/iteration.hpp"
 #include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
@@ -61,16 +62,6 @@ std::int64_t stage_bytes(OperandClass operands, std::int64_t block_m, std::int64
 }
 
 /// k in so many parts at most, each of whole blocks.
-KSplit split_of(const MatmulCall& call, std::int64_t block_k, std::int64_t most_splits) {
-  const std::int64_t blocks = ceil_div(call.k, block_k);
-  // A program of few steps does not fill its pipeline; and with few processors given there is nothing to fill.
-  const std::int64_t wanted =
-      call.num_sms > 0 ? 1 : std::clamp<std::int64_t>(most_splits, 1, std::max<std::int64_t>(blocks, 1));
-  const std::int64_t per_split = ceil_div(blocks, wanted) * block_k;
-  if (per_split == 0 || per_split >= call.k) return {1, call.k};
-  return {ceil_div(call.k, per_split), per_split};
-}
-
 ConfigSpace cuda_space(OperandClass operands, const Target& target) {
   const std::int64_t room = machine_of(target).shared_bytes;
   const std::int64_t most_words = most_accumulator_words(operands, target);
@@ -193,7 +184,7 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
 
   const std::int64_t words = accumulator_words(operands, tile.block_m, tile.block_n, tile.num_warps);
-  const KSplit split = split_of(call, tile.block_k, tile.split);
+  const KSplit split = split_k(call, tile.block_k, tile.split);
   const std::int64_t programs =
       ceil_div(call.m, tile.block_m) * ceil_div(call.n, tile.block_n) * call.batches() * split.num_splits;
   const std::int64_t rounds = ceil_div(programs, processors);
@@ -379,8 +370,18 @@ std::int64_t shared_bytes(OperandClass operands, const Config& config) {
                      config.at("NUM_STAGES"));
 }
 
+KSplit split_k(const MatmulCall& call, std::int64_t block_k, std::int64_t most_splits) {
+  const std::int64_t blocks = ceil_div(call.k, block_k);
+  // A program of few steps does not fill its pipeline; and with few processors given there is nothing to fill.
+  const std::int64_t wanted =
+      call.num_sms > 0 ? 1 : std::clamp<std::int64_t>(most_splits, 1, std::max<std::int64_t>(blocks, 1));
+  const std::int64_t per_split = ceil_div(blocks, wanted) * block_k;
+  if (per_split == 0 || per_split >= call.k) return {1, call.k};
+  return {ceil_div(call.k, per_split), per_split};
+}
+
 KSplit split_k(const MatmulCall& call, const Config& config) {
-  return split_of(call, config.at("BLOCK_K"), config.at("SPLIT_K"));
+  return split_k(call, config.at("BLOCK_K"), config.at("SPLIT_K"));
 }
 
 }  // namespace kiln::matmul

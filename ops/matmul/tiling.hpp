@@ -32,11 +32,13 @@ std::optional<double> tile_estimate_us(const MatmulCall& call, const Target& tar
 /// Dynamic shared memory of the kernel on the GPU.
 std::int64_t shared_bytes(OperandClass operands, const Config& config);
 
-/// How k is cut for a config.
+/// How k is cut.
 struct KSplit {
   std::int64_t num_splits = 1;
   std::int64_t k_per_split = 0;  ///< a multiple of BLOCK_K, or all of k
 };
+KSplit split_k(const MatmulCall& call, std::int64_t block_k, std::int64_t most_splits);
+/// For a config's BLOCK_K and SPLIT_K.
 KSplit split_k(const MatmulCall& call, const Config& config);
 
 }  // namespace kiln::matmul

@@ -8,6 +8,7 @@
 #include "ops/common/grid.hpp"
 #include "ops/common/tunable.hpp"
 #include "ops/matmul/machine.hpp"
+#include "ops/matmul/tiling.hpp"
 
 namespace kiln::matmul {
 namespace {
@@ -24,8 +25,8 @@ constexpr std::int64_t kUnroll[] = {8, 4, 2, 1};
 constexpr std::int64_t kSplitK[] = {1, 2, 4, 8, 16, 32, 64, 128};
 constexpr std::int64_t kNumWarps[] = {4, 8};
 
-std::int64_t most_each(std::int64_t itemsize_bytes) {
-  return itemsize_bytes > 4 ? kMostEachWide : kMostEach;
+std::int64_t most_elements_each(bool is_wide) {
+  return is_wide ? kMostEachWide : kMostEach;
 }
 
 /// Whether all of a matrix's lines, so far apart, start at packets of so many elements.
@@ -45,7 +46,8 @@ struct RowsTiling {
 class RowsCost {
  public:
   RowsCost(const MatmulCall& call, const Target& target)
-      : n_(call.n),
+      : call_(call),
+        n_(call.n),
         k_(std::max<std::int64_t>(call.k, 1)),
         batches_(call.batches()),
         rows_(ceil_power_of_two(call.m)),
@@ -71,9 +73,8 @@ class RowsCost {
 
     const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
     const double tile = as_double(tiling.block_n * tiling.block_k), rows = as_double(rows_);
-    const std::int64_t blocks = ceil_div(k_, tiling.block_k);
-    const std::int64_t per_split = ceil_div(blocks, std::min(tiling.split_k, blocks)) * tiling.block_k;
-    const std::int64_t depth = std::min(per_split, k_), splits = ceil_div(k_, depth);
+    const KSplit split = split_k(call_, tiling.block_k, tiling.split_k);
+    const std::int64_t depth = split.k_per_split, splits = split.num_splits;
     const double programs = as_double(ceil_div(n_, tiling.block_n) * batches_ * splits);
 
     const std::int64_t at_once = tiling.block_k * tiling.unroll, rest = depth % at_once;
@@ -114,6 +115,7 @@ class RowsCost {
   }
 
  private:
+  const MatmulCall& call_;
   std::int64_t n_, k_, batches_, rows_, itemsize_bytes_, processors_;
   bool along_k_, is_packed_, a_across_;
 };
@@ -132,19 +134,19 @@ std::int64_t rows_vector_width(const MatmulCall& call) {
   return a_has_packets && has_packets(call.b, along_k ? call.b.column_stride : call.b.row_stride, packet) ? packet : 1;
 }
 
-ConfigSpace rows_space(std::int64_t itemsize_bytes) {
+ConfigSpace rows_space(bool is_wide) {
   const common::ConfigExpression to_a_thread =
       common::ConfigExpression("BLOCK_N") * "BLOCK_K" / (kLanes * common::ConfigExpression("num_warps"));
   return {{common::tunable("BLOCK_N", kBlockN), common::tunable("BLOCK_K", kBlockK), common::tunable("UNROLL", kUnroll),
            common::tunable("SPLIT_K", kSplitK), common::tunable("num_warps", kNumWarps)},
-          {between(kLeastEach, to_a_thread, most_each(itemsize_bytes)),
+          {between(kLeastEach, to_a_thread, most_elements_each(is_wide)),
            between(kLeastLoaded, to_a_thread * "UNROLL", kMostLoaded)}};
 }
 
 EstimatedConfig rows_default(const MatmulCall& call, const Target& target) {
   constexpr std::int64_t kLeastThreads = kLanes * kNumWarps[0];
   const RowsCost cost(call, target);
-  const std::int64_t most_each = matmul::most_each(itemsize_bytes(call.b.dtype));
+  const std::int64_t most_each = most_elements_each(call.b.dtype == DType::f64);
   // Tiles reach over an end no further than threads need elements.
   const std::int64_t most_n = ceil_power_of_two(call.n), most_k = ceil_power_of_two(call.k);
   const std::int64_t enough_programs = 8 * usable_processors(call, target);

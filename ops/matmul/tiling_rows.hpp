@@ -15,8 +15,8 @@ std::int64_t rows_vector_width(const MatmulCall& call);
 /// b's tiles run along k where its rows are contiguous, along n where its columns are.
 bool runs_along_k(const MatmulCall& call);
 
-/// BLOCK_N, BLOCK_K, UNROLL, SPLIT_K and num_warps for a GPU.
-ConfigSpace rows_space(std::int64_t itemsize_bytes);
+/// BLOCK_N, BLOCK_K, UNROLL, SPLIT_K and num_warps for a GPU. is_wide: of f64.
+ConfigSpace rows_space(bool is_wide);
 
 /// The config of the space of the least estimated time.
 EstimatedConfig rows_default(const MatmulCall& call, const Target& target);
