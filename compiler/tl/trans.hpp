@@ -4,9 +4,11 @@
 #include "compiler/tl/memory.hpp"
 
 #if defined(KILN_TARGET_CUDA)
+#include "compiler/tl/cuda/copy_interleaved.hpp"
 #include "compiler/tl/cuda/copy_transposed.hpp"
 #include "compiler/tl/cuda/trans_tile.hpp"
 #else
+#include "compiler/tl/cpu/copy_interleaved.hpp"
 #include "compiler/tl/cpu/copy_transposed.hpp"
 #include "compiler/tl/cpu/trans_tile.hpp"
 #endif

@@ -14,9 +14,12 @@ namespace {
 /// flight on a multiprocessor beside the shared memory that it takes.
 constexpr std::int64_t kTransposedTileBytes = 16 * 1024;
 constexpr std::int64_t kLeastTileBytes = 4 * 1024;
+/// The same of an interleaving one, of lanes that go along columns.
+constexpr std::int64_t kInterleavedTileBytes = 16 * 1024, kLeastInterleavedTileBytes = 2 * 1024;
+constexpr std::int64_t kLanes = 32;
+static_assert(kInterleavedTileBytes >= kLanes * kMostInterleavedBytes &&
+              kLeastInterleavedTileBytes >= kMostInterleavedBytes);
 constexpr std::int64_t kTransposedWarps = 8;
-/// Memory is written in sectors of so many bytes.
-constexpr std::int64_t kSectorBytes = 32;
 /// From here on there are enough programs for tiles of twice the size.
 constexpr std::int64_t kManyBytes = 64 << 20;
 /// Of an H200.
@@ -57,22 +60,34 @@ Config transposed_default(const Copy& copy, const Target& target) {
     tile_bytes *= 2;
     if (size > 1) num_warps *= 2;
   }
-  // Lines of 128 bytes or more on both sides.
+  // Lines of 128 bytes or more on both sides; what seams cost is least there.
   const std::int64_t wanted = ceil_power_of_two(rows * size + (seams ? kSectorBytes : 0));
-  const std::int64_t most = size == 1 ? 128 : 256;
+  const std::int64_t most = size == 1 || seams ? 128 : 256;
   std::int64_t row_bytes = std::clamp<std::int64_t>(wanted, 16, most);
   while (tile_bytes / row_bytes > columns && row_bytes < std::min<std::int64_t>(wanted, 2048)) row_bytes *= 2;
   while (tile_bytes > kLeastTileBytes && tile_bytes / row_bytes > columns) {
     tile_bytes /= 2;
     num_warps = std::min(num_warps, tile_bytes * kTransposedWarps / kTransposedTileBytes);
   }
-  // A call that does not fill the processors: half of the code, and less for each thread to wait for.
-  while (tile_bytes > kLeastTileBytes && copy.walk.numel * size < kProcessors * tile_bytes) {
+  // A call of few rounds: half of the code, and less for each thread to wait for (515x1941 f32 8.0 -> 7.4 us on an
+  // H200, 48x120 5.4 -> 4.3).
+  while (tile_bytes > kLeastTileBytes && copy.walk.numel * size < 4 * kProcessors * tile_bytes) {
     tile_bytes /= 2;
     num_warps = std::min<std::int64_t>(num_warps, 4);
-    row_bytes = std::min(row_bytes, tile_bytes / 32);
+    row_bytes = std::min(row_bytes, tile_bytes / 64);
   }
   return {{"TILE_BYTES", tile_bytes}, {"ROW_BYTES", row_bytes}, {"SEAM_BYTES", kSectorBytes}, {"num_warps", num_warps}};
+}
+
+/// More warps hide the wait of few programs, fewer leave each thread of many programs more to wait for at once: 2-byte
+/// elements of 17 rows take 48 us in 8 warps, 39 in 4 (H200).
+Config interleaved_default(const Copy& copy) {
+  const std::int64_t size = itemsize_bytes(copy.out_dtype), bytes = copy.walk.numel * size;
+  const std::int64_t least_bytes =
+      std::max(kLeastInterleavedTileBytes, kLanes * ceil_power_of_two(copy.walk.dims[0].extent * size));
+  std::int64_t tile_bytes = kInterleavedTileBytes;
+  while (tile_bytes > least_bytes && bytes < 4 * kProcessors * tile_bytes) tile_bytes /= 2;
+  return {{"TILE_BYTES", tile_bytes}, {"num_warps", size == 2 && tile_bytes == kInterleavedTileBytes ? 4 : 8}};
 }
 
 Config strided_cuda_default(std::int64_t itemsize, std::int64_t rows, std::int64_t columns, std::int64_t elements,
@@ -150,6 +165,14 @@ ConfigSpace strided_space(const Target& target) {
           {tile >= 32 * warps, tile <= 1024 * warps, tile <= 8192}};
 }
 
+ConfigSpace interleaved_space() {
+  return {{{"TILE_BYTES",
+            {kInterleavedTileBytes, 2 * kInterleavedTileBytes, kInterleavedTileBytes / 2, kInterleavedTileBytes / 4,
+             kLeastInterleavedTileBytes}},
+           {"num_warps", {8, 4, 16}}},
+          {}};
+}
+
 ConfigSpace transposed_space(const Target& target) {
   if (!is_cuda(target)) return {{{"BLOCK_M", {128, 64, 32, 16}}, {"BLOCK_N", {32, 64, 16, 128}}}, {}};
   const ConfigExpression tile("TILE_BYTES"), row("ROW_BYTES"), warps("num_warps");
@@ -169,12 +192,14 @@ Config dense_rows_config(std::int64_t itemsize, std::int64_t rows, std::int64_t 
 }
 
 ConfigSpace config_space(CopyKind kind, const Target& target) {
+  if (kind == CopyKind::interleaved) return interleaved_space();
   if (kind == CopyKind::transposed) return transposed_space(target);
   if (kind == CopyKind::strided) return strided_space(target);
   return linear_space(kind, target);
 }
 
 Config default_config(CopyKind kind, const Copy& copy, const Target& target) {
+  if (kind == CopyKind::interleaved) return interleaved_default(copy);
   if (kind == CopyKind::transposed) return transposed_default(copy, target);
   if (kind == CopyKind::strided) return strided_default(copy, target);
   if (!is_cuda(target)) {

@@ -45,6 +45,23 @@ std::int64_t seam_bytes(const Copy& copy, const Config& config) {
   return seam < 16 || steps_by(copy, ops::kCopyOut, seam) ? 0 : seam;
 }
 
+/// Whether the output, dense in `dense_out`, steps from one element of the input's dense dimension to the next without
+/// a gap, in rows that are not whole sectors.
+bool interleaves(const Copy& copy, const common::StridedDim& dense_out, const common::StridedDim& dense_in) {
+  return !casts(copy) && dense_in.strides[ops::kCopyOut] == dense_out.extent &&
+         dense_out.extent * widest_bytes(copy) <= kMostInterleavedBytes && !steps_by(copy, ops::kCopyOut, kSectorBytes);
+}
+
+/// Here rows are the output's dense dimension: the two that elementwise kernels call columns and rows.
+ops::CopyIteration turned_iteration(const Copy& copy, std::int64_t block_rows, std::int64_t block_columns) {
+  ops::CopyIteration iteration = copy_iteration(copy, block_columns, block_rows);
+  std::swap(iteration.rows, iteration.columns);
+  std::swap(iteration.row_blocks, iteration.column_blocks);
+  std::swap(iteration.block_rows, iteration.block_columns);
+  std::swap(iteration.row_strides, iteration.column_strides);
+  return iteration;
+}
+
 std::int64_t num_programs(const ops::CopyIteration& iteration) {
   std::int64_t programs = iteration.row_blocks * iteration.column_blocks;
   for (int dim = 0; dim < iteration.num_outer_dims; ++dim) programs *= iteration.outer_extents[dim];
@@ -132,7 +149,8 @@ CopyKind kind_of(const Copy& copy, DeviceType device) {
     if (dense_out.strides[ops::kCopyOut] == 1 && dense_in.strides[ops::kCopyIn] == 1 &&
         dense_out.strides[ops::kCopyIn] != 1 && dense_out.strides[ops::kCopyIn] != 0 &&
         std::min(dense_out.extent, dense_in.extent) >= kLeastTransposedExtent)
-      return CopyKind::transposed;
+      return device == DeviceType::cuda && interleaves(copy, dense_out, dense_in) ? CopyKind::interleaved
+                                                                                  : CopyKind::transposed;
   }
   return common::prefers_indexed(walk, device, 16 / widest_bytes(copy)) ? CopyKind::indexed : CopyKind::strided;
 }
@@ -141,6 +159,8 @@ std::string kind_name(CopyKind kind) {
   switch (kind) {
     case CopyKind::contiguous:
       return "contiguous";
+    case CopyKind::interleaved:
+      return "interleaved";
     case CopyKind::transposed:
       return "transposed";
     case CopyKind::indexed:
@@ -155,6 +175,8 @@ std::string kind_doc(CopyKind kind) {
   switch (kind) {
     case CopyKind::contiguous:
       return "both are dense in the same order: one linear run";
+    case CopyKind::interleaved:
+      return "an input of few rows whose columns follow one another in the output: turned in shared memory";
     case CopyKind::transposed:
       return "they are dense along different dimensions: tiles of both, turned in shared memory or in registers";
     case CopyKind::indexed:
@@ -207,13 +229,17 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
     }
     parameters.value(static_cast<long long>(copy.out_offset));
     parameters.value(static_cast<long long>(copy.in_offset));
+  } else if (kind == CopyKind::interleaved) {
+    const std::int64_t tile_bytes = config.at("TILE_BYTES");
+    launch.template_arguments = {to, tile_bytes};
+    const std::int64_t rows = copy.walk.dims[0].extent;
+    const std::int64_t columns = floor_power_of_two(tile_bytes / (rows * itemsize_bytes(to)));
+    const ops::CopyIteration iteration = turned_iteration(copy, rows, columns);
+    programs = num_programs(iteration);
+    parameters.value(iteration);
   } else if (kind == CopyKind::transposed) {
     const TransposedBlock block = transposed_block(copy, config, target);
-    // Here rows are the output's dense dimension: the two that elementwise kernels call columns and rows.
-    ops::CopyIteration iteration = copy_iteration(copy, block.columns, block.rows);
-    std::swap(iteration.rows, iteration.columns);
-    std::swap(iteration.row_blocks, iteration.column_blocks);
-    std::swap(iteration.row_strides, iteration.column_strides);
+    ops::CopyIteration iteration = turned_iteration(copy, block.rows, block.columns);
     if (casts(copy)) {
       launch.kernel = "kiln::ops::cast_transposed_kernel";
       // A tile's registers and shared memory: half of the largest block, and on the CPU a few vectors.

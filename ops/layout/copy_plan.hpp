@@ -21,10 +21,15 @@ struct Copy {
 /// UsageError(value) for an output whose elements share memory. `out_offset` elements lie before `out` in its tensor.
 Copy make_copy(const TensorView& out, const TensorView& in, std::int64_t out_offset = 0);
 
+/// Memory is written in sectors of so many bytes.
+inline constexpr std::int64_t kSectorBytes = 32;
+/// Bytes of an interleaved row at most.
+inline constexpr std::int64_t kMostInterleavedBytes = 512;
+
 /// The kernels that copy, in order of preference.
-enum class CopyKind { contiguous, transposed, indexed, strided };
-inline constexpr CopyKind kCopyKinds[] = {CopyKind::contiguous, CopyKind::transposed, CopyKind::indexed,
-                                          CopyKind::strided};
+enum class CopyKind { contiguous, interleaved, transposed, indexed, strided };
+inline constexpr CopyKind kCopyKinds[] = {CopyKind::contiguous, CopyKind::interleaved, CopyKind::transposed,
+                                          CopyKind::indexed, CopyKind::strided};
 
 /// Which of them serves a copy.
 CopyKind kind_of(const Copy& copy, DeviceType device);

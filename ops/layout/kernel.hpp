@@ -137,7 +137,19 @@ KILN_KERNEL void copy_transposed_kernel(T* out, const T* x, CopyIteration iterat
       iteration.row_strides[kCopyIn], place.row_block, place.column_block, iteration.rows, iteration.columns);
 }
 
-/// As above between two dtypes, in tiles of TILE_M x TILE_N.
+/// As above where out's columns, of few rows, follow one another: block_columns of them, which fit in TILE_BYTES.
+template <typename T, int TILE_BYTES>
+KILN_KERNEL void copy_interleaved_kernel(T* out, const T* x, CopyIteration iteration) {
+  const CopyPlace place = place_of<true>(iteration, tl::program_id(0));
+  const tl::int64_t first_column = place.column_block * iteration.block_columns;
+  const tl::int64_t left = iteration.columns - first_column;
+  tl::copy_interleaved<TILE_BYTES>(out + (place.offsets[kCopyOut] + first_column * iteration.rows),
+                                   x + (place.offsets[kCopyIn] + first_column), iteration.row_strides[kCopyIn],
+                                   static_cast<int>(iteration.rows), static_cast<int>(iteration.block_columns),
+                                   static_cast<int>(left < iteration.block_columns ? left : iteration.block_columns));
+}
+
+/// As copy_transposed_kernel between two dtypes, in tiles of TILE_M x TILE_N.
 template <typename To, typename From, int BLOCK_M, int BLOCK_N, int TILE_M, int TILE_N>
 KILN_KERNEL void cast_transposed_kernel(To* out, const From* x, CopyIteration iteration) {
   const CopyPlace place = place_of<true>(iteration, tl::program_id(0));

@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::int64_t kAccessBytes = 16;
 constexpr std::int64_t kLanes = 32;
-// The registers of a thread bound how much it may hold, and with 8 bytes it is half as many elements.
-constexpr std::int64_t kLeastEach = 2, kMostEach = 16, kMostEachWide = 8;  // elements of a tile
-constexpr std::int64_t kLeastLoaded = 8, kMostLoaded = 64;                 // before the first is used
+// The registers of a thread bound how much it may hold; f64's with gelu behind them spill sooner, on sm_100 at 32.
+constexpr std::int64_t kLeastEach = 2, kMostEach = 16, kMostEachWide = 4;         // elements of a tile
+constexpr std::int64_t kLeastLoaded = 8, kMostLoaded = 64, kMostLoadedWide = 32;  // before the first is used
 
 constexpr std::int64_t kBlockN[] = {4, 1, 2, 8, 16, 32, 64, 128, 256, 512};
 constexpr std::int64_t kBlockK[] = {8, 4, 16, 32, 64, 128, 256, 512};
@@ -27,6 +27,10 @@ constexpr std::int64_t kNumWarps[] = {4, 8};
 
 std::int64_t most_elements_each(bool is_wide) {
   return is_wide ? kMostEachWide : kMostEach;
+}
+
+std::int64_t most_elements_loaded(bool is_wide) {
+  return is_wide ? kMostLoadedWide : kMostLoaded;
 }
 
 /// Whether all of a matrix's lines, so far apart, start at packets of so many elements.
@@ -140,13 +144,14 @@ ConfigSpace rows_space(bool is_wide) {
   return {{common::tunable("BLOCK_N", kBlockN), common::tunable("BLOCK_K", kBlockK), common::tunable("UNROLL", kUnroll),
            common::tunable("SPLIT_K", kSplitK), common::tunable("num_warps", kNumWarps)},
           {between(kLeastEach, to_a_thread, most_elements_each(is_wide)),
-           between(kLeastLoaded, to_a_thread * "UNROLL", kMostLoaded)}};
+           between(kLeastLoaded, to_a_thread * "UNROLL", most_elements_loaded(is_wide))}};
 }
 
 EstimatedConfig rows_default(const MatmulCall& call, const Target& target) {
   constexpr std::int64_t kLeastThreads = kLanes * kNumWarps[0];
   const RowsCost cost(call, target);
-  const std::int64_t most_each = most_elements_each(call.b.dtype == DType::f64);
+  const bool is_wide = call.b.dtype == DType::f64;
+  const std::int64_t most_each = most_elements_each(is_wide), most_loaded = most_elements_loaded(is_wide);
   // Tiles reach over an end no further than threads need elements.
   const std::int64_t most_n = ceil_power_of_two(call.n), most_k = ceil_power_of_two(call.k);
   const std::int64_t enough_programs = 8 * usable_processors(call, target);
@@ -161,7 +166,7 @@ EstimatedConfig rows_default(const MatmulCall& call, const Target& target) {
         const std::int64_t programs = ceil_div(call.n, block_n) * call.batches();
         for (const std::int64_t unroll : kUnroll) {
           tiling.unroll = unroll;
-          if (tiling.each() * unroll < kLeastLoaded || tiling.each() * unroll > kMostLoaded) continue;
+          if (tiling.each() * unroll < kLeastLoaded || tiling.each() * unroll > most_loaded) continue;
           for (const std::int64_t split_k : kSplitK) {
             if (split_k > 1 && (programs * split_k > enough_programs || call.k / split_k < block_k * unroll)) break;
             tiling.split_k = split_k;

@@ -68,7 +68,12 @@ TEST(LayoutPlan, PicksTheKernel) {
   EXPECT_EQ(kind(shaped(DType::f32, {64, 100}), shaped(DType::bf16, {64, 100})), CopyKind::contiguous);
   EXPECT_EQ(kind(strided(DType::f32, {64, 100}, {1, 64}), strided(DType::f32, {64, 100}, {1, 64})),
             CopyKind::contiguous);
-  EXPECT_EQ(kind(shaped(DType::f32, {64, 100}), strided(DType::f32, {64, 100}, {1, 64})), CopyKind::transposed);
+  EXPECT_EQ(kind(shaped(DType::f32, {64, 200}), strided(DType::f32, {64, 200}, {1, 64})), CopyKind::transposed);
+  EXPECT_EQ(kind(shaped(DType::f32, {64, 104}), strided(DType::f32, {64, 104}, {1, 64})), CopyKind::transposed);
+  // Short rows of the output that are not whole sectors, with no gap between them.
+  EXPECT_EQ(kind(shaped(DType::f32, {64, 100}), strided(DType::f32, {64, 100}, {1, 64})), CopyKind::interleaved);
+  EXPECT_EQ(kind(strided(DType::f32, {64, 100}, {101, 1}), strided(DType::f32, {64, 100}, {1, 64})),
+            CopyKind::transposed);
   // A batch of matrices, with the batch between their dimensions.
   EXPECT_EQ(kind(shaped(DType::u8, {64, 30, 100}), strided(DType::u8, {64, 30, 100}, {1, 64, 64 * 30})),
             CopyKind::transposed);
@@ -99,21 +104,29 @@ TEST(LayoutPlan, TransposesByWordsWhateverTheAlignment) {
   EXPECT_EQ(spelled(transposed(DType::f32, 16384, 16384)), "kiln::tl::uint32_t, 64, 128, false, 0");
   EXPECT_EQ(transposed(DType::f32, 16384, 16384).geometry.grid[0], 256 * 128);
   EXPECT_EQ(transposed(DType::f32, 16384, 16384).geometry.num_warps, 16);
-  EXPECT_EQ(spelled(transposed(DType::f32, 1024, 1024)), "kiln::tl::uint32_t, 64, 64, false, 0");
+  EXPECT_EQ(spelled(transposed(DType::f32, 1024, 1024)), "kiln::tl::uint32_t, 16, 64, false, 0");
   EXPECT_EQ(spelled(transposed(DType::bf16, 16384, 16384)), "kiln::tl::uint16_t, 128, 128, false, 0");
   EXPECT_EQ(spelled(transposed(DType::i8, 16384, 16384)), "kiln::tl::uint8_t, 128, 256, false, 0");
   // Rows of 9973 straddle words; of rows of 10007 each tile writes a sector of 32 bytes less than it reads.
   EXPECT_EQ(spelled(transposed(DType::i8, 10007, 9973)), "kiln::tl::uint8_t, 128, 128, true, 32");
   EXPECT_EQ(transposed(DType::i8, 10007, 9973).geometry.grid[0], ((10007 + 31 + 95) / 96) * ((9973 + 127) / 128));
-  EXPECT_EQ(spelled(transposed(DType::f32, 10007, 9973)), "kiln::tl::uint32_t, 64, 128, false, 32");
+  EXPECT_EQ(spelled(transposed(DType::f32, 10007, 9973)), "kiln::tl::uint32_t, 32, 256, false, 32");
   EXPECT_EQ(spelled(transposed(DType::bf16, 10016, 9974)), "kiln::tl::uint16_t, 128, 128, false, 0");
   EXPECT_EQ(spelled(transposed(DType::bf16, 10016, 9973)), "kiln::tl::uint16_t, 128, 64, true, 0");
-  // A row of one tile.
-  EXPECT_EQ(spelled(transposed(DType::bf16, 30, 99740)), "kiln::tl::uint16_t, 64, 128, false, 32");
-  EXPECT_EQ(transposed(DType::bf16, 30, 99740).geometry.grid[0], (99740 + 127) / 128);
   // Too few tiles to fill the processors.
-  EXPECT_EQ(spelled(transposed(DType::bf16, 470, 124)), "kiln::tl::uint16_t, 64, 32, false, 32");
+  EXPECT_EQ(spelled(transposed(DType::bf16, 470, 124)), "kiln::tl::uint16_t, 32, 64, false, 32");
   EXPECT_EQ(transposed(DType::bf16, 470, 124).geometry.num_warps, 4);
+}
+
+TEST(LayoutPlan, InterleavesAsManyColumnsAsFit) {
+  const auto interleaved = [](std::int64_t rows, std::int64_t columns) {
+    return launch_of(shaped(DType::bf16, {columns, rows}), strided(DType::bf16, {columns, rows}, {1, columns}));
+  };
+  const KernelLaunch large = interleaved(30, 999740), small = interleaved(30, 740);
+  EXPECT_EQ(spelled(large), "kiln::tl::uint16_t, 16384");
+  EXPECT_EQ(large.geometry.grid[0], (999740 + 255) / 256);
+  EXPECT_EQ(spelled(small), "kiln::tl::uint16_t, 2048");
+  EXPECT_EQ(small.geometry.grid[0], (740 + 31) / 32);
 }
 
 TEST(LayoutPlan, RowsOfOneTileAreFull) {

@@ -139,6 +139,8 @@ struct FmaLayout {
   KILN_DEVICE static int lane_column() {
     return !kAllLanes ? lane() % kColumnLanes : kColumnLanes == 8 ? lane_of_eight() : lane_of_four();
   }
+  /// The bits of a lane's number that tell lane_row() % 4, where all lanes hold parts.
+  static constexpr int kRowLaneBits[2] = {kRowLanes == 8 ? 2 : 1, kRowLanes == 8 ? 4 : 16};
   KILN_DEVICE static int row(int r) {
     const int block = r / (16 * kColumnBlocks);
     return Warps::row() + block * 4 * kRowLanes + 4 * lane_row() + r / (4 * kColumnBlocks) % 4;
