@@ -36,7 +36,8 @@ constexpr double kGelu = 0.123, kSilu = 0.153;  // clocks an element
 constexpr double kHiddenStore = 0.86;           // of storing, what a group's own products must hide
 constexpr double kExposedStore = 0.66;          // of storing, what is not won back by boxes that arrive meanwhile
 constexpr double kCluster = 210;
-constexpr double kExchange = 1070;     // of sums between two blocks of a cluster
+constexpr double kExchange = 1070;  // of sums between two blocks of a cluster
+constexpr double kExchangedBytesPerClock = 16;
 constexpr double kNextCluster = 2580;  // a cluster that has a tile alone ends, and another starts
 constexpr double kPart = 270;          // a part of a shared tile leaves
 constexpr double kCombineUs = 4.45;
@@ -116,7 +117,9 @@ double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm9
   // What is stored goes the way of what is loaded.
   clocks =
       std::max(clocks, rounds * together * (k_blocks * from_l2 + kStoredInL2 * out_bytes / tile.split_k) / l2_rate);
-  if (tile.split_k > 1) clocks += kExchange * std::sqrt(as_double(tile.split_k - 1)) + (rounds - 1) * kNextCluster;
+  if (tile.split_k > 1)
+    clocks += kExchange * std::sqrt(as_double(tile.split_k - 1)) +
+              tile_elements * 4 * (1 - 1.0 / tile.split_k) / kExchangedBytesPerClock + (rounds - 1) * kNextCluster;
   if (tile.cluster_m * tile.cluster_n > 1) clocks += kCluster;
   double us = kStartUs;
   if (tile.shares) {
@@ -143,13 +146,15 @@ constexpr Tile tile(int block_m, int block_n, int stages, int cluster_m, int clu
 
 // The first of several that take as long is taken.
 constexpr Tile kWideTiles[] = {
-    tile(128, 256, 4, 2, 1, 1, 2), tile(128, 128, 6, 2, 1, 1, 2, true), tile(256, 128, 4, 2, 1, 1, 2),
-    tile(128, 192, 4, 1, 2, 1, 2), tile(128, 128, 6, 2, 1, 1, 2),       tile(64, 128, 8, 2, 1, 1, 1),
-    tile(128, 64, 8, 1, 1, 1, 2),  tile(64, 128, 8, 1, 1, 1, 1),        tile(128, 64, 6, 1, 1, 2, 2),
-    tile(64, 64, 8, 1, 1, 1, 1),   tile(64, 64, 8, 1, 1, 2, 1),         tile(64, 64, 6, 1, 1, 4, 1),
-    tile(128, 256, 4, 1, 1, 1, 2), tile(128, 128, 6, 1, 1, 1, 2),       tile(128, 160, 4, 1, 1, 1, 2),
-    tile(128, 224, 4, 1, 1, 1, 2), tile(128, 192, 4, 1, 1, 1, 2),       tile(128, 96, 6, 1, 1, 1, 2),
-    tile(128, 80, 6, 1, 1, 1, 2),  tile(128, 48, 8, 1, 1, 1, 2),        tile(64, 64, 5, 1, 1, 1, 1, false, 2),
+    tile(128, 256, 4, 2, 1, 1, 2), tile(128, 128, 6, 2, 1, 1, 2, true),   tile(256, 128, 4, 2, 1, 1, 2),
+    tile(128, 192, 4, 1, 2, 1, 2), tile(128, 128, 6, 2, 1, 1, 2),         tile(64, 128, 8, 2, 1, 1, 1),
+    tile(128, 64, 8, 1, 1, 1, 2),  tile(64, 128, 8, 1, 1, 1, 1),          tile(128, 64, 6, 1, 1, 2, 2),
+    tile(64, 64, 8, 1, 1, 1, 1),   tile(64, 64, 8, 1, 1, 2, 1),           tile(64, 64, 6, 1, 1, 4, 1),
+    tile(64, 64, 6, 1, 1, 8, 1),   tile(128, 64, 6, 1, 1, 4, 2),          tile(128, 64, 6, 1, 1, 8, 2),
+    tile(128, 96, 5, 1, 1, 2, 2),  tile(64, 128, 6, 1, 1, 4, 1),          tile(128, 256, 4, 1, 1, 1, 2),
+    tile(128, 128, 6, 1, 1, 1, 2), tile(128, 160, 4, 1, 1, 1, 2),         tile(128, 224, 4, 1, 1, 1, 2),
+    tile(128, 192, 4, 1, 1, 1, 2), tile(128, 96, 6, 1, 1, 1, 2),          tile(128, 80, 6, 1, 1, 1, 2),
+    tile(128, 48, 8, 1, 1, 1, 2),  tile(64, 64, 5, 1, 1, 1, 1, false, 2),
 };
 constexpr Tile kNarrowTiles[] = {
     tile(64, 16, 10, 1, 1, 2, 1), tile(128, 16, 9, 1, 1, 2, 2), tile(64, 16, 10, 1, 1, 1, 1),
@@ -206,9 +211,10 @@ void limit_stages(const Sm90Call& call, const Sm90Conditions& conditions, Sm90Es
 }
 
 /// An engine has another number of rows at each step: what a weight is multiplied by then is to take few kernels. Those
-/// of the numbers of rows that engines have most stand there twice.
+/// of the numbers of rows that engines have most stand there more than once, and some between and just above them.
 constexpr std::int64_t kLeastWeightExtent = 256;
-constexpr std::int64_t kManyRows[] = {64, 128, 256, 512, 520, 1024, 1024, 2048, 2048, 4096, 4096, 8192, 8192};
+constexpr std::int64_t kManyRows[] = {64,   64,   128,  128,  192,  256,  256,  264,  512,  512,  520,  768,
+                                      1024, 1024, 1024, 2048, 2048, 2048, 4096, 4096, 4096, 8192, 8192, 8192};
 constexpr std::int64_t kNarrowRows[] = {8, 16, 24, 32};
 constexpr std::size_t kKernelsForManyRows = 5, kKernelsForFewRows = 1;
 

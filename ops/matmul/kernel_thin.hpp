@@ -29,7 +29,6 @@ void matmul_thin_kernel(const A* a, const B* b, const Addend* addend, Out* out, 
   const B* const b_first = b + place.batch_offsets[kMatmulB] + place.column * it.column_strides[kMatmulB];
   const auto rows = tl::expand_dims<1>(tl::arange<BLOCK_M>());
   const auto columns = tl::expand_dims<0>(tl::arange<BLOCK_N>());
-  const auto everywhere = (rows < BLOCK_M) & (columns < BLOCK_N);
   const auto a_offsets = [&] {
     if constexpr (kAOrder == kRowsContiguous)
       return rows;
@@ -50,8 +49,8 @@ void matmul_thin_kernel(const A* a, const B* b, const Addend* addend, Out* out, 
     tl::Tile<B, S> right[UNROLL];
     KILN_UNROLL for (int u = 0; u < UNROLL; ++u) {
       const int at = k + u < depth ? k + u : depth - 1;
-      left[u] = tl::load(a_first + at * a_k_stride + a_offsets, everywhere);
-      right[u] = tl::load(b_first + at * b_k_stride + b_offsets, everywhere);
+      left[u] = tl::load_like(sums, a_first + at * a_k_stride + a_offsets);
+      right[u] = tl::load_like(sums, b_first + at * b_k_stride + b_offsets);
     }
     KILN_UNROLL for (int u = 0; u < UNROLL; ++u) {
       const auto next = [&] {

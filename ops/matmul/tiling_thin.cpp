@@ -37,7 +37,7 @@ struct ThinTiling {
 double estimate_us(const MatmulCall& call, std::int64_t processors, const ThinTiling& tiling) {
   constexpr double kStartUs = 3.87;
   // Instructions of a thread; lanes that read a line each take a clock for each line of 128 bytes.
-  constexpr double kProgram = 54, kProduct = 2.5, kLoad = 8.3, kLoadAcross = 76, kOutput = 3.8;
+  constexpr double kProgram = 54, kProduct = 2.5, kLoad = 8.3, kLoadAcross = 30, kOutput = 3.8;
   constexpr double kInstructionsPerClock = 110;  // of the lanes of one multiprocessor
   constexpr double kClocksToOne = 1.28;          // of a thread's
   constexpr double kProgramClocks = 112;         // in which a multiprocessor begins no other

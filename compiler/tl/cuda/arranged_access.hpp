@@ -75,11 +75,11 @@ KILN_DEVICE auto load_in_layout(const T* data, const A& offsets, const M& mask, 
   }
   return result;
 }
-/// The same in the default layout.
+/// The same in the default layout, where nothing is broadcast.
 template <Number T, typename PointersShape, ValueTile Acc, AffineTile A, typename M>
-  requires(is_same<typename Acc::layout, DefaultLayout<typename Acc::shape>>)
+  requires(is_same<typename Acc::layout, DefaultLayout<PointersShape>>)
 KILN_DEVICE auto load_in_layout(const T* data, const A& offsets, const M& mask, T other) {
-  return broadcast_to_shape<typename Acc::shape>(load_affine<T, PointersShape>(data, offsets, mask, other));
+  return load_affine<T, PointersShape>(data, offsets, mask, other);
 }
 
 }  // namespace kiln::tl

@@ -64,6 +64,12 @@ struct Blocked {
       return column_step(r) + thread_element();
   }
   KILN_DEVICE static bool owns(int) { return !kReplicated || static_cast<int>(threadIdx.x) < ShapeT::kNumel; }
+
+  /// The first register with the row or with the column of register r.
+  static constexpr int kRegistersOfRow =
+      ShapeT::kRows == 1 ? kRegisters : kRunsAreRows ? kVector : ShapeT::kColumns / kNumThreads;
+  static constexpr int same_row(int r) { return r / kRegistersOfRow * kRegistersOfRow; }
+  static constexpr int same_column(int r) { return r % kRegistersOfRow; }
 };
 
 template <typename ShapeT>
