@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <limits>
 #include <span>
 
@@ -146,15 +147,15 @@ constexpr Tile tile(int block_m, int block_n, int stages, int cluster_m, int clu
 
 // The first of several that take as long is taken.
 constexpr Tile kWideTiles[] = {
-    tile(128, 256, 4, 2, 1, 1, 2), tile(128, 128, 6, 2, 1, 1, 2, true),   tile(256, 128, 4, 2, 1, 1, 2),
-    tile(128, 192, 4, 1, 2, 1, 2), tile(128, 128, 6, 2, 1, 1, 2),         tile(64, 128, 8, 2, 1, 1, 1),
-    tile(128, 64, 8, 1, 1, 1, 2),  tile(64, 128, 8, 1, 1, 1, 1),          tile(128, 64, 6, 1, 1, 2, 2),
-    tile(64, 64, 8, 1, 1, 1, 1),   tile(64, 64, 8, 1, 1, 2, 1),           tile(64, 64, 6, 1, 1, 4, 1),
-    tile(64, 64, 6, 1, 1, 8, 1),   tile(128, 64, 6, 1, 1, 4, 2),          tile(128, 64, 6, 1, 1, 8, 2),
-    tile(128, 96, 5, 1, 1, 2, 2),  tile(64, 128, 6, 1, 1, 4, 1),          tile(128, 256, 4, 1, 1, 1, 2),
-    tile(128, 128, 6, 1, 1, 1, 2), tile(128, 160, 4, 1, 1, 1, 2),         tile(128, 224, 4, 1, 1, 1, 2),
-    tile(128, 192, 4, 1, 1, 1, 2), tile(128, 96, 6, 1, 1, 1, 2),          tile(128, 80, 6, 1, 1, 1, 2),
-    tile(128, 48, 8, 1, 1, 1, 2),  tile(64, 64, 5, 1, 1, 1, 1, false, 2),
+    tile(128, 256, 4, 2, 1, 1, 2),         tile(128, 128, 6, 2, 1, 1, 2, true), tile(256, 128, 4, 2, 1, 1, 2),
+    tile(128, 192, 4, 1, 2, 1, 2),         tile(128, 128, 6, 2, 1, 1, 2),       tile(64, 128, 8, 2, 1, 1, 1),
+    tile(128, 64, 8, 1, 1, 1, 2),          tile(64, 128, 8, 1, 1, 1, 1),        tile(128, 64, 6, 1, 1, 2, 2),
+    tile(64, 64, 8, 1, 1, 1, 1),           tile(64, 64, 8, 1, 1, 2, 1),         tile(64, 64, 6, 1, 1, 4, 1),
+    tile(64, 64, 6, 1, 1, 8, 1),           tile(128, 64, 6, 1, 1, 4, 2),        tile(128, 64, 6, 1, 1, 8, 2),
+    tile(64, 128, 6, 1, 1, 4, 1),          tile(128, 256, 4, 1, 1, 1, 2),       tile(128, 128, 6, 1, 1, 1, 2),
+    tile(128, 160, 4, 1, 1, 1, 2),         tile(128, 224, 4, 1, 1, 1, 2),       tile(128, 192, 4, 1, 1, 1, 2),
+    tile(128, 96, 6, 1, 1, 1, 2),          tile(128, 80, 6, 1, 1, 1, 2),        tile(128, 48, 8, 1, 1, 1, 2),
+    tile(64, 64, 5, 1, 1, 1, 1, false, 2),
 };
 constexpr Tile kNarrowTiles[] = {
     tile(64, 16, 10, 1, 1, 2, 1), tile(128, 16, 9, 1, 1, 2, 2), tile(64, 16, 10, 1, 1, 1, 1),
@@ -215,6 +216,7 @@ void limit_stages(const Sm90Call& call, const Sm90Conditions& conditions, Sm90Es
 constexpr std::int64_t kLeastWeightExtent = 256;
 constexpr std::int64_t kManyRows[] = {64,   64,   128,  128,  192,  256,  256,  264,  512,  512,  520,  768,
                                       1024, 1024, 1024, 2048, 2048, 2048, 4096, 4096, 4096, 8192, 8192, 8192};
+constexpr std::int64_t kMostRowsOfWeight = kManyRows[std::size(kManyRows) - 1];
 constexpr std::int64_t kNarrowRows[] = {8, 16, 24, 32};
 constexpr std::size_t kKernelsForManyRows = 5, kKernelsForFewRows = 1;
 
@@ -309,7 +311,8 @@ Sm90Estimate sm90_default(const Sm90Call& call, const Sm90Conditions& conditions
   const auto consider = [&](const Sm90Choice& choice) {
     if (const double us = candidate_us(call, turned, choice, conditions); us < best.us) best = {choice, us};
   };
-  if (is_of_a_weight(call))
+  // More rows than those are multiplied for so long that a kernel more is nothing.
+  if (const std::int64_t rows = call.transposed ? call.n : call.m; is_of_a_weight(call) && rows <= kMostRowsOfWeight)
     for (const std::size_t chosen : kernels_of_a_weight(call, candidates, conditions)) consider(candidates[chosen]);
   if (!std::isfinite(best.us)) std::for_each(candidates.begin(), candidates.end(), consider);
   limit_stages(call, conditions, best);

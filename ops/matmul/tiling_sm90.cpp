@@ -67,10 +67,11 @@ ConfigSpace sm90_space(Sm90Form form) {
   const ConfigExpression block_m("BLOCK_M"), block_n("BLOCK_N"), split_k("SPLIT_K"), cluster_m("CLUSTER_M"),
       cluster_n("CLUSTER_N"), resident("RESIDENT"), threads = 128 * (1 + ConfigExpression("MATH_GROUPS"));
   const ConfigExpression cluster_blocks = cluster_m * cluster_n;
-  // Parts of k of one tile: a cluster of its own, one row block to a math group, and 8 columns for each block to store,
-  // which does not have more of them in registers at once: 64 of two groups spilled behind gelu.
-  const Constraint is_splittable = both(both(both(cluster_blocks == 1, row_blocks() == 1), resident == 1),
-                                        both(block_n <= 48 * split_k, block_n % (8 * split_k) == 0));
+  // Parts of k of one tile: a cluster of its own, one row block to a math group, and 8 columns or more for each block
+  // to store, which fit in one buffer. Behind gelu or a whole addend tiles of 128 x 128 and of 64 x 256 spilled.
+  const Constraint is_splittable =
+      both(both(both(cluster_blocks == 1, row_blocks() == 1), both(resident == 1, block_m * block_n <= 128 * 96)),
+           both(both(block_n <= 128, block_n <= 32 * split_k), block_n % (8 * split_k) == 0));
   // A block has a kilobyte of its own beside, and a thread 44 registers, and 32 more for each further row block; two
   // more where groups take tiles of their own and load 8-bit numbers of an operand that lies along m. Of more than 72
   // sums (64x160) products of f16 with an addend of f32 spill.
