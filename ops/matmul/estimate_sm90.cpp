@@ -23,11 +23,13 @@ constexpr double kOverlap = 0.45;  // of the shorter of computing and memory, wh
 constexpr double kMultiply = 1.00;
 constexpr double kL2BytesPerClock = 6600;  // of all
 constexpr double kArrivingBytesPerClock = 67;
-constexpr double kWaiting = 0.12;   // longer, where multiplying and loading take as long
-constexpr double kShortRows = 2.1;  // rows of 64 bytes take as long as rows of 128
-constexpr double kOffLines = 1.59;  // rows that start off the L2's lines, which take two of them
-constexpr double kLatency = 1610;   // of a stage that is asked for when another is done with
-constexpr double kStore = 385;      // each time
+constexpr double kWaiting = 0.12;        // longer, where multiplying and loading take as long
+constexpr double kShortRows = 2.1;       // rows of 64 bytes take as long as rows of 128
+constexpr double kOffLines = 1.59;       // rows that start off the L2's lines, which take two of them
+constexpr std::int64_t kShortLine = 32;  // bytes of k
+constexpr double kShortLines = 1.3, kShortLinesTogether = 2;  // times as long, where tiles' ends are to be hidden
+constexpr double kLatency = 1610;                             // of a stage that is asked for when another is done with
+constexpr double kStore = 385;                                // each time
 constexpr double kStoreBytesPerClock = 25;
 constexpr double kStoreByThreads = 0.37;  // clocks an element
 constexpr double kStoredInL2 = 0.58;      // beside what is loaded
@@ -115,6 +117,9 @@ double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm9
   double clocks = rounds == 0                      ? 0
                   : tile.tile_each || together > 1 ? std::max(multiplying, kHiddenStore * rounds * storing) + storing
                                                    : multiplying + (kExposedStore * (rounds - 1) + 1) * storing;
+  // Boxes of such lines take as many clocks as full ones: a tile's end hides behind nothing.
+  if (a_size == 1 && call.k <= kShortLine)
+    clocks *= together > 1 ? kShortLinesTogether : tile.tile_each ? kShortLines : 1;
   // What is stored goes the way of what is loaded.
   clocks =
       std::max(clocks, rounds * together * (k_blocks * from_l2 + kStoredInL2 * out_bytes / tile.split_k) / l2_rate);

@@ -176,7 +176,8 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   constexpr double kWholeAddendsPerClock = 2.1;
   constexpr double kStoresOfWarpPerClock = 1.1;
   // Clocks of one program:
-  constexpr double kLoadClocks = 385;                       // shared by the stages that are on their way
+  constexpr double kLoneFma = 1.9;     // times as long: f32 with one warp to a scheduler, in tiles of most sums
+  constexpr double kLoadClocks = 385;  // shared by the stages that are on their way
   constexpr double kStepClocks = 920, kSingleClocks = 210;  // a step's barriers, and its waits for single elements
   constexpr double kSinglesOfWarpPerClock = 3.4;
   constexpr double kProgramClocks = 310;
@@ -219,8 +220,9 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   const double working =
       std::max(multiplying + reading, loading) + singles / kSingleElementsPerClock + edge_bytes / kEdgeBytesPerClock;
   const double waiting =
-      std::max(working, kLoadClocks / as_double(tile.stages - 1)) + kStepClocks +
-      (singles > 0 ? kSingleClocks + singles / (as_double(tile.num_warps) * kSinglesOfWarpPerClock) : 0);
+      std::max(working * (operands == OperandClass::f32 && tile.num_warps == 4 && words >= 128 ? kLoneFma : 1),
+               kLoadClocks / as_double(tile.stages - 1)) +
+      kStepClocks + (singles > 0 ? kSingleClocks + singles / (as_double(tile.num_warps) * kSinglesOfWarpPerClock) : 0);
   const double stores = as_double(tile.block_m * tile.block_n);
   const bool is_last = split.num_splits == 1;
   const double storing = stores / (is_last && is_stored_singly(call.out) ? kSingleStoresPerClock : kStoresPerClock) +
