@@ -33,7 +33,8 @@ struct ThinTiling {
 };
 
 /// The constants are those of 521 times of 188 random products on an H200 (2026-11-28), whose logarithms have residuals
-/// of 0.16; of eight random configs each, the one that is chosen takes 6% longer than the fastest.
+/// of 0.16; of eight random configs each, the one that is chosen takes 6% longer than the fastest. kLoadAcross is that
+/// of 178 times more, since b's numbers are loaded once for all rows.
 double estimate_us(const MatmulCall& call, std::int64_t processors, const ThinTiling& tiling) {
   constexpr double kStartUs = 3.87;
   // Instructions of a thread; lanes that read a line each take a clock for each line of 128 bytes.
