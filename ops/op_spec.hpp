@@ -18,6 +18,7 @@
 #include "core/target.hpp"
 #include "core/tensor.hpp"
 #include "ops/call_inputs.hpp"
+#include "ops/estimated_config.hpp"
 
 namespace kiln {
 
@@ -33,6 +34,13 @@ struct TensorMeta {
 struct ParsedCall {
   std::shared_ptr<const void> parser;  ///< whose `value` it is
   std::shared_ptr<const void> value;
+  /// A variant's default for a target: estimated where variants are compared, and asked for of the one that is taken.
+  struct Default {
+    std::shared_ptr<const void> variant;
+    std::string arch;
+    EstimatedConfig config;
+  };
+  std::vector<Default> defaults;
 };
 
 /// One call, seen by a spec: views of the tensors and attributes with defaults filled in. Specs may read shapes,

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,7 +43,8 @@ struct FamilyVariant {
   std::function<Config(const Call&, const Target&)> default_config = {};
   std::function<LaunchPlan(const Call&, const Config&, const Target&)> plan;
   std::function<bool(const Call&, const Config&, const Target&)> worth_trying = {};
-  std::function<std::optional<double>(const Call&, const Target&)> estimate_us = {};
+  /// In place of default_config: with what it takes. Made once for each call and target.
+  std::function<EstimatedConfig(const Call&, const Target&)> estimated_default = {};
   std::function<std::vector<Config>(const Call&, const Target&)> ranking = {};
 };
 
@@ -73,9 +74,25 @@ Variant variant_of(const CallParser<Call>& parse, FamilyVariant<Call> family) {
                                                         const Target& target) {
     return plan(parse(call), config, target);
   };
-  if (family.estimate_us)
-    variant.estimate_us = [parse, estimate_us = std::move(family.estimate_us)](
-                              const OpCall& call, const Target& target) { return estimate_us(parse(call), target); };
+  if (family.estimated_default) {
+    const auto remembered = [parse, estimate = std::move(family.estimated_default), self = std::make_shared<char>()](
+                                const OpCall& call, const Target& target) -> const EstimatedConfig& {
+      const Call& parsed = parse(call);
+      std::vector<ParsedCall::Default>& defaults = call.parsed.defaults;
+      const auto known = std::find_if(defaults.begin(), defaults.end(), [&](const ParsedCall::Default& other) {
+        return other.variant == self && other.arch == target.arch;
+      });
+      if (known != defaults.end()) return known->config;
+      defaults.push_back({self, target.arch, estimate(parsed, target)});
+      return defaults.back().config;
+    };
+    variant.default_config = [remembered](const OpCall& call, const Target& target) {
+      return remembered(call, target).config;
+    };
+    variant.estimate_us = [remembered](const OpCall& call, const Target& target) {
+      return remembered(call, target).us;
+    };
+  }
   if (family.ranking)
     variant.ranking = [parse, ranking = std::move(family.ranking)](const OpCall& call, const Target& target) {
       return ranking(parse(call), target);

@@ -17,6 +17,8 @@ constexpr std::int64_t kLeastTileBytes = 4 * 1024;
 /// The same of an interleaving one, of lanes that go along columns.
 constexpr std::int64_t kInterleavedTileBytes = 16 * 1024, kLeastInterleavedTileBytes = 2 * 1024;
 constexpr std::int64_t kLanes = 32;
+/// Columns of a transposing tile of a call of few rounds: more of them, of shorter rows.
+constexpr std::int64_t kColumnsOfFewRounds = 64;
 static_assert(kInterleavedTileBytes >= kLanes * kMostInterleavedBytes &&
               kLeastInterleavedTileBytes >= kMostInterleavedBytes);
 constexpr std::int64_t kTransposedWarps = 8;
@@ -60,7 +62,8 @@ Config transposed_default(const Copy& copy, const Target& target) {
     tile_bytes *= 2;
     if (size > 1) num_warps *= 2;
   }
-  // Lines of 128 bytes or more on both sides; what seams cost is least there.
+  // Lines of 128 bytes or more on both sides; with seams, where those of 256 took up to 1.7 times as long (63x158731
+  // f32 53 -> 32 us on an H200).
   const std::int64_t wanted = ceil_power_of_two(rows * size + (seams ? kSectorBytes : 0));
   const std::int64_t most = size == 1 || seams ? 128 : 256;
   std::int64_t row_bytes = std::clamp<std::int64_t>(wanted, 16, most);
@@ -74,20 +77,24 @@ Config transposed_default(const Copy& copy, const Target& target) {
   while (tile_bytes > kLeastTileBytes && copy.walk.numel * size < 4 * kProcessors * tile_bytes) {
     tile_bytes /= 2;
     num_warps = std::min<std::int64_t>(num_warps, 4);
-    row_bytes = std::min(row_bytes, tile_bytes / 64);
+    row_bytes = std::min(row_bytes, tile_bytes / (columns < kLanes ? columns : kColumnsOfFewRounds));
   }
   return {{"TILE_BYTES", tile_bytes}, {"ROW_BYTES", row_bytes}, {"SEAM_BYTES", kSectorBytes}, {"num_warps", num_warps}};
 }
 
 /// More warps hide the wait of few programs, fewer leave each thread of many programs more to wait for at once: 2-byte
-/// elements of 17 rows take 48 us in 8 warps, 39 in 4 (H200).
+/// elements of 17 rows take 48 us in 8 warps, 39 in 4 (H200). A tile has columns of one matrix alone.
 Config interleaved_default(const Copy& copy) {
+  const ops::CopyIteration extents = whole(copy);
   const std::int64_t size = itemsize_bytes(copy.out_dtype), bytes = copy.walk.numel * size;
-  const std::int64_t least_bytes =
-      std::max(kLeastInterleavedTileBytes, kLanes * ceil_power_of_two(copy.walk.dims[0].extent * size));
+  const std::int64_t row_bytes = ceil_power_of_two(extents.columns * size);
+  const std::int64_t needed_bytes = row_bytes * ceil_power_of_two(extents.rows);
   std::int64_t tile_bytes = kInterleavedTileBytes;
-  while (tile_bytes > least_bytes && bytes < 4 * kProcessors * tile_bytes) tile_bytes /= 2;
-  return {{"TILE_BYTES", tile_bytes}, {"num_warps", size == 2 && tile_bytes == kInterleavedTileBytes ? 4 : 8}};
+  while (tile_bytes > kLeastInterleavedTileBytes &&
+         (tile_bytes >= 2 * needed_bytes || (tile_bytes > kLanes * row_bytes && bytes < 4 * kProcessors * tile_bytes)))
+    tile_bytes /= 2;
+  const bool is_full = tile_bytes == kInterleavedTileBytes, is_little = needed_bytes <= kLeastInterleavedTileBytes;
+  return {{"TILE_BYTES", tile_bytes}, {"num_warps", (size == 2 && is_full) || is_little ? 4 : 8}};
 }
 
 Config strided_cuda_default(std::int64_t itemsize, std::int64_t rows, std::int64_t columns, std::int64_t elements,

@@ -48,8 +48,9 @@ std::int64_t seam_bytes(const Copy& copy, const Config& config) {
 /// Whether the output, dense in `dense_out`, steps from one element of the input's dense dimension to the next without
 /// a gap, in rows that are not whole sectors.
 bool interleaves(const Copy& copy, const common::StridedDim& dense_out, const common::StridedDim& dense_in) {
-  return !casts(copy) && dense_in.strides[ops::kCopyOut] == dense_out.extent &&
-         dense_out.extent * widest_bytes(copy) <= kMostInterleavedBytes && !steps_by(copy, ops::kCopyOut, kSectorBytes);
+  const std::int64_t row_bytes = dense_out.extent * widest_bytes(copy);
+  return !casts(copy) && dense_in.strides[ops::kCopyOut] == dense_out.extent && row_bytes <= kMostInterleavedBytes &&
+         row_bytes % kSectorBytes != 0;
 }
 
 /// Here rows are the output's dense dimension: the two that elementwise kernels call columns and rows.
@@ -233,7 +234,8 @@ KernelLaunch make_launch(CopyKind kind, const std::string& op, const Copy& copy,
     const std::int64_t tile_bytes = config.at("TILE_BYTES");
     launch.template_arguments = {to, tile_bytes};
     const std::int64_t rows = copy.walk.dims[0].extent;
-    const std::int64_t columns = floor_power_of_two(tile_bytes / (rows * itemsize_bytes(to)));
+    const std::int64_t columns = std::min(floor_power_of_two(tile_bytes / (rows * itemsize_bytes(to))),
+                                          ceil_power_of_two(copy_iteration(copy, 1, 1).rows));
     const ops::CopyIteration iteration = turned_iteration(copy, rows, columns);
     programs = num_programs(iteration);
     parameters.value(iteration);

@@ -27,9 +27,10 @@ constexpr double kWaiting = 0.12;        // longer, where multiplying and loadin
 constexpr double kShortRows = 2.1;       // rows of 64 bytes take as long as rows of 128
 constexpr double kOffLines = 1.59;       // rows that start off the L2's lines, which take two of them
 constexpr std::int64_t kShortLine = 32;  // bytes of k
-constexpr double kShortLines = 1.3, kShortLinesTogether = 2;  // times as long, where tiles' ends are to be hidden
-constexpr double kLatency = 1610;                             // of a stage that is asked for when another is done with
-constexpr double kStore = 385;                                // each time
+// Times as long, where tiles' ends are to be hidden: fp8 on an H200 (2026-11-28).
+constexpr double kShortLines = 1.3, kShortLinesTogether = 2;
+constexpr double kLatency = 1610;  // of a stage that is asked for when another is done with
+constexpr double kStore = 385;     // each time
 constexpr double kStoreBytesPerClock = 25;
 constexpr double kStoreByThreads = 0.37;  // clocks an element
 constexpr double kStoredInL2 = 0.58;      // beside what is loaded
@@ -39,10 +40,10 @@ constexpr double kGelu = 0.123, kSilu = 0.153;  // clocks an element
 constexpr double kHiddenStore = 0.86;           // of storing, what a group's own products must hide
 constexpr double kExposedStore = 0.66;          // of storing, what is not won back by boxes that arrive meanwhile
 constexpr double kCluster = 210;
-constexpr double kExchange = 1070;  // of sums between two blocks of a cluster
-constexpr double kExchangedBytesPerClock = 16;
-constexpr double kNextCluster = 2580;  // a cluster that has a tile alone ends, and another starts
-constexpr double kPart = 270;          // a part of a shared tile leaves
+constexpr double kExchange = 1070;              // of sums between two blocks of a cluster
+constexpr double kExchangedBytesPerClock = 16;  // held against benchmarks/models/2026-11-28-h200-more.json
+constexpr double kNextCluster = 2580;           // a cluster that has a tile alone ends, and another starts
+constexpr double kPart = 270;                   // a part of a shared tile leaves
 constexpr double kCombineUs = 4.45;
 constexpr double kCombineBytesPerUs = 3.2e6;
 constexpr double kMemoryBytesPerClock = 2400;              // of all
@@ -217,64 +218,65 @@ void limit_stages(const Sm90Call& call, const Sm90Conditions& conditions, Sm90Es
 }
 
 /// An engine has another number of rows at each step: what a weight is multiplied by then is to take few kernels. Those
-/// of the numbers of rows that engines have most stand there more than once, and some between and just above them.
+/// of the numbers of rows that engines have most count more than once; some between and just above them stand for the
+/// rest.
+struct WeightRows {
+  std::int64_t rows;
+  double times;
+};
 constexpr std::int64_t kLeastWeightExtent = 256;
-constexpr std::int64_t kManyRows[] = {64,   64,   128,  128,  192,  256,  256,  264,  512,  512,  520,  768,
-                                      1024, 1024, 1024, 2048, 2048, 2048, 4096, 4096, 4096, 8192, 8192, 8192};
-constexpr std::int64_t kMostRowsOfWeight = kManyRows[std::size(kManyRows) - 1];
-constexpr std::int64_t kNarrowRows[] = {8, 16, 24, 32};
+constexpr WeightRows kManyRows[] = {{64, 2},  {128, 2}, {192, 1},  {256, 2},  {264, 1},  {512, 2},
+                                    {520, 1}, {768, 1}, {1024, 3}, {2048, 3}, {4096, 3}, {8192, 3}};
+constexpr std::int64_t kMostRowsOfWeight = kManyRows[std::size(kManyRows) - 1].rows;
+constexpr WeightRows kNarrowRows[] = {{8, 1}, {16, 1}, {24, 1}, {32, 1}};
 constexpr std::size_t kKernelsForManyRows = 5, kKernelsForFewRows = 1;
 
-std::int64_t& rows_of(Sm90Call& call) {
-  return call.transposed ? call.n : call.m;
+Sm90Call with_rows(Sm90Call call, std::int64_t rows) {
+  (call.transposed ? call.n : call.m) = rows;
+  return call;
 }
 
 /// Of the candidates those whose kernels together serve all numbers of rows best: one after the other as they save
 /// most, and then each exchanged for another while that saves something.
 std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::vector<Sm90Choice>& candidates,
                                              const Sm90Conditions& conditions) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
   const bool is_narrow = call.form == Sm90Form::narrow;
-  const std::span<const std::int64_t> rows = is_narrow ? std::span<const std::int64_t>(kNarrowRows) : kManyRows;
+  const std::span<const WeightRows> rows = is_narrow ? std::span<const WeightRows>(kNarrowRows) : kManyRows;
   const std::size_t most = is_narrow ? kKernelsForFewRows : kKernelsForManyRows;
   std::vector<double> logarithms(candidates.size() * rows.size());
   for (std::size_t r = 0; r < rows.size(); ++r) {
-    Sm90Call at = call;
-    rows_of(at) = rows[r];
+    const Sm90Call at = with_rows(call, rows[r].rows);
     const Sm90Call turned = exchanged(at);
     for (std::size_t c = 0; c < candidates.size(); ++c)
-      logarithms[c * rows.size() + r] = r > 0 && rows[r] == rows[r - 1]
-                                            ? logarithms[c * rows.size() + r - 1]
-                                            : std::log(candidate_us(at, turned, candidates[c], conditions));
+      logarithms[c * rows.size() + r] = std::log(candidate_us(at, turned, candidates[c], conditions));
   }
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  // Tiles that are shared take a kernel more, to combine with, for each order of operands.
-  const auto cost = [&](const std::vector<std::size_t>& chosen) {
-    bool combines[2] = {};
-    for (const std::size_t c : chosen)
-      if (candidates[c].tiling.shares) combines[candidates[c].exchanges] = true;
-    if (chosen.size() + combines[0] + combines[1] > most) return kNever;
-    double sum = 0;
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      double least = kNever;
-      for (const std::size_t c : chosen) least = std::min(least, logarithms[c * rows.size() + r]);
-      sum += least;
-    }
-    return sum;
-  };
   std::vector<std::size_t> chosen;
   double least = kNever;
   /// Whether another candidate in the place of chosen[i] saves something; the one that saves most is there then.
   const auto improves = [&](std::size_t i) {
+    // Tiles that are shared take a kernel more, to combine with, for each order of operands.
+    bool combines[2] = {};
+    std::vector<double> others(rows.size(), kNever);
+    for (std::size_t other = 0; other < chosen.size(); ++other) {
+      if (other == i) continue;
+      const Sm90Choice& choice = candidates[chosen[other]];
+      if (choice.tiling.shares) combines[choice.exchanges] = true;
+      for (std::size_t r = 0; r < rows.size(); ++r)
+        others[r] = std::min(others[r], logarithms[chosen[other] * rows.size() + r]);
+    }
     const double before = least;
-    std::size_t best = chosen[i];
     for (std::size_t c = 0; c < candidates.size(); ++c) {
-      chosen[i] = c;
-      if (const double with_it = cost(chosen); with_it < least) {
-        least = with_it;
-        best = c;
+      const bool combines_too = candidates[c].tiling.shares && !combines[candidates[c].exchanges];
+      if (chosen.size() + combines[0] + combines[1] + combines_too > most) continue;
+      double sum = 0;
+      for (std::size_t r = 0; r < rows.size(); ++r)
+        sum += rows[r].times * std::min(others[r], logarithms[c * rows.size() + r]);
+      if (sum < least) {
+        least = sum;
+        chosen[i] = c;
       }
     }
-    chosen[i] = best;
     return least < before;
   };
   while (chosen.size() < most) {
@@ -317,7 +319,7 @@ Sm90Estimate sm90_default(const Sm90Call& call, const Sm90Conditions& conditions
     if (const double us = candidate_us(call, turned, choice, conditions); us < best.us) best = {choice, us};
   };
   // More rows than those are multiplied for so long that a kernel more is nothing.
-  if (const std::int64_t rows = call.transposed ? call.n : call.m; is_of_a_weight(call) && rows <= kMostRowsOfWeight)
+  if (is_of_a_weight(call) && (call.transposed ? call.n : call.m) <= kMostRowsOfWeight)
     for (const std::size_t chosen : kernels_of_a_weight(call, candidates, conditions)) consider(candidates[chosen]);
   if (!std::isfinite(best.us)) std::for_each(candidates.begin(), candidates.end(), consider);
   limit_stages(call, conditions, best);

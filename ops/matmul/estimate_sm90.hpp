@@ -27,7 +27,7 @@ std::vector<Sm90Estimate> sm90_ranking(const Sm90Call& call, const Sm90Condition
 /// Whether b may be a weight, which an engine multiplies by another number of rows at each step.
 bool is_of_a_weight(const Sm90Call& call);
 
-/// The fastest of them, where b may be a weight of those that a few kernels make for any number of rows: kernels do not
+/// The fastest of them, where b may be a weight of those that a few kernels make for up to 8192 rows: kernels do not
 /// depend on extents, and other calls of the weight choose among the same ones.
 Sm90Estimate sm90_default(const Sm90Call& call, const Sm90Conditions& conditions);
 

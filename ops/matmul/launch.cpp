@@ -57,12 +57,10 @@ Variant tile_variant(OperandClass operands, const MatmulParser& parse, const Ker
        .serves = [operands](const FamilyCall& call,
                             const Target& target) { return operand_class(call.matmul, target) == operands; },
        .space = [operands](const Target& target) { return tile_space(operands, target); },
-       .default_config = [](const FamilyCall& call,
-                            const Target& target) { return default_tiling(call.matmul, target); },
        .plan = [](const FamilyCall& call, const Config& config,
                   const Target& target) { return make_plan(call.matmul, config, target); },
-       .estimate_us = [](const FamilyCall& call,
-                         const Target& target) { return tile_estimate_us(call.matmul, target); }});
+       .estimated_default = [](const FamilyCall& call,
+                               const Target& target) { return default_tiling(call.matmul, target); }});
 }
 
 }  // namespace

@@ -77,19 +77,16 @@ Variant rows_variant(bool is_wide, const MatmulParser& parse, const KernelSource
                     (call.a.dtype == DType::f64) == is_wide;
            },
        .space = [is_wide](const Target& target) { return is_cuda(target) ? rows_space(is_wide) : cpu_space(); },
-       .default_config =
-           [](const FamilyCall& call, const Target& target) {
-             const MatmulCall few = with_few_rows(call.matmul, target);
-             return is_cuda(target) ? rows_default(few, target).config : cpu_config(few);
-           },
        .plan = [](const FamilyCall& call, const Config& config,
                   const Target& target) { return make_plan(with_few_rows(call.matmul, target), config, target); },
-       .estimate_us = [](const FamilyCall& call, const Target& target) -> std::optional<double> {
-         if (!is_cuda(target)) return std::nullopt;
+       .estimated_default = [](const FamilyCall& call, const Target& target) -> EstimatedConfig {
+         const MatmulCall few = with_few_rows(call.matmul, target);
+         if (!is_cuda(target)) return {cpu_config(few), std::nullopt};
+         EstimatedConfig choice = rows_default(few, target);
          // A weight is to take few kernels: three and four rows have those of more.
          if (call.matmul.m > 2 && has_sm90_kernel(target) && call.sm90 && is_of_a_weight(*call.sm90))
-           return std::numeric_limits<double>::infinity();
-         return rows_default(with_few_rows(call.matmul, target), target).us;
+           choice.us = std::numeric_limits<double>::infinity();
+         return choice;
        }});
 }
 

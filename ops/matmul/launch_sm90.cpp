@@ -224,10 +224,6 @@ Sm90Conditions conditions_of(const FamilyCall& call, const Target& target) {
           .may_split = call.matmul.num_sms == 0};
 }
 
-Sm90Estimate default_of(const FamilyCall& call, const Target& target) {
-  return sm90_default(call.sm90.value(), conditions_of(call, target));
-}
-
 std::string name_of(Sm90Form form) {
   constexpr std::string_view kNames[] = {"sm90", "sm90_with_addend", "sm90_narrow"};
   return std::string(kNames[static_cast<std::size_t>(form)]);
@@ -248,11 +244,12 @@ Variant sm90_variant(const MatmulParser& parse, const KernelSource& source, Sm90
                     call.sm90.has_value() && call.sm90->form == form;
            },
        .space = [form](const Target&) { return sm90_space(form); },
-       .default_config = [](const FamilyCall& call,
-                            const Target& target) { return sm90_config(default_of(call, target).choice); },
        .plan = [](const FamilyCall& call, const Config& config,
                   const Target& target) { return make_plan(call.matmul, call.sm90.value(), config, target); },
-       .estimate_us = [](const FamilyCall& call, const Target& target) { return default_of(call, target).us; },
+       .estimated_default = [](const FamilyCall& call, const Target& target) -> EstimatedConfig {
+         const Sm90Estimate best = sm90_default(call.sm90.value(), conditions_of(call, target));
+         return {sm90_config(best.choice), best.us};
+       },
        .ranking =
            [](const FamilyCall& call, const Target& target) {
              std::vector<Config> configs;

@@ -51,12 +51,10 @@ Variant thin_variant(const MatmulParser& parse, const KernelSource& source) {
                            call.k <= kMostDepth;
                   },
               .space = [](const Target&) { return thin_space(); },
-              .default_config = [](const FamilyCall& family,
-                                   const Target& target) { return thin_default(family.matmul, target).config; },
               .plan = [](const FamilyCall& family, const Config& config,
                          const Target& target) { return make_plan(family.matmul, config, target); },
-              .estimate_us = [](const FamilyCall& family,
-                                const Target& target) { return thin_default(family.matmul, target).us; }});
+              .estimated_default = [](const FamilyCall& family,
+                                      const Target& target) { return thin_default(family.matmul, target); }});
 }
 
 }  // namespace kiln::matmul

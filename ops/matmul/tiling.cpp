@@ -176,8 +176,9 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   constexpr double kWholeAddendsPerClock = 2.1;
   constexpr double kStoresOfWarpPerClock = 1.1;
   // Clocks of one program:
-  constexpr double kLoneFma = 1.9;     // times as long: f32 with one warp to a scheduler, in tiles of most sums
-  constexpr double kLoadClocks = 385;  // shared by the stages that are on their way
+  // Times as long (2026-11-28): f32 with one warp to a scheduler, in tiles of most sums.
+  constexpr double kLoneFma = 1.9;
+  constexpr double kLoadClocks = 385;                       // shared by the stages that are on their way
   constexpr double kStepClocks = 920, kSingleClocks = 210;  // a step's barriers, and its waits for single elements
   constexpr double kSinglesOfWarpPerClock = 3.4;
   constexpr double kProgramClocks = 310;
@@ -363,13 +364,10 @@ ConfigSpace tile_space(OperandClass operands, const Target& target) {
   return is_cuda(target) ? cuda_space(operands, target) : cpu_space(operands);
 }
 
-Config default_tiling(const MatmulCall& call, const Target& target) {
-  return is_cuda(target) ? best_tile(call, target).first.config() : cpu_tiling(call);
-}
-
-std::optional<double> tile_estimate_us(const MatmulCall& call, const Target& target) {
-  if (!is_cuda(target)) return std::nullopt;
-  return best_tile(call, target).second;
+EstimatedConfig default_tiling(const MatmulCall& call, const Target& target) {
+  if (!is_cuda(target)) return {cpu_tiling(call), std::nullopt};
+  const auto [tile, us] = best_tile(call, target);
+  return {tile.config(), us};
 }
 
 std::int64_t shared_bytes(OperandClass operands, const Config& config) {

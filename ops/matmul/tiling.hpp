@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/estimated_config.hpp"
 #include "ops/matmul/call.hpp"
 
 namespace kiln::matmul {
@@ -23,11 +23,8 @@ std::string variant_name(OperandClass operands);
 
 /// BLOCK_M, BLOCK_N, BLOCK_K, SPLIT_K, and on the GPU NUM_STAGES, GROUP_M and num_warps; every config of it can launch.
 ConfigSpace tile_space(OperandClass operands, const Target& target);
-/// The config of the least estimated time.
-Config default_tiling(const MatmulCall& call, const Target& target);
-
-/// Microseconds that it takes; on GPUs alone.
-std::optional<double> tile_estimate_us(const MatmulCall& call, const Target& target);
+/// The config of the least estimated time, which is known on GPUs alone.
+EstimatedConfig default_tiling(const MatmulCall& call, const Target& target);
 
 /// Dynamic shared memory of the kernel on the GPU.
 std::int64_t shared_bytes(OperandClass operands, const Config& config);

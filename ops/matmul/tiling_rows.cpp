@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kAccessBytes = 16;
 constexpr std::int64_t kLanes = 32;
-// The registers of a thread bound how much it may hold; f64's with gelu behind them spill sooner, on sm_100 at 32.
+// The registers of a thread bound how much it may hold. f64 with gelu behind it spills sooner: on sm_100 with 8
+// elements of a tile and 32 loaded.
 constexpr std::int64_t kLeastEach = 2, kMostEach = 16, kMostEachWide = 4;         // elements of a tile
 constexpr std::int64_t kLeastLoaded = 8, kMostLoaded = 64, kMostLoadedWide = 32;  // before the first is used
 

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
+#include "ops/estimated_config.hpp"
 #include "ops/matmul/call.hpp"
-#include "ops/matmul/estimated_config.hpp"
 
 namespace kiln::matmul {
 

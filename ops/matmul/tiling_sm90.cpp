@@ -37,6 +37,9 @@ std::int64_t words_of_row_block(Sm90Form form) {
   return form == Sm90Form::with_addend ? 8 : 0;
 }
 
+/// Columns of a tile that a block stores which has a part of k: they fit in one buffer, of 4 bytes too.
+constexpr int kMostColumnsOfPart = 32;
+
 }  // namespace
 
 ConfigSpace sm90_space(Sm90Form form) {
@@ -68,10 +71,10 @@ ConfigSpace sm90_space(Sm90Form form) {
       cluster_n("CLUSTER_N"), resident("RESIDENT"), threads = 128 * (1 + ConfigExpression("MATH_GROUPS"));
   const ConfigExpression cluster_blocks = cluster_m * cluster_n;
   // Parts of k of one tile: a cluster of its own, one row block to a math group, and 8 columns or more for each block
-  // to store, which fit in one buffer. Behind gelu or a whole addend tiles of 128 x 128 and of 64 x 256 spilled.
+  // to store. Behind gelu or a whole addend tiles of 128 x 128 and of 64 x 256 spilled.
   const Constraint is_splittable =
       both(both(both(cluster_blocks == 1, row_blocks() == 1), both(resident == 1, block_m * block_n <= 128 * 96)),
-           both(both(block_n <= 128, block_n <= 32 * split_k), block_n % (8 * split_k) == 0));
+           both(both(block_n <= 128, block_n <= kMostColumnsOfPart * split_k), block_n % (8 * split_k) == 0));
   // A block has a kilobyte of its own beside, and a thread 44 registers, and 32 more for each further row block; two
   // more where groups take tiles of their own and load 8-bit numbers of an operand that lies along m. Of more than 72
   // sums (64x160) products of f16 with an addend of f32 spill.
@@ -190,8 +193,9 @@ Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, std::
   const std::int64_t k_blocks = sm90_k_blocks(call);
   const bool is_cut = may_split && is_fp8(call.a.dtype) && ceil_div(k_blocks, tiling.split_k) > kMostBlocksOfFp8;
   if (is_cut) tiling.split_k = 1, tiling.shares = true;
-  tiling.split_k =
+  const int parts =
       may_split ? static_cast<int>(std::min<std::int64_t>(tiling.split_k, floor_power_of_two(k_blocks))) : 1;
+  tiling.split_k = tiling.block_n <= kMostColumnsOfPart * parts ? parts : 1;
   division.rows = ceil_div(ceil_div(call.m, tiling.block_m), tiling.cluster_m);
   division.columns = ceil_div(ceil_div(call.n, tiling.block_n), tiling.cluster_n);
   division.tiles = division.whole_tiles = division.rows * division.columns * call.batches;

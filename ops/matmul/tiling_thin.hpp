@@ -1,7 +1,7 @@
 #pragma once
 
+#include "ops/estimated_config.hpp"
 #include "ops/matmul/call.hpp"
-#include "ops/matmul/estimated_config.hpp"
 
 namespace kiln::matmul {
 

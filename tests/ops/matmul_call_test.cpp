@@ -119,7 +119,7 @@ TEST(MatmulPlan, CutsKWhereTilesAreFew) {
   const auto plan = [](std::int64_t m, std::int64_t n, std::int64_t k, const Attributes& attributes = {}) {
     const Planned planned("matmul", {shaped(DType::bf16, {m, k}), shaped(DType::bf16, {k, n})}, attributes);
     const MatmulCall call = planned.matmul_call();
-    const Config config = matmul::default_tiling(call, kHopper);
+    const Config config = matmul::default_tiling(call, kHopper).config;
     matmul::tile_space(matmul::OperandClass::half, kHopper).validate(config);
     return matmul::split_k(call, config);
   };

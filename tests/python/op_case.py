@@ -151,9 +151,11 @@ class Call:
     def run(self) -> Outcome | None:
         spec, case = self.op.spec, self.case
         in_place = case.outputs == "in_place" and spec.aliasing != "none"
+        # One element many times over leaves the range, whatever brings the product back.
+        may_repeat = not in_place and self.op.name != "prod"
 
         inputs = [
-            None if meta.absent else self.allocate(meta, may_repeat=not self.is_changed(i) and not in_place)
+            None if meta.absent else self.allocate(meta, may_repeat=may_repeat and not self.is_changed(i))
             for i, meta in enumerate(case.inputs)
         ]
         try:

@@ -110,6 +110,17 @@ KILN_KERNEL void cut(const T* x, const T* y, T* out, int64_t m, int64_t n, int64
   tl::store(out + first + (i * n + j), both + tl::load_like(both, x + first + (i * n + j), mask, T(1)), mask);
 }
 
+/// Rows, columns and one number that meet values in the default layout.
+template <typename T, int M, int N>
+KILN_KERNEL void beside(const T* x, T* out) {
+  const auto values = tl::load(matrix<M, N>(x));
+  const auto rows = tl::expand_dims<1>(tl::arange<M>());
+  const auto columns = tl::expand_dims<0>(tl::arange<N>());
+  tl::store(matrix<M, N>(out), values + 3 * tl::load_like(values, x + columns) +
+                                   5 * tl::load_like(values, x + rows * N, rows < M - 1, T(7)) +
+                                   tl::load_like(values, x + (tl::expand_dims<1>(tl::arange<1>()) + 1)));
+}
+
 template <int N>
 KILN_KERNEL void bits(const float* x, int32_t* out) {
   const auto whole = tl::bitcast<int32_t>(tl::load(x + tl::arange<N>()));
@@ -276,6 +287,27 @@ TEST_P(Arrangement, MasksAndAddresses) {
       ASSERT_EQ(out[place], inside ? static_cast<T>(by_turns + x[static_cast<std::size_t>(place)]) : T{77})
           << i << ", " << j;
     }
+  }
+}
+
+TEST_P(Arrangement, RowsColumnsAndOneNumberBesideValues) {
+  for (const auto& [m, n] : kShapes)
+    for (const int num_warps : {1, 4}) {
+      SCOPED_TRACE(::testing::Message() << m << "x" << n << ", num_warps " << num_warps);
+      const auto x = ramp<std::uint32_t>(static_cast<std::size_t>(m * n), 5);
+      std::vector<Tensor> tensors{bits_tensor(x), bits_tensor(std::vector<std::uint32_t>(x.size()))};
+      kernel("beside", {DType::u32, m, n}, num_warps).run(GetParam(), {1, 1, 1}, tensors);
+      const auto at = [&](std::int64_t i) { return x[static_cast<std::size_t>(i)]; };
+      expect(tensors[1].data_as<std::uint32_t>(), m, n, "beside",
+             [&](auto i, auto j) { return at(i * n + j) + 3 * at(j) + 5 * (i < m - 1 ? at(i * n) : 7) + at(1); });
+    }
+}
+
+TEST(ArrangementOnGpus, RowsColumnsAndOneNumberCompileWithoutLocalMemory) {
+  if (const std::string problem = nvrtc_problem(); !problem.empty()) GTEST_SKIP() << problem;
+  for (const auto& [m, n] : kShapes) {
+    const PtxasReport report = ptxas_report(kernel("beside", {DType::u32, m, n}).request(parse_cuda_target("sm_90a")));
+    EXPECT_EQ(report.stack_bytes, 0) << m << "x" << n;
   }
 }
 

@@ -42,6 +42,15 @@ KILN_KERNEL void copy_kernel(const T* x, T* out, int64_t x_offset, int64_t x_str
   tl::copy_transposed<M, N, STRADDLING, SEAM_BYTES>(out + out_offset, out_stride, x + x_offset, x_stride,
                                                     tl::program_id(0), tl::program_id(1), m, n);
 }
+
+template <typename T, int TILE_BYTES>
+KILN_KERNEL void interleave_kernel(const T* x, T* out, int64_t x_stride, int64_t out_offset, int64_t rows,
+                                   int64_t block_columns, int64_t columns) {
+  const int64_t first = tl::program_id(0) * block_columns, left = columns - first;
+  tl::copy_interleaved<TILE_BYTES>(out + out_offset + first * rows, x + first, x_stride, static_cast<int>(rows),
+                                   static_cast<int>(block_columns),
+                                   static_cast<int>(left < block_columns ? left : block_columns));
+}
 )";
 
 template <typename T>
@@ -118,6 +127,32 @@ TYPED_TEST(TransOf, CopiesWithAnyAlignment) {
       }
 }
 
+TYPED_TEST(TransOf, InterleavesWithAnyAlignment) {
+  using T = TypeParam;
+  struct Case {
+    std::int64_t rows, columns, block_columns, x_padding, out_offset;
+  };
+  for (const Device device : devices_with_compilers())
+    for (const auto& [rows, columns, block_columns, x_padding, out_offset] :
+         {Case{1, 1, 1, 0, 0}, Case{3, 5, 8, 2, 1}, Case{17, 300, 16, 1, 3}, Case{17, 300, 128, 0, 7},
+          Case{64, 33, 16, 5, 15}, Case{9, 1000, 256, 0, 2}, Case{8, 31, 32, 1, 9}}) {
+      const std::int64_t x_stride = columns + x_padding;
+      const std::vector<T> x = this->random_values(rows * x_stride);
+      std::vector<T> expected = this->random_values(out_offset + rows * columns + 16);
+      std::vector<Tensor> tensors{bits_tensor(x), bits_tensor(expected)};
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < columns; ++j)
+          expected[static_cast<std::size_t>(out_offset + j * rows + i)] = x[static_cast<std::size_t>(i * x_stride + j)];
+      const std::int64_t tile_bytes = 32768;
+      TextKernel{"interleave.hpp", kKernels, "interleave_kernel", {unsigned_dtype(sizeof(T)), tile_bytes}}.run(
+          device, {(columns + block_columns - 1) / block_columns, 1, 1}, tensors,
+          {x_stride, out_offset, rows, block_columns, columns});
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), tensors[1].data_as<T>()))
+          << rows << "x" << columns << " in " << block_columns << ", from " << out_offset << " on "
+          << to_string(device);
+    }
+}
+
 TEST(Trans, SymbolicTilesAndValuesInOtherLayouts) {
   constexpr std::int64_t kM = 13, kN = 27;
   std::vector<std::uint32_t> x(kM * kN);
@@ -149,6 +184,7 @@ TEST(Trans, CompilesForGpusWithoutLocalMemory) {
     const std::int64_t columns = dtype == DType::f64 ? 32 : 64;
     expect_registers({"trans.hpp", kKernels, "trans_kernel", {dtype, std::int64_t{64}, columns}, 8});
     const bool narrow = itemsize_bytes(dtype) < 4;
+    expect_registers({"interleave.hpp", kKernels, "interleave_kernel", {dtype, std::int64_t{16384}}, 8});
     for (const std::int64_t seam_bytes : {0, 32})
       expect_registers(
           {"copy.hpp", kKernels, "copy_kernel", {dtype, std::int64_t{64}, columns, narrow, seam_bytes}, 8});

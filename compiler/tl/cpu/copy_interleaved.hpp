@@ -9,7 +9,7 @@ namespace kiln::tl {
 template <int kTileBytes, Number T>
 KILN_DEVICE void copy_interleaved(T* out, const T* x, int64_t x_stride, int rows, int /*block_columns*/, int columns) {
   for (int column = 0; column < columns; ++column)
-    for (int row = 0; row < rows; ++row) out[column * rows + row] = x[row * x_stride + column];
+    for (int row = 0; row < rows; ++row) out[int64_t{column} * rows + row] = x[row * x_stride + column];
 }
 
 }  // namespace kiln::tl

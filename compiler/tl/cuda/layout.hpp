@@ -65,9 +65,11 @@ struct Blocked {
   }
   KILN_DEVICE static bool owns(int) { return !kReplicated || static_cast<int>(threadIdx.x) < ShapeT::kNumel; }
 
+  /// Neighbouring registers that hold one row.
+  static constexpr int kRegistersOfRow = ShapeT::kRows == 1 ? kRegisters
+                                         : kRunsAreRows     ? kVector
+                                                            : ShapeT::kColumns / kNumThreads;
   /// The first register with the row or with the column of register r.
-  static constexpr int kRegistersOfRow =
-      ShapeT::kRows == 1 ? kRegisters : kRunsAreRows ? kVector : ShapeT::kColumns / kNumThreads;
   static constexpr int same_row(int r) { return r / kRegistersOfRow * kRegistersOfRow; }
   static constexpr int same_column(int r) { return r % kRegistersOfRow; }
 };

@@ -143,7 +143,7 @@ KILN_DEVICE auto load_in_layout(const T* data, const A& offsets, const M& mask, 
   const T* const first = data + offsets.base;
   const bool whole = mask.all();
   KILN_UNROLL for (int r = 0; r < L::kRegisters; ++r) {
-    const int same = kOneRow ? L::same_column(r) : kOneColumn ? L::same_row(r) : r;
+    const int same = kOneRow && kOneColumn ? 0 : kOneRow ? L::same_column(r) : kOneColumn ? L::same_row(r) : r;
     if (same != r) {
       result.registers[r] = result.registers[same];
     } else {
