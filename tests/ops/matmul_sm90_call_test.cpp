@@ -83,6 +83,10 @@ TEST(MatmulSm90Call, TheKernelTakesItsConfigFieldByField) {
   EXPECT_EQ(arguments(config)[5],
             "kiln::ops::MatmulSm90Tiling{.block_m = 64, .block_n = 64, .stages = 8, .cluster_m = 1, .cluster_n = 1, "
             ".split_k = 2, .math_groups = 1, .tile_each = false, .resident = 1, .shares = false}");
+  // Of twice as many columns each of two would have more than its buffer takes of a wide output: k stays whole.
+  config.set("BLOCK_N", 128);
+  EXPECT_THAT(arguments(config)[5], ::testing::HasSubstr(".split_k = 1,"));
+  config.set("BLOCK_N", 64);
   // The other order of operands: its product's rows are what lies contiguous.
   config.set("EXCHANGE", 1);
   EXPECT_EQ(arguments(config)[6],
