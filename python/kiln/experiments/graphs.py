@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import kiln
+from kiln.experiments.launch_bytes import add_bus
 from kiln.experiments.options import positive, several, size
 from kiln.experiments.report import Claim, Report, Table
 from kiln.experiments.spin import Spin
@@ -132,6 +133,13 @@ def submissions(spin: Spin, clock: Clock, options: argparse.Namespace) -> list[d
     return rows
 
 
+def bus_ways(spin: Spin, calls: int) -> dict[str, tuple[int, Callable[[], None]]]:
+    """The shortest kernel enqueued in each way, a graph of one alone too: kernels of a call, and the call."""
+    chain, one = (ways_of(spin, 1, count)[0] for count in (calls, 1))
+    ways = {name: (calls, call) for name, call in chain.items()}
+    return {**ways, "graph of one": (1, one["graph"])}
+
+
 def line_through(rows: list[dict[str, Any]], column: str) -> tuple[float, float]:
     """(fixed, for each call) microseconds, by least squares."""
     each, fixed = np.polyfit([row["calls"] for row in rows], [row[column] for row in rows], 1)
@@ -169,7 +177,9 @@ def run(options: argparse.Namespace) -> Report:
         f"A graph gains 1 + o / t: o is {overheads['dispatch']:.2f} us over dispatch and {overheads['resolved']:.2f} us over "
         f"resolved calls. Launching a graph costs the host {fixed:.2f} us, and {each:.3f} us for each call in it."
     )
-    if options.device == "cpu":
+    if options.device != "cpu":
+        add_bus(report, options.device, stream, bus_ways(spin, options.calls))
+    else:
         report.notes.append(
             "On the CPU a graph is the list of its calls, and the host does their work: it saves what Python and the "
             "dispatcher do for each."
