@@ -31,9 +31,13 @@ class WrongCommandLine(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """Whose errors are exceptions, so that they are printed as all of the command's are."""
+    """Whose errors are exceptions, so that they are printed as all of the command's are: one line about a value, and
+    where to read on for what is no option or no experiment."""
 
     def error(self, message: str) -> NoReturn:
+        about = message.removeprefix("argument ")
+        if about.startswith("--") and ": '" in about:
+            raise WrongCommandLine(about)
         raise WrongCommandLine(f"{message}\nsee '{self.prog} --help'")
 
 
