@@ -35,6 +35,18 @@ Direction direction_of(py::handle given, const std::string& where) {
                                 py::repr(given).cast<std::string>()));
 }
 
+const char* name_of(OffloadStage stage) {
+  switch (stage) {
+    case OffloadStage::load:
+      return "load";
+    case OffloadStage::compute:
+      return "compute";
+    case OffloadStage::store:
+      return "store";
+  }
+  return "?";
+}
+
 /// An array, which is loaded, or a pair of an array and its direction.
 OffloadTensor tensor_of(py::handle given, const std::string& where, TransferArrays& arrays) {
   py::object array = py::reinterpret_borrow<py::object>(given);
@@ -82,11 +94,15 @@ struct PipelineMemory {
 
 class OffloadPipelineObject {
  public:
-  OffloadPipelineObject(Device device, int depth)
-      : device_(device), depth_(depth), pipeline_(kPipelineName, std::make_shared<Pipeline>(device, depth)) {}
+  OffloadPipelineObject(Device device, int depth, bool is_timed)
+      : device_(device),
+        depth_(depth),
+        is_timed_(is_timed),
+        pipeline_(kPipelineName, std::make_shared<Pipeline>(device, depth, offload_schedule, is_timed)) {}
 
   Device device() const noexcept { return device_; }
   int depth() const noexcept { return depth_; }
+  bool is_timed() const noexcept { return is_timed_; }
   void close() noexcept { pipeline_.close(); }
   bool is_closed() const noexcept { return pipeline_.is_closed(); }
 
@@ -120,18 +136,33 @@ class OffloadPipelineObject {
     arrays.note_changes();
   }
 
+  py::list spans() {
+    const std::shared_ptr<Pipeline> pipeline = pipeline_.get();
+    if (!is_timed_) throw_value_error("this kiln.OffloadPipeline notes no times; make it with timed=True");
+    std::vector<OffloadSpan> spans;
+    {
+      const GilReleased released;
+      pipeline->use(kPipelineName, [&](OffloadPipeline& one) { spans = one.spans(); });
+    }
+    py::list list;
+    for (const OffloadSpan& span : spans)
+      list.append(py::make_tuple(name_of(span.mark.stage), span.mark.chunk, span.start_us, span.end_us));
+    return list;
+  }
+
  private:
   Device device_;
   int depth_;
+  bool is_timed_;
   Closeable<Pipeline> pipeline_;
 };
 
-std::unique_ptr<OffloadPipelineObject> make_pipeline(const py::object& device, py::handle depth) {
+std::unique_ptr<OffloadPipelineObject> make_pipeline(const py::object& device, py::handle depth, bool is_timed) {
   const Device place = device_or_default(device);
   require_gpu(place, kCpuServesToo);
   const int chunks = small_argument(depth, "depth");
   const GilReleased released;
-  return std::make_unique<OffloadPipelineObject>(place, chunks);
+  return std::make_unique<OffloadPipelineObject>(place, chunks, is_timed);
 }
 
 }  // namespace
@@ -139,17 +170,21 @@ std::unique_ptr<OffloadPipelineObject> make_pipeline(const py::object& device, p
 void bind_offload_pipeline(py::module_& module) {
   py::class_<OffloadPipelineObject> type(
       module, kPipelineName,
-      "OffloadPipeline(device=None, depth=3)\n\nRuns chunks of work whose data lies in CPU memory through a GPU: while "
+      "OffloadPipeline(device=None, depth=3, *, timed=False)\n\nRuns chunks of work whose data lies in CPU memory "
+      "through a GPU: while "
       "one is computed, the next are copied to the device and results of earlier ones back. `depth` chunks have memory "
-      "on the device at a time. On the CPU the same calls run one after the other. ValueError for a depth below 1; "
+      "on the device at a time. On the CPU the same calls run one after the other. `timed` ones note when each stage "
+      "ran, "
+      "for spans(). ValueError for a depth below 1; "
       "DeviceError where the GPU is absent. One thread at a time may use a pipeline.",
       py::is_final());
   type.attr("__module__") = "kiln";
   construct_with(type, py::cpp_function(&make_pipeline, py::name(kPipelineName), py::arg("device") = py::none(),
-                                        py::arg("depth") = 3));
+                                        py::arg("depth") = 3, py::kw_only(), py::arg("timed") = false));
   type.def_property_readonly(
           "device", [](const OffloadPipelineObject& self) { return to_string(self.device()); }, "\"cpu\", \"cuda:0\".")
       .def_property_readonly("depth", &OffloadPipelineObject::depth)
+      .def_property_readonly("timed", &OffloadPipelineObject::is_timed, "Whether spans() is to be had.")
       .def("run", &OffloadPipelineObject::run, py::arg("chunks"), py::arg("compute"), py::arg("stream") = py::none(),
            "Calls compute(chunk, tensors, stream) for each chunk in order, between the copies of its tensors. A chunk "
            "is "
@@ -160,6 +195,11 @@ void bind_offload_pipeline(py::module_& module) {
            "`stream`. Returns when all is enqueued: the stream is done when the last result is in CPU memory, and the "
            "arrays are held until then. What compute raises comes out once everything enqueued so far is done. "
            "ValueError, before anything runs, for arrays that cannot be copied so.")
+      .def(
+          "spans", &OffloadPipelineObject::spans,
+          "When the stages of the last run ran: (stage, chunk, start_us, end_us) each, in the order in which they were "
+          "enqueued. Stages are \"load\", \"compute\" and \"store\"; times are microseconds behind the run's start. "
+          "Waits for them; empty before the first run. ValueError for a pipeline that is not timed.")
       .def("__repr__", [](const OffloadPipelineObject& self) {
         return fmt::format("<kiln.OffloadPipeline {} depth={}{}>", to_string(self.device()), self.depth(),
                            self.is_closed() ? ", closed" : "");

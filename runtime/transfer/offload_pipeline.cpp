@@ -71,17 +71,18 @@ struct OffloadPipeline::State {
     Tensor input, output;
   };
 
-  State(Device on, int chunks_on_device, Schedule order)
-      : device(on), depth(chunks_on_device), schedule(std::move(order)) {}
+  State(Device on, int chunks_on_device, Schedule order, bool notes_times)
+      : device(on), depth(chunks_on_device), schedule(std::move(order)), is_timed(notes_times) {}
 
   Stream queue(OffloadStage stage, Stream compute) const {
     if (stage == OffloadStage::load) return loads;
     return stage == OffloadStage::store ? stores.get() : compute;
   }
 
-  Event& event(OffloadMark mark) {
-    return marks[static_cast<std::size_t>(mark.chunk) * 3 + static_cast<std::size_t>(mark.stage)];
+  static std::size_t place_of(OffloadMark mark) {
+    return static_cast<std::size_t>(mark.chunk) * 3 + static_cast<std::size_t>(mark.stage);
   }
+  Event& event(OffloadMark mark) { return marks[place_of(mark)]; }
 
   /// Buffers and events for `layouts`, kept from run to run.
   void prepare(const std::vector<ChunkLayout>& layouts) {
@@ -96,7 +97,8 @@ struct OffloadPipeline::State {
       grow(buffers[slot].input, input_bytes);
       grow(buffers[slot].output, output_bytes);
     }
-    while (marks.size() < 3 * layouts.size()) marks.emplace_back(device);
+    while (marks.size() < 3 * layouts.size()) marks.emplace_back(device, is_timed);
+    while (is_timed && starts.size() < marks.size()) starts.emplace_back(device, true);
   }
 
   void grow(Tensor& buffer, std::int64_t size_bytes) {
@@ -124,6 +126,7 @@ struct OffloadPipeline::State {
                const Compute& compute, Stream stream) {
     const Stream queue_of_step = queue(step.mark.stage, stream);
     for (const OffloadMark& earlier : step.after) event(earlier).wait(queue_of_step);
+    if (is_timed) starts[place_of(step.mark)].record(queue_of_step);
     switch (step.mark.stage) {
       case OffloadStage::load:
         for (std::size_t i = 0; i < chunk.size(); ++i)
@@ -138,10 +141,12 @@ struct OffloadPipeline::State {
         break;
     }
     event(step.mark).record(queue_of_step);
+    if (is_timed) performed.push_back(step.mark);
   }
 
   void enqueue(std::span<const OffloadChunk> chunks, const std::vector<ChunkLayout>& layouts, const Compute& compute,
                Stream stream) {
+    performed.clear();
     left.wait(stream);  // the run before may have been on another stream
     entered.record(stream);
     entered.wait(loads);
@@ -158,16 +163,19 @@ struct OffloadPipeline::State {
   Device device;
   int depth;
   Schedule schedule;
+  bool is_timed;
   OwnedStream loads{device}, stores{device};
-  Event entered{device}, left{device};  ///< marks on the caller's stream around a run
-  Event stored{device};                 ///< the last result is in CPU memory
-  std::vector<Event> marks;             ///< three per chunk: load, compute, store
-  std::vector<Buffers> buffers;         ///< by slot; freed before the streams are
+  Event entered{device, is_timed}, left{device};  ///< marks on the caller's stream around a run
+  Event stored{device};                           ///< the last result is in CPU memory
+  std::vector<Event> marks;                       ///< three per chunk: load, compute, store
+  std::vector<Event> starts;                      ///< where timed, of the same
+  std::vector<OffloadMark> performed;             ///< where timed, of the last run
+  std::vector<Buffers> buffers;                   ///< by slot; freed before the streams are
 };
 
-OffloadPipeline::OffloadPipeline(Device device, int depth, Schedule schedule) {
+OffloadPipeline::OffloadPipeline(Device device, int depth, Schedule schedule, bool is_timed) {
   if (depth < 1) throw_value_error(fmt::format("an offload pipeline of depth {}; expected 1 or more", depth));
-  state_ = std::make_unique<State>(device, depth, std::move(schedule));
+  state_ = std::make_unique<State>(device, depth, std::move(schedule), is_timed);
 }
 
 OffloadPipeline::~OffloadPipeline() {
@@ -192,6 +200,19 @@ void OffloadPipeline::run(std::span<const OffloadChunk> chunks, const Compute& c
     for (const Stream queue : {state_->loads.get(), stream, state_->stores.get()}) settle([&] { synchronize(queue); });
     throw;
   }
+}
+
+std::vector<OffloadSpan> OffloadPipeline::spans() const {
+  if (!state_->is_timed)
+    throw_value_error("an offload pipeline notes when its stages ran only where it was made to be timed");
+  std::vector<OffloadSpan> spans;
+  for (const OffloadMark& mark : state_->performed) {
+    const Event& end = state_->event(mark);
+    end.synchronize();
+    spans.push_back(
+        {mark, elapsed_us(state_->entered, state_->starts[State::place_of(mark)]), elapsed_us(state_->entered, end)});
+  }
+  return spans;
 }
 
 }  // namespace kiln

@@ -11,6 +11,12 @@
 
 namespace kiln {
 
+/// When one stage of a chunk ran, in microseconds behind the start of its run.
+struct OffloadSpan {
+  OffloadMark mark;
+  double start_us = 0, end_us = 0;
+};
+
 /// Runs chunks of work whose data lies in CPU memory through a GPU: while one chunk is computed, the next ones are
 /// copied to the device and the results of earlier ones are copied back, each direction on a stream and a copy engine
 /// of its own.
@@ -38,9 +44,10 @@ class OffloadPipeline {
 
   /// `depth` chunks have memory on the device at a time. 2 lets copies run beside compute where no tensor is loaded and
   /// stored in the same place; 3 always; more evens out chunks whose times differ. Another `schedule` than Kiln's is
-  /// for tests of what goes wrong without a wait. UsageError(value) for a depth below 1; DeviceError when the device is
-  /// absent.
-  explicit OffloadPipeline(Device device, int depth = 3, Schedule schedule = offload_schedule);
+  /// for tests of what goes wrong without a wait. One that `is_timed` notes when each stage runs, for spans(), which
+  /// costs the device two marks with a time for each. UsageError(value) for a depth below 1; DeviceError when the
+  /// device is absent.
+  explicit OffloadPipeline(Device device, int depth = 3, Schedule schedule = offload_schedule, bool is_timed = false);
   /// Waits for everything that still runs.
   ~OffloadPipeline();
   OffloadPipeline(const OffloadPipeline&) = delete;
@@ -57,6 +64,11 @@ class OffloadPipeline {
   /// captured. Exceptions of `compute` pass through once everything enqueued so far is done; results of chunks before
   /// are complete then, and the pipeline can be used again.
   void run(std::span<const OffloadChunk> chunks, const Compute& compute, Stream stream);
+
+  /// When the stages of the last run ran, in the order in which they were enqueued; none before the first run. Waits
+  /// for them. A stage that copies nothing is as short as its marks are apart. After an exception of `compute`: what
+  /// was done before. UsageError(value) for a pipeline that is not timed; DeviceError when work before a mark failed.
+  std::vector<OffloadSpan> spans() const;
 
  private:
   struct State;

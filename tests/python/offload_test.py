@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import time
 import weakref
@@ -206,6 +207,25 @@ def test_a_pipeline(pool: kiln.PinnedPool, device: str, random: Random, depth: i
         pipeline.run([], layers.compute)
     layers.check()
     refused(ValueError, "OffloadPipeline is closed", lambda: pipeline.run([], layers.compute))
+
+
+def test_when_the_stages_of_a_pipeline_ran(pool: kiln.PinnedPool, device: str, random: Random) -> None:
+    layers = Layers(pool, random)
+    stream = kiln.Stream(device)
+    with kiln.OffloadPipeline(device, 2, timed=True) as pipeline:
+        assert pipeline.timed and pipeline.spans() == []
+        for count in (7, 3):  # the last run's alone
+            pipeline.run(layers.chunks[:count], layers.compute, stream)
+            spans = {(stage, chunk): (start, stop) for stage, chunk, start, stop in pipeline.spans()}
+            assert set(spans) == {(stage, chunk) for stage in ("load", "compute", "store") for chunk in range(count)}
+            for chunk in range(count):
+                marks = [mark for stage in ("load", "compute", "store") for mark in spans[stage, chunk]]
+                assert marks[0] >= 0, chunk
+                assert all(earlier <= later + 1 for earlier, later in itertools.pairwise(marks)), marks  # us
+    refused(ValueError, "OffloadPipeline is closed", pipeline.spans)
+    untimed = kiln.OffloadPipeline(device)
+    assert not untimed.timed
+    refused(ValueError, "notes no times; make it with timed=True", untimed.spans)
 
 
 def test_tensors_of_a_pipeline_may_be_kept(pool: kiln.PinnedPool, device: str) -> None:

@@ -141,6 +141,42 @@ TEST_P(OffloadPipelineOn, AnExceptionLeavesNothingRunning) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(last_of(chunks[static_cast<std::size_t>(i)][0].host), 100 + i);
 }
 
+TEST_P(OffloadPipelineOn, ATimedOneSaysWhenItsStagesRan) {
+  EXPECT_THAT(usage_message([&] { OffloadPipeline(device()).spans(); }),
+              HasSubstr("only where it was made to be timed"));
+  OffloadPipeline pipeline(device(), 2, offload_schedule, true);
+  EXPECT_TRUE(pipeline.spans().empty());
+  std::vector<OffloadChunk> chunks;
+  for (int i = 0; i < 5; ++i) chunks.push_back({{host(1 << 20, i), Direction::load_and_store}});
+  const auto nothing = [](std::int64_t, std::span<const Tensor>, Stream) {};
+  for (const std::size_t count : {std::size_t{5}, std::size_t{3}}) {  // the last run's alone
+    chunks.resize(count);
+    pipeline.run(chunks, nothing, stream());
+    const std::vector<OffloadSpan> spans = pipeline.spans();
+    const std::vector<OffloadStep> steps = offload_schedule(chunks, 2);
+    ASSERT_EQ(spans.size(), steps.size());
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      EXPECT_EQ(spans[i].mark, steps[i].mark);
+      EXPECT_LE(0, spans[i].start_us);
+      EXPECT_LE(spans[i].start_us, spans[i].end_us);
+      const double least_us = spans[i].mark.stage == OffloadStage::compute ? 0 : 1;  // a MiB was copied
+      EXPECT_LE(least_us, spans[i].end_us - spans[i].start_us);
+      for (const OffloadSpan& span : spans) {
+        const auto& after = steps[i].after;
+        const bool is_awaited = std::find(after.begin(), after.end(), span.mark) != after.end();
+        EXPECT_TRUE(!is_awaited || span.end_us <= spans[i].start_us + 1) << span.end_us << ' ' << spans[i].start_us;
+      }
+    }
+  }
+  const auto fails = [](std::int64_t chunk, std::span<const Tensor>, Stream) {
+    if (chunk == 1) throw std::runtime_error("stop");
+  };
+  EXPECT_THROW(pipeline.run(chunks, fails, stream()), std::runtime_error);
+  const auto computed = [](const OffloadSpan& span) { return span.mark.stage == OffloadStage::compute; };
+  const std::vector<OffloadSpan> before = pipeline.spans();
+  EXPECT_EQ(std::count_if(before.begin(), before.end(), computed), 1);
+}
+
 TEST_P(OffloadPipelineOn, RefusesBadInputBeforeAnythingRuns) {
   EXPECT_THROW(OffloadPipeline(device(), 0), UsageError);
   OffloadPipeline pipeline(device());
