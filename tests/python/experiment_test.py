@@ -15,6 +15,7 @@ import pytest
 from kiln.experiments import trace_sql
 from kiln.experiments.catalogue import SUMMARIES
 from kiln.experiments.gather_kernels import series_op
+from kiln.experiments.offload_layers import share_beside_copies
 from kiln.experiments.report import Table, lines_of
 from nvrtc_here import needs_nvrtc
 from script_process import environment
@@ -76,12 +77,33 @@ def test_what_graphs_find() -> None:
 
 
 def test_what_offload_finds() -> None:
-    tables = run_small("offload")["tables"]
+    report = run_small("offload")
+    tables, timelines = report["tables"], report["data"]["timelines"]
     assert {row["memory"] for row in tables["copies"]["rows"]} == {"pageable", "pinned each time", "preallocated"}
     assert [row["wrong_bytes"] for row in tables["mistakes"]["rows"]] == [0, 0, 0, 0], (
         "on the CPU copies are done at once"
     )
     assert len(tables["layers"]["rows"]) == 2 + 2 + 3
+    assert list(timelines) == ["sequential", "two alternating streams", "pipeline, depth 1", "pipeline, depth 2"]
+    for name, spans in timelines.items():
+        assert sorted(stage for stage, _, _ in spans) == 4 * ["compute"] + 4 * ["load"] + 4 * ["store"], name
+        assert all(0 <= start <= stop for _, start, stop in spans), name
+    shares = {row["schedule"]: row["copies_beside_compute"] for row in tables["layers"]["rows"]}
+    assert all(shares[name] == (0 if name in timelines else None) for name in shares), "nothing overlaps on the CPU"
+
+
+@pytest.mark.parametrize(
+    ("spans", "share"),
+    [
+        ([], 0),
+        ([("load", 0, 5)], 0),
+        ([("load", 0, 1), ("compute", 1, 2), ("store", 2, 3)], 0),
+        ([("compute", 0, 4), ("load", 1, 3), ("store", 2, 3)], 0.5),
+        ([("compute", 0, 2), ("load", 0, 2), ("compute", 3, 5), ("store", 4, 9)], 0.75),
+    ],
+)
+def test_copies_beside_compute(spans: list[tuple[str, float, float]], share: float) -> None:
+    assert share_beside_copies(spans) == share
 
 
 def test_what_gather_finds() -> None:
@@ -147,7 +169,7 @@ def test_the_list() -> None:
         ("decode --dim 300", "heads of up to 256 numbers"),
         ("decode --device cpu --context 1G", "GiB of memory are needed"),
         ("decode --trace /nowhere/t.json", "there is no directory for '/nowhere/t.json'"),
-        ("gather --bs 0", "'0' is no number above 0"),
+        ("gather --bs 0", "--bs: '0' is no number above 0, such as 4096, 64K or 16M\n"),
         ("gather --slots 5", "no row is taken twice: expected 262144"),
         ("gather --device cpu --slots 2000M", "GiB of the host's memory are needed"),
         ("gather --slots 3G", "are more than 32 bits count"),
@@ -167,7 +189,7 @@ def test_what_is_wrong_is_one_message(arguments: str, says: str) -> None:
     assert done.stderr.startswith("kiln: error: ") and says in done.stderr and "Traceback" not in done.stderr
     as_json = run(*arguments.split(), "--json") if arguments else None
     if as_json is not None and "bogus" not in arguments:
-        assert says in json.loads(as_json.stderr)["error"]
+        assert says.rstrip() in json.loads(as_json.stderr)["error"]
 
 
 def test_the_c_command_hands_its_words_on(tmp_path: pathlib.Path) -> None:

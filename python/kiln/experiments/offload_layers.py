@@ -117,7 +117,7 @@ class Layers:
     def pipelined(self, pipeline: kiln.OffloadPipeline) -> None:
         def layer(_: int, tensors: list[kiln.Tensor], stream: kiln.Stream) -> None:
             source, target = tensors
-            self.marks.around("compute", stream, lambda: self.compute(source, target, self.slots[0]))
+            self.compute(source, target, self.slots[0])
 
         pipeline.run([[load, (store, "store")] for load, store in zip(self.loads, self.stores)], layer, self.stream)
 
@@ -188,7 +188,7 @@ def layer_times(options: argparse.Namespace) -> tuple[list[dict[str, Any]], Time
                 times[name].append(taken)
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     slowest = max(ms for name, ms in medians.items() if "alone" in name)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "schedule": name,
             "ms": medians[name],
@@ -198,12 +198,37 @@ def layer_times(options: argparse.Namespace) -> tuple[list[dict[str, Any]], Time
         }
         for name, taken in times.items()
     ]
-    drawn = ("sequential", "two alternating streams", f"pipeline, depth {options.depths[-1]}")
-    return rows, {name: timeline(layers, ways[name]) for name in drawn}, compute
+    timelines = {name: timeline(layers, ways[name]) for name in ("sequential", "two alternating streams")}
+    for depth in options.depths:
+        timelines[f"pipeline, depth {depth}"] = pipeline_timeline(layers, depth)
+    for row in rows:
+        spans = timelines.get(row["schedule"])
+        row["copies_beside_compute"] = None if spans is None else share_beside_copies(spans)
+    return rows, timelines, compute
+
+
+def share_beside_copies(spans: list[Span]) -> float:
+    """Of the time in which something is computed, that in which a load or a store runs as well."""
+    times = sorted({time for _, start, stop in spans for time in (start, stop)})
+    computed = overlapped = 0.0
+    for start, stop in zip(times, times[1:]):
+        stages = {stage for stage, first, last in spans if first <= start and stop <= last}
+        if "compute" in stages:
+            computed += stop - start
+            overlapped += (stop - start) * (len(stages) > 1)
+    return overlapped / computed if computed else 0.0
+
+
+def pipeline_timeline(layers: Layers, depth: int) -> list[Span]:
+    """When each stage of a pipeline ran, copies on its own streams too; behind a round that makes its memory."""
+    with kiln.OffloadPipeline(layers.device, depth, timed=True) as pipeline:
+        for _ in range(2):
+            layers.wall_ms(lambda: layers.pipelined(pipeline))
+        return [(stage, start_us / 1e3, end_us / 1e3) for stage, _, start_us, end_us in pipeline.spans()]
 
 
 def timeline(layers: Layers, call: Callable[[], None]) -> list[Span]:
-    """When each stage ran. Of a pipeline's only compute is seen: its copies are on streams of its own."""
+    """When each stage ran of what enqueues them on the experiment's own streams."""
     layers.marks = Marks(layers.device, layers.stream)
     layers.marks.is_on = True
     layers.wall_ms(call)
