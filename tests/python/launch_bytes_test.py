@@ -8,9 +8,10 @@ from typing import Any
 
 import kiln
 import pytest
-from kiln.experiments import bus_counter, launch_bytes
+from kiln.experiments import bus_counter, graphs, launch_bytes
 from kiln.experiments.bus_counter import FieldValue, NoCounter, SampledRates, Traffic
 from kiln.experiments.report import Report
+from kiln.experiments.spin import Spin
 
 WIDE, UINT = 3, bus_counter.UINT
 NOT_SUPPORTED = 3
@@ -190,3 +191,17 @@ def test_a_counter_that_fails_is_a_note(monkeypatch: pytest.MonkeyPatch, short: 
     launch_bytes.add_bus(report, "cuda:0", kiln.Stream("cpu"), {})
     assert report.notes == ["Bytes over the bus were not counted: libcuda.so.1 cannot be loaded."]
     assert report.data["bus"] == {"counter": None, "reason": "libcuda.so.1 cannot be loaded"}
+
+
+def test_the_ways_of_the_experiment(monkeypatch: pytest.MonkeyPatch, short: None) -> None:
+    stream = kiln.Stream("cpu")
+    ways = graphs.bus_ways(Spin("cpu", stream), 5)
+    assert {name: calls for name, (calls, _) in ways.items()} == {
+        "dispatch": 5,
+        "resolved": 5,
+        "graph": 5,
+        "graph of one": 1,
+    }
+    rows = launch_bytes.launch_rows(FakeCounter(1.0), ways, stream)
+    assert [row["way"] for row in rows] == list(ways)
+    assert all(row["us"] > 0 and row["to_host_bytes"] == 0 == row["to_device_bytes"] for row in rows)
