@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ import pytest
 from kiln.experiments import trace_sql
 from kiln.experiments.catalogue import SUMMARIES
 from kiln.experiments.gather_kernels import series_op
+from kiln.experiments.gather_rows import LIMITED, Rows
 from kiln.experiments.offload_layers import share_beside_copies
 from kiln.experiments.report import Table, lines_of
 from nvrtc_here import needs_nvrtc
@@ -112,6 +114,39 @@ def test_what_gather_finds() -> None:
     assert all(row["gb_s"] > 0 for row in rows)
     alone = run("gather", "--device", "cpu", *SMALL["gather"].split(), "--ncu", "Kiln")
     assert alone.returncode == 0 and "ncu --set full --kernel-name regex:" in alone.stdout
+    assert "gather --device cpu --bs 4 --topk 32 --slots 146 --row-bytes 64 --ncu Kiln\n" in alone.stdout
+
+
+WARPS = [f"warp per row, {sms} SMs" for sms in (2, 3, 16)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "variants"),
+    [
+        ([], [*WARPS, "4 rows in flight, 4 SMs", "4 rows in flight, 16 SMs"]),
+        (["bytewise"], ["bytewise, 2 SMs", "bytewise, 3 SMs", *WARPS]),
+        (["4 rows in flight"], [*WARPS, *(f"4 rows in flight, {sms} SMs" for sms in (2, 3, 4, 16))]),
+        (["2 rows in flight", "Kiln"], ["2 rows in flight, 3 SMs", "Kiln, 2 SMs", "Kiln, 3 SMs"]),
+        (
+            ["all"],
+            ["16 bytes a thread, 2 SMs", "bytewise, warp per row, 3 SMs", "2 rows in flight, 2 SMs", "Kiln, 2 SMs"],
+        ),
+    ],
+)
+def test_any_variant_runs_on_any_number_of_processors(
+    monkeypatch: pytest.MonkeyPatch, limit: list[str], variants: list[str]
+) -> None:
+    options = argparse.Namespace(device="cpu", bs=2, topk=4, slots=9, row_bytes=64, sms=[2, 3], limit=limit, ncu=None)
+    if "all" in limit:
+        options.limit = list(LIMITED)
+    monkeypatch.setattr(Rows, "way", lambda *_: "no GPU")
+    rows = Rows(options)
+    ways = {**rows.series(), **rows.variants()}
+    assert [name for name in ways if name in variants] == variants, list(ways)
+    assert all(rows.sms_of[name] == int(name.split()[-2]) and rows.kernel_of[name] for name in variants)
+    for name in ("Kiln, 2 SMs", "Kiln"):
+        call = ways.get(name)
+        assert call is None or (not isinstance(call, str) and rows.arrive(call))
 
 
 def test_what_decode_finds(tmp_path: pathlib.Path) -> None:
@@ -175,6 +210,7 @@ def test_the_list() -> None:
         ("gather --slots 3G", "are more than 32 bits count"),
         ("gather --row-bytes 100", "expected a multiple of 16"),
         ("gather --device cpu --bs 4 --ncu x", "expected one of: NumPy, Kiln"),
+        ("gather --device cpu --limit bytewise", "--limit is of multiprocessors, and the CPU has none"),
         ("gather --ncu Kiln --plot x.png", "leave --plot out"),
         ("offload --shape 5", "expected two extents or more"),
         ("offload --shape 1x0", "'0' is no number above 0"),

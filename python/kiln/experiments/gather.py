@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import statistics
 from typing import TYPE_CHECKING, Any
 
 import kiln
-from kiln.experiments.gather_rows import FLUSH_BYTES, Rows, Way
+from kiln.experiments.gather_rows import FLUSH_BYTES, LIMITED, Rows, Way
 from kiln.experiments.options import count, several, size
 from kiln.experiments.report import Claim, Report, Table
 
@@ -19,7 +20,7 @@ GIB = 1 << 30
 RECIPE = """\
 Nsight Compute sees one launch, after two that warm up:
 
-    ncu --set full --kernel-name regex:{kernel} --launch-skip 2 --launch-count 1 kiln experiment gather --ncu {name!r}
+    ncu --set full --kernel-name regex:{kernel} --launch-skip 2 --launch-count 1 kiln experiment gather {arguments}
 
 Read "Memory Workload Analysis": L2 <-> System Memory is what came over the bus, and how many sectors a request has says
 whether neighbouring threads asked for neighbouring bytes. "Warp State": long scoreboard is waiting for those rows.
@@ -39,6 +40,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[2, 4, 8, 16, 32, 132],
         metavar="N,...",
         help="multiprocessors that a warp per row is limited to (default 2,4,8,16,32,132)",
+    )
+    parser.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="VARIANT",
+        help=f"another variant that --sms limits: {', '.join(map(repr, LIMITED))}, or all; may be given again",
     )
     parser.add_argument("--iters", type=size, default=10, metavar="N", help="samples (default 10)")
     parser.add_argument("--warmup", type=count, default=2, metavar="N", help="calls before those (default 2)")
@@ -60,6 +68,13 @@ def check(options: argparse.Namespace) -> None:
         )
     if options.ncu is not None and options.plot is not None:
         raise kiln.UsageValueError("--ncu measures nothing, so there is nothing to draw: leave --plot out")
+    if options.limit and options.device == "cpu":
+        raise kiln.UsageValueError("--limit is of multiprocessors, and the CPU has none: leave it out")
+    for name in options.limit:
+        if name not in (*LIMITED, "all"):
+            raise kiln.UsageValueError(f"--limit is '{name}'; expected one of: {'; '.join(LIMITED)}; all")
+    if "all" in options.limit:
+        options.limit = list(LIMITED)
     if options.row_bytes % 16 != 0:
         raise kiln.UsageValueError(
             f"--row-bytes is {options.row_bytes}; expected a multiple of 16, which the published kernels move at a time"
@@ -113,7 +128,20 @@ def run_alone(report: Report, options: argparse.Namespace, rows: Rows, variants:
     for _ in range(3):
         call()
     kiln.synchronize()
-    report.notes.append(RECIPE.format(name=options.ncu, kernel=rows.kernel_of.get(options.ncu, ".*")))
+    report.notes.append(
+        RECIPE.format(kernel=rows.kernel_of.get(options.ncu, ".*"), arguments=shlex.join(arguments_of(options)))
+    )
+
+
+def arguments_of(options: argparse.Namespace) -> list[str]:
+    """The command line's, with which the same call is made again."""
+    words = ["--device", options.device]
+    for name in ("bs", "topk", "slots", "row_bytes"):
+        words += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
+    words += ["--sms", ",".join(map(str, options.sms))] if options.device != "cpu" else []
+    for name in options.limit:
+        words += ["--limit", name]
+    return [*words, "--ncu", options.ncu]
 
 
 def measure(options: argparse.Namespace, rows: Rows, variant: str, call: Way) -> dict[str, Any]:

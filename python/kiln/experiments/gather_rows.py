@@ -16,6 +16,16 @@ LINE_BYTES = 128
 POISON = 0xA5
 FLUSH_BYTES = 256 << 20  # more than a GPU's cache holds
 
+#: The published kernels by name, each with its width.
+SERIES = {
+    "bytewise": ("thread_per_row", 1),
+    "16 bytes a thread": ("thread_per_row", 16),
+    "bytewise, warp per row": ("warp_per_row", 1),
+    "warp per row": ("warp_per_row", 16),
+    "2 rows in flight": ("rows_in_flight", 2),
+    "4 rows in flight": ("rows_in_flight", 4),
+}
+LIMITED = (*SERIES, "Kiln")  #: what --limit names: whatever can run on any number of multiprocessors
 MANAGED = "managed memory, warp per row, 16 SMs"
 
 Way = Callable[[], object] | str  # or why it cannot be had
@@ -86,6 +96,8 @@ class Rows:
             ways |= self.series()
         self.kernel_of["Kiln"] = kiln_op.report.kernels[-1].name.rpartition("<")[0].rpartition("::")[2]
         ways["Kiln"] = lambda: kiln_op(self.dst, self.host, self.indices)
+        if "Kiln" in self.options.limit:
+            ways |= {self.on_sms("Kiln", sms): self.limited(sms) for sms in self.options.sms}
         gather = kiln.PackedGather(self.device)
         ways["Kiln, packed by CPU threads"] = lambda: gather(self.dst, self.host, self.host_indices)
         ways["copy of as many bytes"] = Bound(lambda: kiln.copy_async(self.dst, self.host[: self.pairs]))
@@ -94,8 +106,21 @@ class Rows:
     def by_numpy(self) -> None:
         self.dst.numpy()[self.host_indices[..., 1].ravel()] = self.host[self.source]
 
+    def on_sms(self, name: str, sms: int) -> str:
+        """The name of a variant on so many multiprocessors, which its row says too."""
+        limited = f"{name}, {sms} SMs"
+        self.sms_of[limited] = sms
+        self.kernel_of[limited] = SERIES[name][0] if name in SERIES else self.kernel_of[name]
+        return limited
+
+    def limited(self, sms: int) -> Way:
+        """Kiln's op on so many multiprocessors."""
+        resolved = kiln.resolve("sparse_kv_gather", self.dst, self.host, self.indices, max_sms=sms)
+        return lambda: resolved(self.dst, self.host, self.indices)
+
     def series(self) -> dict[str, Way]:
-        """The published steps, a warp per row and rows in flight on fewer multiprocessors, and managed memory."""
+        """The published steps, a warp per row, rows in flight and what --limit names on fewer multiprocessors, and
+        managed memory."""
         processors = next(row["processors"] for row in kiln.devices() if row["device"] == self.device)
         ways: dict[str, Way] = {}
 
@@ -103,13 +128,14 @@ class Rows:
             ways[name] = self.way(kernel, width, sms, self.host if source is None else source)
             self.sms_of[name], self.kernel_of[name] = sms, kernel
 
-        add("bytewise", "thread_per_row", 1, processors)
-        add("16 bytes a thread", "thread_per_row", 16, processors)
-        add("bytewise, warp per row", "warp_per_row", 1, processors)
-        for sms in dict.fromkeys([*self.options.sms, 16]):
-            add(f"warp per row, {sms} SMs", "warp_per_row", 16, sms)
-        for sms in (4, 16, processors):
-            add(f"4 rows in flight, {sms} SMs", "rows_in_flight", 4, sms)
+        for name in ("bytewise", "16 bytes a thread", "bytewise, warp per row"):
+            add(name, *SERIES[name], processors)
+        shown = {name: self.options.sms for name in self.options.limit if name in SERIES}
+        shown["warp per row"] = [*self.options.sms, 16]
+        shown["4 rows in flight"] = [*shown.get("4 rows in flight", []), 4, 16, processors]
+        for name in SERIES:
+            for sms in dict.fromkeys(shown.get(name, [])):
+                add(self.on_sms(name, sms), *SERIES[name], sms)
         try:
             managed = ManagedBytes((self.options.slots, self.options.row_bytes), self.device)
             managed.fill(self.host)
