@@ -23,6 +23,9 @@ constexpr double kOverlap = 0.45;  // of the shorter of computing and memory, wh
 constexpr double kMultiply = 1.00;
 constexpr double kL2BytesPerClock = 6600;  // of all
 constexpr double kArrivingBytesPerClock = 67;
+// From memory, rows that start at the L2's lines and others (2026-11-28): 64 blocks got 2.2 TB/s of such rows, 132 got
+// 3.3, where 48 got 3.7 of rows at lines.
+constexpr double kFromMemoryPerClock = 60, kFromMemoryOffLines = 24;
 constexpr double kWaiting = 0.12;        // longer, where multiplying and loading take as long
 constexpr double kShortRows = 2.1;       // rows of 64 bytes take as long as rows of 128
 constexpr double kOffLines = 1.59;       // rows that start off the L2's lines, which take two of them
@@ -139,7 +142,13 @@ double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm9
               (as_double(division.share) * step + 1.5 * part);
     us += kCombineUs + as_double(division.scratch_bytes()) / kCombineBytesPerUs;
   }
-  const double memory = memory_clocks(call, conditions.out_bytes, division);
+  const auto from_memory = [&](const Sm90Operand& operand, std::int64_t rows) {
+    return as_double(call.batches * rows * call.k * a_size) /
+           (busy * (is_off_lines(operand) ? kFromMemoryOffLines : kFromMemoryPerClock));
+  };
+  const double memory =
+      std::max(memory_clocks(call, conditions.out_bytes, division),
+               from_memory(call.a, call.m * division.a_reads) + from_memory(call.b, call.n * division.b_reads));
   us += (std::max(clocks, memory) + kOverlap * std::min(clocks, memory)) / kClocksPerUs;
   for (const Sm90Operand* operand : {&call.a, &call.b})
     if (operand->workspace >= 0) us += kCopyUs + 2 * as_double(packed_bytes(*operand, call)) / kCopyBytesPerUs;

@@ -50,7 +50,10 @@ KILN_DEVICE auto multiply_tile(const A* a, const B* b, const MatmulIteration& it
                                        (b_inner < length - begin) & column_mask)};
       },
       [&](const auto& a_tile, const auto& b_tile) { acc = tl::dot<kPrecision>(a_tile, b_tile, acc); });
-  return acc;
+  if constexpr (kTurns)
+    return tl::dot_wait(acc);
+  else
+    return acc;
 }
 
 /// One part of k of one tile, or one tile after the other where the grid has fewer programs than there are tiles.

@@ -42,7 +42,7 @@ std::int64_t accumulator_words(OperandClass operands, std::int64_t block_m, std:
 }
 
 /// Parts of k. Kernels do not depend on them, and programs that just fill a GPU's rounds want them fine.
-constexpr std::int64_t kSplits[] = {1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256};
+constexpr std::int64_t kSplits[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256};
 
 std::vector<std::int64_t> block_ks(OperandClass operands) {
   if (operands == OperandClass::f64 || operands == OperandClass::f32) return {16, 32};
@@ -115,7 +115,7 @@ double products_per_clock(OperandClass operands, std::int64_t words) {
     case OperandClass::f64:
       return 128;
     case OperandClass::f32:
-      return words >= 128 ? 105 : words >= 64 ? 85 : words >= 32 ? 70 : 55;
+      return words >= 128 ? 108 : words >= 64 ? 92 : words >= 32 ? 70 : 55;
     case OperandClass::tf32:
     case OperandClass::fp8:  // converted to f16 on the way
       return 550;

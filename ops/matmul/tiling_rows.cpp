@@ -57,13 +57,14 @@ class RowsCost {
         batches_(call.batches()),
         rows_(ceil_power_of_two(call.m)),
         itemsize_bytes_(itemsize_bytes(call.b.dtype)),
+        pitch_bytes_((runs_along_k(call) ? call.b.column_stride : call.b.row_stride) * itemsize_bytes_),
         processors_(usable_processors(call, target)),
         along_k_(runs_along_k(call)),
         is_packed_(rows_vector_width(call) > 1),
         a_across_(order_of(call.a) != 0 && along_k_) {}
 
-  /// The constants are those of 1050 times of 171 random products on an H200 (2026-11-28), whose logarithms have
-  /// residuals of 0.2; of 16 random configs each, the one that is chosen takes 6% longer than the fastest.
+  /// The constants are those of 1465 times of 200 random products on an H200 (2026-11-28), whose logarithms have
+  /// residuals of 0.24; of 16 random configs each, the one that is chosen takes 5% longer than the fastest.
   double us(const RowsTiling& tiling) const {
     constexpr double kStartUs = 4.06, kCombineUs = 2.88, kCombinePartUs = 0.066;
     constexpr double kMemoryBytesPerClock = 2130, kSegmentBytes = 15;  // each row of a tile costs as many bytes more
@@ -73,6 +74,10 @@ class RowsCost {
     constexpr double kMaskedB = 6.7, kMaskedA = 19.7, kOutput = 9.7, kProgram = 9500;
     constexpr double kWaitClocks = 680, kMaskedWaits = 0.79, kJoinClocks = 360;
     constexpr double kOtherRegisters = 50, kMostRegisters = 255, kRegisters = 65536, kWarps = 64;
+    // Of one multiprocessor for each line of its cache that rows of tiles touch: rows of eight bytes that lie lines
+    // apart took three times as long as their bytes say (1024 columns of 3306 rows, four of them a program: 33 us, by
+    // eights 14).
+    constexpr double kLineBytes = 128, kLineClocks = 2;
     constexpr double kFewRounds = 4;  // up to which the last one counts as a whole
     constexpr double kAlone = 0.25;   // a program alone does not ask for memory while it computes
 
@@ -103,12 +108,15 @@ class RowsCost {
         std::max(1.0, std::floor(std::min(kWarps, kRegisters / (kLanes * registers)) / as_double(tiling.num_warps)));
     const double each_processor = programs / as_double(processors_);
     const double rounds = std::max(1.0, each_processor / resident);
-    const double worked =
-        (each_processor > 1 && each_processor < kFewRounds ? std::ceil(each_processor) : each_processor) * work;
+    const double begun = each_processor < kFewRounds ? std::ceil(each_processor) : each_processor;
+    const double worked = (each_processor > 1 ? begun : each_processor) * work;
     const double waits = (rounds < kFewRounds ? std::ceil(rounds) : rounds) * wait;
 
     const double segment =
         as_double((along_k_ ? std::min(tiling.block_k, k_) : std::min(tiling.block_n, n_)) * itemsize_bytes_);
+    const double tile_rows = along_k_ ? as_double(tiling.block_n * ceil_div(depth, tiling.block_k)) : as_double(depth);
+    const double lines = tile_rows * (as_double(pitch_bytes_) < kLineBytes ? as_double(pitch_bytes_) / kLineBytes
+                                                                           : std::ceil(segment / kLineBytes));
     double bytes = as_double(batches_ * n_ * k_ * itemsize_bytes_) * (1 + kSegmentBytes / segment) *
                    (1 + kAlone / std::clamp(each_processor, 1.0, resident));
     double us = kStartUs;
@@ -116,12 +124,13 @@ class RowsCost {
       us += kCombineUs + kCombinePartUs * as_double(splits);
       bytes += as_double(2 * 4 * batches_ * n_ * rows_ * splits);
     }
-    return us + std::max({worked, waits, work + wait, bytes / kMemoryBytesPerClock}) / kClocksPerUs;
+    return us + std::max({worked, waits, work + wait, begun * lines * kLineClocks, bytes / kMemoryBytesPerClock}) /
+                    kClocksPerUs;
   }
 
  private:
   const MatmulCall& call_;
-  std::int64_t n_, k_, batches_, rows_, itemsize_bytes_, processors_;
+  std::int64_t n_, k_, batches_, rows_, itemsize_bytes_, pitch_bytes_, processors_;
   bool along_k_, is_packed_, a_across_;
 };
 

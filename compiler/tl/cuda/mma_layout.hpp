@@ -6,9 +6,9 @@
 
 namespace kiln::tl {
 
-/// A program's warps as a grid over a tile that they share: parts that are as square as can be, so that the operands'
-/// rows and columns are read by few warps. A part is kRowUnit x kColumnUnit elements or more; warps that are left over
-/// repeat what the first ones do.
+/// A program's warps as a grid over a tile that they share: parts that are as square as can be, counted in units
+/// of kRowUnit x kColumnUnit, so that the operands' rows and columns are read by few warps and, of a unit that is a
+/// warp's lanes, few times by a lane. A part is a unit or more; warps that are left over repeat what the first ones do.
 template <typename ShapeT, int kRowUnit, int kColumnUnit>
 struct WarpGrid {
   static_assert(ShapeT::kNumel > 0 && is_power_of_two(kNumWarps), "num_warps is a power of two where there are tiles");
@@ -19,7 +19,8 @@ struct WarpGrid {
     while (rows * columns < kNumWarps) {
       const bool can_split_rows = ShapeT::kRows / rows > kRowUnit;
       const bool can_split_columns = ShapeT::kColumns / columns > kColumnUnit;
-      if (can_split_columns && (!can_split_rows || ShapeT::kColumns / columns >= ShapeT::kRows / rows))
+      if (can_split_columns &&
+          (!can_split_rows || ShapeT::kColumns / columns * kRowUnit >= ShapeT::kRows / rows * kColumnUnit))
         columns *= 2;
       else if (can_split_rows)
         rows *= 2;
