@@ -115,7 +115,7 @@ double products_per_clock(OperandClass operands, std::int64_t words) {
     case OperandClass::f64:
       return 128;
     case OperandClass::f32:
-      return words >= 128 ? 108 : words >= 64 ? 92 : words >= 32 ? 70 : 55;
+      return words >= 128 ? 109 : words >= 64 ? 94 : words >= 32 ? 84 : 60;
     case OperandClass::tf32:
     case OperandClass::fp8:  // converted to f16 on the way
       return 550;
@@ -161,9 +161,25 @@ bool is_stored_singly(const Matrix& out) {
   return order_of(out) != 0 || out.row_stride * itemsize_bytes(out.dtype) % 16 != 0;
 }
 
+/// Rates of one multiprocessor, and clocks of one program, that differ between the units that multiply.
+struct UnitCosts {
+  double edge_bytes_per_clock, stores_per_clock, single_stores_per_clock, stores_of_warp_per_clock;
+  double step_clocks;     ///< a step's barriers
+  double lone_program;    ///< times as long: f32 with one warp to a scheduler, in tiles of most sums
+  double exposed_stores;  ///< of the time in which a program stores, how often nothing else goes on
+};
+constexpr UnitCosts kTensorCores{1 / 0.0178, 5.2, 1.5, 1.1, 920, 1, 0};
+constexpr UnitCosts kFma{170, 12, 7, 3, 450, 1.3, 1.63};
+
+/// Whether FMA's operand, whose lines lie across k, comes by fours of bytes.
+bool comes_by_words(const Matrix& matrix, std::int64_t line_stride) {
+  return !matrix.starts_packet || line_stride % 4 != 0;
+}
+
 /// What the portable kernel takes on a GPU. A multiprocessor has some programs at a time: they take the longer of what
 /// one of them waits for and of what all of them do. The constants are those of the least squares of the logarithms of
-/// 1100 times of random products on an H200 (2026-11-25), whose residuals have a deviation of 0.18.
+/// 1100 times of random products on an H200 (2026-11-25), whose residuals have a deviation of 0.18; those of FMA of 614
+/// times of 41 others (2026-11-28), which have one of 0.11.
 double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile& tile, const Machine& machine,
                std::int64_t processors) {
   constexpr double kStartUs = 4.0;
@@ -171,15 +187,11 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   constexpr double kMemoryBytesPerClock = 1940;  // of all
   // Of one multiprocessor:
   constexpr double kSharedBytesPerClock = 128 / 0.176;  // most of which overlaps with multiplying
-  constexpr double kL2BytesPerClock = 12.7, kSingleElementsPerClock = 8.2, kEdgeBytesPerClock = 1 / 0.0178;
-  constexpr double kStoresPerClock = 5.2, kSingleStoresPerClock = 1.5;
+  constexpr double kL2BytesPerClock = 12.7, kSingleElementsPerClock = 8.2, kWordsPerClock = 1 / 0.024;
   constexpr double kWholeAddendsPerClock = 2.1;
-  constexpr double kStoresOfWarpPerClock = 1.1;
   // Clocks of one program:
-  // Times as long (2026-11-28): f32 with one warp to a scheduler, in tiles of most sums.
-  constexpr double kLoneFma = 1.9;
-  constexpr double kLoadClocks = 385;                       // shared by the stages that are on their way
-  constexpr double kStepClocks = 920, kSingleClocks = 210;  // a step's barriers, and its waits for single elements
+  constexpr double kLoadClocks = 385;    // shared by the stages that are on their way
+  constexpr double kSingleClocks = 210;  // a step's waits for single elements
   constexpr double kSinglesOfWarpPerClock = 3.4;
   constexpr double kProgramClocks = 310;
   // Of 2-byte operands, in tiles of more rows than kLowTile. Measured, not explained: of 210 products that take less
@@ -188,6 +200,8 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   constexpr std::int64_t kLowTile = 32;
   constexpr std::int64_t kRegisters = 65536, kOtherRegisters = 90;
   const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
+  const bool is_fma = operands == OperandClass::f32;
+  const UnitCosts& unit = is_fma ? kFma : kTensorCores;
 
   const std::int64_t words = accumulator_words(operands, tile.block_m, tile.block_n, tile.num_warps);
   const KSplit split = split_k(call, tile.block_k, tile.split);
@@ -203,7 +217,7 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
 
   const std::int64_t steps = ceil_div(split.k_per_split, tile.block_k);
   const double k_at_end = share_at_end(split.k_per_split, tile.block_k);
-  double singles = 0, edge_bytes = 0;
+  double singles = 0, edge_bytes = 0, copied_words = 0;
   const auto add_operand = [&](const Matrix& matrix, std::int64_t extent, std::int64_t block) {
     const double elements = as_double(block * tile.block_k);
     if (is_waited_for(operands, matrix))
@@ -213,28 +227,36 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   };
   add_operand(call.a, call.m, tile.block_m);
   add_operand(call.b, call.n, tile.block_n);
+  if (is_fma && order_of(call.a) != 0 && comes_by_words(call.a, call.a.column_stride))
+    copied_words += as_double(tile.block_m * tile.block_k);
+  if (is_fma && order_of(call.b) != 1 && comes_by_words(call.b, call.b.row_stride))
+    copied_words += as_double(tile.block_n * tile.block_k);
   const double multiplying =
       as_double(tile.block_m * tile.block_n * tile.block_k) / products_per_clock(operands, words);
-  const double reading = operands == OperandClass::f32 ? 0 : bytes_read_by_warps(operands, tile) / kSharedBytesPerClock;
+  const double reading = is_fma ? 0 : bytes_read_by_warps(operands, tile) / kSharedBytesPerClock;
   const double loading =
       as_double((tile.block_m + tile.block_n) * tile.block_k * operand_bytes(operands)) / kL2BytesPerClock;
-  const double working =
-      std::max(multiplying + reading, loading) + singles / kSingleElementsPerClock + edge_bytes / kEdgeBytesPerClock;
+  const double working = std::max(multiplying + reading, loading) + singles / kSingleElementsPerClock +
+                         edge_bytes / unit.edge_bytes_per_clock + copied_words / kWordsPerClock;
   const double waiting =
-      std::max(working * (operands == OperandClass::f32 && tile.num_warps == 4 && words >= 128 ? kLoneFma : 1),
+      std::max(working * (tile.num_warps == 4 && words >= 128 ? unit.lone_program : 1),
                kLoadClocks / as_double(tile.stages - 1)) +
-      kStepClocks + (singles > 0 ? kSingleClocks + singles / (as_double(tile.num_warps) * kSinglesOfWarpPerClock) : 0);
+      unit.step_clocks +
+      (singles > 0 ? kSingleClocks + singles / (as_double(tile.num_warps) * kSinglesOfWarpPerClock) : 0);
   const double stores = as_double(tile.block_m * tile.block_n);
   const bool is_last = split.num_splits == 1;
-  const double storing = stores / (is_last && is_stored_singly(call.out) ? kSingleStoresPerClock : kStoresPerClock) +
-                         (is_last && call.addend_kind() == ops::kFullAddend ? stores / kWholeAddendsPerClock : 0);
+  const double storing =
+      stores / (is_last && is_stored_singly(call.out) ? unit.single_stores_per_clock : unit.stores_per_clock) +
+      (is_last && call.addend_kind() == ops::kFullAddend ? stores / kWholeAddendsPerClock : 0);
 
   const double work_of_program = as_double(steps) * working + storing + kProgramClocks;
-  const double time_of_program = as_double(steps) * waiting + storing +
-                                 stores / (as_double(tile.num_warps) * kStoresOfWarpPerClock) +
-                                 (operands == OperandClass::half && tile.block_m > kLowTile ? kManyRowsClocks : 0);
+  const double time_at_end = storing + stores / (as_double(tile.num_warps) * unit.stores_of_warp_per_clock) +
+                             (operands == OperandClass::half && tile.block_m > kLowTile ? kManyRowsClocks : 0);
+  const double time_of_program = as_double(steps) * waiting + time_at_end;
   const auto clocks_of = [&](std::int64_t together) {
-    return together == 0 ? 0 : std::max(as_double(together) * work_of_program, time_of_program);
+    return together == 0
+               ? 0
+               : std::max(as_double(together) * work_of_program, time_of_program) + unit.exposed_stores * time_at_end;
   };
   const double clocks = as_double(rounds / resident) * clocks_of(resident) + clocks_of(rounds % resident);
   const double elements = as_double(call.batches()) *
@@ -253,10 +275,9 @@ std::vector<std::int64_t> likely_block_ks(OperandClass operands, std::int64_t k)
   if (operand_bytes(operands) == 1) return {64};
   std::vector<std::int64_t> depths = block_ks(operands);
   std::sort(depths.begin(), depths.end());
-  // With more steps shallow ones wait longer than what they waste less of the last one's. The tensor cores' operands
-  // lost by shallow ones even there: 17x482x29 took twice as long as cuBLAS.
-  if (operands == OperandClass::f32 && k <= 2 * depths.back() && k > depths.front())
-    return {depths.rbegin(), depths.rend()};
+  // The tensor cores' operands lost by shallow ones even where they waste less of the last step: 17x482x29 took twice
+  // as long as cuBLAS.
+  if (operands == OperandClass::f32 && k > depths.front()) return {depths.rbegin(), depths.rend()};
   // Steps of tf32 are twice as many bytes: fewer of them go on at a time.
   if (operands == OperandClass::tf32 && k > depths.back() / 2) return {64, 32};
   const auto all_of_k = std::lower_bound(depths.begin(), depths.end(), k);
@@ -289,16 +310,18 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
   PortableTile best{};
   double least = std::numeric_limits<double>::infinity();
   for (const std::int64_t block_k : likely_block_ks(operands, call.k)) {
+    // Of 43 products of f32 the best config with steps of 32 took 1.6% longer than the best of them and of this.
+    const std::int64_t stages = operands == OperandClass::f32 && block_k == 16 ? 4 : 3;
     for (const Shape& shape : kShapes) {
       if (accumulator_words(operands, shape.m, shape.n, shape.num_warps) > most_accumulator_words(operands, target) ||
           shape.m * shape.n < 512 * shape.num_warps ||
           (operands == OperandClass::f64 && std::max(shape.m, shape.n) > kMostExtentOfF64) ||
-          stage_bytes(operands, shape.m, shape.n, block_k, 3) > machine.shared_bytes)
+          stage_bytes(operands, shape.m, shape.n, block_k, stages) > machine.shared_bytes)
         continue;
       const std::int64_t tiles = ceil_div(call.m, shape.m) * ceil_div(call.n, shape.n) * call.batches();
       for (const std::int64_t split : kSplits) {
         if (split > most_splits(tiles, all_processors)) break;
-        const PortableTile tile{shape.m, shape.n, block_k, 3, split, shape.num_warps};
+        const PortableTile tile{shape.m, shape.n, block_k, stages, split, shape.num_warps};
         const double us = tile_us(operands, call, tile, machine, processors) * (split > 1 ? kDoubt : 1);
         if (us < least) {
           least = us;
