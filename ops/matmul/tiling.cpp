@@ -277,7 +277,9 @@ std::vector<std::int64_t> likely_block_ks(OperandClass operands, std::int64_t k)
   std::sort(depths.begin(), depths.end());
   // The tensor cores' operands lost by shallow ones even where they waste less of the last step: 17x482x29 took twice
   // as long as cuBLAS.
-  if (operands == OperandClass::f32 && k > depths.front()) return {depths.rbegin(), depths.rend()};
+  constexpr std::int64_t kMostOfShallowSteps = 512;
+  if (operands == OperandClass::f32 && k > depths.front() && k <= kMostOfShallowSteps)
+    return {depths.rbegin(), depths.rend()};
   // Steps of tf32 are twice as many bytes: fewer of them go on at a time.
   if (operands == OperandClass::tf32 && k > depths.back() / 2) return {64, 32};
   const auto all_of_k = std::lower_bound(depths.begin(), depths.end(), k);
@@ -310,10 +312,13 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
   PortableTile best{};
   double least = std::numeric_limits<double>::infinity();
   for (const std::int64_t block_k : likely_block_ks(operands, call.k)) {
-    // Of 43 products of f32 the best config with steps of 32 took 1.6% longer than the best of them and of this.
-    const std::int64_t stages = operands == OperandClass::f32 && block_k == 16 ? 4 : 3;
+    // Of 43 products of f32 the best config with steps of 32 took 1.6% longer than the best of those and of shallow
+    // ones in four stages. Large tiles lose by them where k has more than a few (8% of 128 x 128).
+    const bool is_shallow = operands == OperandClass::f32 && block_k == 16;
+    const std::int64_t stages = is_shallow ? 4 : 3;
     for (const Shape& shape : kShapes) {
-      if (accumulator_words(operands, shape.m, shape.n, shape.num_warps) > most_accumulator_words(operands, target) ||
+      const std::int64_t words = accumulator_words(operands, shape.m, shape.n, shape.num_warps);
+      if (words > most_accumulator_words(operands, target) || (is_shallow && call.k > 4 * block_k && words >= 128) ||
           shape.m * shape.n < 512 * shape.num_warps ||
           (operands == OperandClass::f64 && std::max(shape.m, shape.n) > kMostExtentOfF64) ||
           stage_bytes(operands, shape.m, shape.n, block_k, stages) > machine.shared_bytes)
