@@ -23,8 +23,8 @@ constexpr double kOverlap = 0.45;  // of the shorter of computing and memory, wh
 constexpr double kMultiply = 1.00;
 constexpr double kL2BytesPerClock = 6600;  // of all
 constexpr double kArrivingBytesPerClock = 67;
-// From memory, rows that start at the L2's lines and others (2026-11-28): 64 blocks got 2.2 TB/s of such rows, 132 got
-// 3.3, where 48 got 3.7 of rows at lines.
+// From memory, rows that start at the L2's lines and others (2026-11-28, held against what the last three files of
+// benchmarks/models have of it).
 constexpr double kFromMemoryPerClock = 60, kFromMemoryOffLines = 24;
 constexpr double kWaiting = 0.12;        // longer, where multiplying and loading take as long
 constexpr double kShortRows = 2.1;       // rows of 64 bytes take as long as rows of 128
@@ -143,7 +143,7 @@ double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm9
     us += kCombineUs + as_double(division.scratch_bytes()) / kCombineBytesPerUs;
   }
   const auto from_memory = [&](const Sm90Operand& operand, std::int64_t rows) {
-    return as_double(call.batches * rows * call.k * a_size) /
+    return as_double(call.batches) * as_double(rows) * as_double(call.k * a_size) /
            (busy * (is_off_lines(operand) ? kFromMemoryOffLines : kFromMemoryPerClock));
   };
   const double memory =

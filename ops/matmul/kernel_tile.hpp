@@ -50,7 +50,7 @@ KILN_DEVICE auto multiply_tile(const A* a, const B* b, const MatmulIteration& it
                                        (b_inner < length - begin) & column_mask)};
       },
       [&](const auto& a_tile, const auto& b_tile) { acc = tl::dot<kPrecision>(a_tile, b_tile, acc); });
-  if constexpr (kTurns)
+  if constexpr (kTurns)  // by multiply-adds: see dot_wait
     return tl::dot_wait(acc);
   else
     return acc;

@@ -165,13 +165,16 @@ bool is_stored_singly(const Matrix& out) {
 struct UnitCosts {
   double edge_bytes_per_clock, stores_per_clock, single_stores_per_clock, stores_of_warp_per_clock;
   double step_clocks;     ///< a step's barriers
-  double lone_program;    ///< times as long: f32 with one warp to a scheduler, in tiles of most sums
-  double exposed_stores;  ///< of the time in which a program stores, how often nothing else goes on
+  double exposed_stores;  ///< how often nothing else goes on while a program that is alone stores
+  // Of tiles of most sums by four warps (f32): times as long where there is one warp to a scheduler, and what a round
+  // of them takes more (measured, not explained).
+  double lone_program, large_round_clocks;
 };
-constexpr UnitCosts kTensorCores{1 / 0.0178, 5.2, 1.5, 1.1, 920, 1, 0};
-constexpr UnitCosts kFma{170, 12, 7, 3, 450, 1.3, 1.63};
+constexpr UnitCosts kTensorCores{1 / 0.0178, 5.2, 1.5, 1.1, 920, 0, 1, 0};
+constexpr UnitCosts kFma{170, 12, 7, 3, 450, 2, 1.3, 4000};
 
-/// Whether FMA's operand, whose lines lie across k, comes by fours of bytes.
+/// Whether an operand of FMA that lies across k comes by fewer than 16 bytes. (Along k it always does, to be turned:
+/// that is in the rest.)
 bool comes_by_words(const Matrix& matrix, std::int64_t line_stride) {
   return !matrix.starts_packet || line_stride % 4 != 0;
 }
@@ -179,7 +182,7 @@ bool comes_by_words(const Matrix& matrix, std::int64_t line_stride) {
 /// What the portable kernel takes on a GPU. A multiprocessor has some programs at a time: they take the longer of what
 /// one of them waits for and of what all of them do. The constants are those of the least squares of the logarithms of
 /// 1100 times of random products on an H200 (2026-11-25), whose residuals have a deviation of 0.18; those of FMA of 614
-/// times of 41 others (2026-11-28), which have one of 0.11.
+/// times of 41 others (benchmarks/models/2026-11-28-h200-f32.json without whole addends), of 0.12.
 double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile& tile, const Machine& machine,
                std::int64_t processors) {
   constexpr double kStartUs = 4.0;
@@ -204,6 +207,7 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   const UnitCosts& unit = is_fma ? kFma : kTensorCores;
 
   const std::int64_t words = accumulator_words(operands, tile.block_m, tile.block_n, tile.num_warps);
+  const bool is_large = tile.num_warps == 4 && words >= 128;
   const KSplit split = split_k(call, tile.block_k, tile.split);
   const std::int64_t programs =
       ceil_div(call.m, tile.block_m) * ceil_div(call.n, tile.block_n) * call.batches() * split.num_splits;
@@ -227,9 +231,9 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   };
   add_operand(call.a, call.m, tile.block_m);
   add_operand(call.b, call.n, tile.block_n);
-  if (is_fma && order_of(call.a) != 0 && comes_by_words(call.a, call.a.column_stride))
+  if (is_fma && order_of(call.a) == 1 && comes_by_words(call.a, call.a.column_stride))
     copied_words += as_double(tile.block_m * tile.block_k);
-  if (is_fma && order_of(call.b) != 1 && comes_by_words(call.b, call.b.row_stride))
+  if (is_fma && order_of(call.b) == 0 && comes_by_words(call.b, call.b.row_stride))
     copied_words += as_double(tile.block_n * tile.block_k);
   const double multiplying =
       as_double(tile.block_m * tile.block_n * tile.block_k) / products_per_clock(operands, words);
@@ -239,8 +243,7 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   const double working = std::max(multiplying + reading, loading) + singles / kSingleElementsPerClock +
                          edge_bytes / unit.edge_bytes_per_clock + copied_words / kWordsPerClock;
   const double waiting =
-      std::max(working * (tile.num_warps == 4 && words >= 128 ? unit.lone_program : 1),
-               kLoadClocks / as_double(tile.stages - 1)) +
+      std::max(working * (is_large ? unit.lone_program : 1), kLoadClocks / as_double(tile.stages - 1)) +
       unit.step_clocks +
       (singles > 0 ? kSingleClocks + singles / (as_double(tile.num_warps) * kSinglesOfWarpPerClock) : 0);
   const double stores = as_double(tile.block_m * tile.block_n);
@@ -256,7 +259,8 @@ double tile_us(OperandClass operands, const MatmulCall& call, const PortableTile
   const auto clocks_of = [&](std::int64_t together) {
     return together == 0
                ? 0
-               : std::max(as_double(together) * work_of_program, time_of_program) + unit.exposed_stores * time_at_end;
+               : std::max(as_double(together) * work_of_program, time_of_program) +
+                     unit.exposed_stores / as_double(together) * time_at_end + (is_large ? unit.large_round_clocks : 0);
   };
   const double clocks = as_double(rounds / resident) * clocks_of(resident) + clocks_of(rounds % resident);
   const double elements = as_double(call.batches()) *
@@ -277,6 +281,7 @@ std::vector<std::int64_t> likely_block_ks(OperandClass operands, std::int64_t k)
   std::sort(depths.begin(), depths.end());
   // The tensor cores' operands lost by shallow ones even where they waste less of the last step: 17x482x29 took twice
   // as long as cuBLAS.
+  // Of f32 they win where k is short; where it is longer they seldom do, and are underrated.
   constexpr std::int64_t kMostOfShallowSteps = 512;
   if (operands == OperandClass::f32 && k > depths.front() && k <= kMostOfShallowSteps)
     return {depths.rbegin(), depths.rend()};
@@ -313,7 +318,7 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
   double least = std::numeric_limits<double>::infinity();
   for (const std::int64_t block_k : likely_block_ks(operands, call.k)) {
     // Of 43 products of f32 the best config with steps of 32 took 1.6% longer than the best of those and of shallow
-    // ones in four stages. Large tiles lose by them where k has more than a few (8% of 128 x 128).
+    // ones in four stages. 128 x 128 sums lose 8% by shallow steps where k is more than a few of them.
     const bool is_shallow = operands == OperandClass::f32 && block_k == 16;
     const std::int64_t stages = is_shallow ? 4 : 3;
     for (const Shape& shape : kShapes) {

@@ -63,8 +63,9 @@ class RowsCost {
         is_packed_(rows_vector_width(call) > 1),
         a_across_(order_of(call.a) != 0 && along_k_) {}
 
-  /// The constants are those of 1465 times of 200 random products on an H200 (2026-11-28), whose logarithms have
-  /// residuals of 0.24; of 16 random configs each, the one that is chosen takes 5% longer than the fastest.
+  /// The constants are those of 1050 times of 171 random products on an H200 (2026-11-28), but kLineClocks, of 415
+  /// times of 28 more. The logarithms have residuals of 0.24; of some 16 configs each, the one that is chosen
+  /// takes 5.5% longer than the fastest.
   double us(const RowsTiling& tiling) const {
     constexpr double kStartUs = 4.06, kCombineUs = 2.88, kCombinePartUs = 0.066;
     constexpr double kMemoryBytesPerClock = 2130, kSegmentBytes = 15;  // each row of a tile costs as many bytes more

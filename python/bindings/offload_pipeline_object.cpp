@@ -201,8 +201,8 @@ void bind_offload_pipeline(py::module_& module) {
           "enqueued. Stages are \"load\", \"compute\" and \"store\"; times are microseconds behind the run's start. "
           "Waits for them; empty before the first run. ValueError for a pipeline that is not timed.")
       .def("__repr__", [](const OffloadPipelineObject& self) {
-        return fmt::format("<kiln.OffloadPipeline {} depth={}{}>", to_string(self.device()), self.depth(),
-                           self.is_closed() ? ", closed" : "");
+        return fmt::format("<kiln.OffloadPipeline {} depth={}{}{}>", to_string(self.device()), self.depth(),
+                           self.is_timed() ? " timed" : "", self.is_closed() ? ", closed" : "");
       });
   define_closing(type, "Gives its memory on the device back, once what still runs is done.");
 }

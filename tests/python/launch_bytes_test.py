@@ -119,7 +119,7 @@ def test_what_goes_over_during_work(monkeypatch: pytest.MonkeyPatch, short: None
         ("cuda:1", {**libraries(), "libnvidia-ml.so.1": types.SimpleNamespace()}, "the driver has no nvmlInit_v2"),
         ("cuda:1", libraries(found=6), "nvmlDeviceGetHandleByPciBusId_v2: Other"),
         ("cuda:1", libraries(fields=3, rates=4), "nvmlDeviceGetFieldValues: Not Supported"),
-        ("cuda:1", libraries(field=3, rates=3), "its PCIe byte counters: Not Supported"),
+        ("cuda:1", libraries(field=3, rates=3), "the GPU's PCIe byte counters: Not Supported"),
         ("cuda:1", libraries(kind=9, rates=3), "of the unknown type 9"),
     ],
 )

@@ -92,7 +92,8 @@ KILN_DEVICE Acc dot_by_fma(const A& a, const B& b, const Acc& acc) {
 /// Sums that no dot adds to any more, in registers of their own. ptxas chooses registers so that the products' operands
 /// come from both banks, but for sums that it wants where packets leave from or lanes swap: 128 x 128 sums of which
 /// that is so multiply at 0.58 of their rate instead of 0.85. An or with 0, which no compiler sees, parts the two; a
-/// copy does not, nor does a product with 1.
+/// copy does not, nor does a product with 1. Attention's scores pass here too: an instruction beside twice a head's
+/// size of multiply-adds.
 template <int kLater, typename S, typename... Computed>
 KILN_DEVICE Tile<float, S, FmaLayout<S>> wait_for_products(const Tile<float, S, FmaLayout<S>>& sums,
                                                            const Computed&...) {

@@ -113,9 +113,9 @@ class ByteCounters:
         values = (FieldValue * 2)(FieldValue(field=RX_BYTES_FIELD), FieldValue(field=TX_BYTES_FIELD))
         self.nvml.call("nvmlDeviceGetFieldValues", self.nvml.handle, 2, values)
         for value in values:
-            self.nvml.check("its PCIe byte counters", value.status)
+            self.nvml.check("the GPU's PCIe byte counters", value.status)
             if value.type != UINT and value.type not in WIDE:
-                raise NoCounter(f"its PCIe byte counters are of the unknown type {value.type}")
+                raise NoCounter(f"the GPU's PCIe byte counters are of the unknown type {value.type}")
         return values[0], values[1]
 
     def during(self, work: Callable[[], object]) -> Traffic:
@@ -139,7 +139,7 @@ def difference(before: FieldValue, after: FieldValue) -> int:
 class SampledRates:
     """Rates of the last 20 ms, asked for while work runs: for devices without counters that run on."""
 
-    name = "NVML's PCIe throughput, sampled"
+    name = "samples of NVML's PCIe throughput"
 
     def __init__(self, nvml: Nvml) -> None:
         self.nvml = nvml

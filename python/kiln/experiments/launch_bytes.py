@@ -17,7 +17,7 @@ WINDOW_S = 0.5  # of work that is counted at a time
 ROUNDS = 3
 BURST = 2000  # kernels between two waits of the host, which move bytes too
 COPIED_BYTES = 8 << 20
-PAUSE_S = 0.01  # between copies, that counters of 32 bits wrap once at most within a window
+PAUSE_S = 0.01  # between copies, so that counters of 32 bits wrap once at most within a window
 TRUSTED = (0.8, 1.6)  # bytes counted for each that is copied: packets have heads, counters are no tighter than this
 
 COLUMNS = ["way", "calls", "us", "to_device_bytes", "to_host_bytes", "uncertain_bytes"]
@@ -41,7 +41,7 @@ class Repeated:
 
 
 def idle(counter: Counter) -> Traffic:
-    """Of a second in which nothing is asked of the device."""
+    """What a device moves in a second in which nothing is asked of it."""
     return counter.during(lambda: time.sleep(WINDOW_S)).per_second()
 
 
