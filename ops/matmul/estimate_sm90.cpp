@@ -239,6 +239,8 @@ constexpr WeightRows kManyRows[] = {{64, 2},  {128, 2}, {192, 1},  {256, 2},  {2
 constexpr std::int64_t kMostRowsOfWeight = kManyRows[std::size(kManyRows) - 1].rows;
 constexpr WeightRows kNarrowRows[] = {{8, 1}, {16, 1}, {24, 1}, {32, 1}};
 constexpr std::size_t kKernelsForManyRows = 5, kKernelsForFewRows = 1;
+// For few rows of long k one kernel more, to combine with, is worth this: what else serves them takes two as well.
+constexpr double kWorthAKernel = 0.4;  // of the time
 
 Sm90Call with_rows(Sm90Call call, std::int64_t rows) {
   (call.transposed ? call.n : call.m) = rows;
@@ -252,7 +254,6 @@ std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::ve
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const bool is_narrow = call.form == Sm90Form::narrow;
   const std::span<const WeightRows> rows = is_narrow ? std::span<const WeightRows>(kNarrowRows) : kManyRows;
-  const std::size_t most = is_narrow ? kKernelsForFewRows : kKernelsForManyRows;
   std::vector<double> logarithms(candidates.size() * rows.size());
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const Sm90Call at = with_rows(call, rows[r].rows);
@@ -261,6 +262,7 @@ std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::ve
       logarithms[c * rows.size() + r] = std::log(candidate_us(at, turned, candidates[c], conditions));
   }
   std::vector<std::size_t> chosen;
+  std::size_t most = is_narrow ? kKernelsForFewRows : kKernelsForManyRows;
   double least = kNever;
   /// Whether another candidate in the place of chosen[i] saves something; the one that saves most is there then.
   const auto improves = [&](std::size_t i) {
@@ -297,6 +299,15 @@ std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::ve
   for (bool again = true; again;) {
     again = false;
     for (std::size_t i = 0; i < chosen.size(); ++i) again = improves(i) || again;
+  }
+  if (is_narrow && !chosen.empty()) {
+    double times = 0;
+    for (const WeightRows& of : rows) times += of.times;
+    const std::vector<std::size_t> without = chosen;
+    const double enough = least + times * std::log(1 - kWorthAKernel);
+    most = kKernelsForFewRows + 1;
+    chosen.resize(1);
+    if (!improves(0) || least > enough) return without;
   }
   return chosen;
 }

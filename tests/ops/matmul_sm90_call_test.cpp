@@ -285,6 +285,13 @@ TEST(MatmulSm90Call, AWeightTakesFewKernels) {
   }
 }
 
+/// Few rows of a long k share it, with a kernel more to combine with, where the parts of a cluster would leave most of
+/// a GPU idle.
+TEST(MatmulSm90Call, FewRowsOfAWeightShareALongK) {
+  EXPECT_THAT(default_of("linear", {bf16({32, 41408}), bf16({264, 41408})}), testing::HasSubstr("K_SHARE=16"));
+  EXPECT_THAT(default_of("linear", {bf16({32, 4096}), bf16({264, 4096})}), testing::HasSubstr("K_SHARE=0"));
+}
+
 /// Rows of few columns are whole boxes.
 TEST(MatmulSm90Call, ANarrowOperandIsReadAcrossK) {
   const auto call = linear_call({bf16({16, 4096}, {1, 16}), bf16({8192, 4096})}, Sm90Form::narrow);
