@@ -23,8 +23,8 @@ constexpr double kOverlap = 0.45;  // of the shorter of computing and memory, wh
 constexpr double kMultiply = 1.00;
 constexpr double kL2BytesPerClock = 6600;  // of all
 constexpr double kArrivingBytesPerClock = 67;
-// From memory, rows that start at the L2's lines and others (2026-11-28, held against what the last three files of
-// benchmarks/models have of it).
+// From memory, rows that start at the L2's lines and others. Held against the 2692 times of this kernel in
+// benchmarks/models/2026-11-25-h200-random-products.json, 2026-11-28-h200-more.json and 2026-11-28-h200-f32.json.
 constexpr double kFromMemoryPerClock = 60, kFromMemoryOffLines = 24;
 constexpr double kWaiting = 0.12;        // longer, where multiplying and loading take as long
 constexpr double kShortRows = 2.1;       // rows of 64 bytes take as long as rows of 128

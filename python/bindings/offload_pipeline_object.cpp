@@ -171,12 +171,11 @@ void bind_offload_pipeline(py::module_& module) {
   py::class_<OffloadPipelineObject> type(
       module, kPipelineName,
       "OffloadPipeline(device=None, depth=3, *, timed=False)\n\nRuns chunks of work whose data lies in CPU memory "
-      "through a GPU: while "
-      "one is computed, the next are copied to the device and results of earlier ones back. `depth` chunks have memory "
-      "on the device at a time. On the CPU the same calls run one after the other. `timed` ones note when each stage "
-      "ran, "
-      "for spans(). ValueError for a depth below 1; "
-      "DeviceError where the GPU is absent. One thread at a time may use a pipeline.",
+      "through a GPU: while one is computed, the next are copied to the device and results of earlier ones back. "
+      "`depth` chunks have memory on the device at a time. On the CPU the same calls run one after the other. `timed` "
+      "ones note when each stage ran, for spans(). ValueError for a depth below 1; DeviceError where the GPU is "
+      "absent. "
+      "One thread at a time may use a pipeline.",
       py::is_final());
   type.attr("__module__") = "kiln";
   construct_with(type, py::cpp_function(&make_pipeline, py::name(kPipelineName), py::arg("device") = py::none(),

@@ -9,10 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-TX_BYTES_FIELD, RX_BYTES_FIELD = (
-    197,
-    198,
-)  # NVML_FI_DEV_PCIE_COUNT_TX_BYTES and _RX_BYTES, as the GPU sends and receives
+# NVML_FI_DEV_PCIE_COUNT_TX_BYTES and _RX_BYTES, as the GPU sends and receives.
+TX_BYTES_FIELD, RX_BYTES_FIELD = 197, 198
 TX_COUNTER, RX_COUNTER = 0, 1  # of nvmlDeviceGetPcieThroughput
 UINT, WIDE = 1, (2, 3, 4)  # nvmlValueType_t: 32 bits, and those of 64
 SETTLE_S = 0.1  # behind work, for counters that come late
