@@ -157,10 +157,13 @@ class OffloadPipelineObject {
   Closeable<Pipeline> pipeline_;
 };
 
-std::unique_ptr<OffloadPipelineObject> make_pipeline(const py::object& device, py::handle depth, bool is_timed) {
+std::unique_ptr<OffloadPipelineObject> make_pipeline(const py::object& device, py::handle depth, py::handle timed) {
   const Device place = device_or_default(device);
   require_gpu(place, kCpuServesToo);
   const int chunks = small_argument(depth, "depth");
+  if (!PyBool_Check(timed.ptr()))
+    throw_type_error(fmt::format("timed={}; expected True or False", py::repr(timed).cast<std::string>()));
+  const bool is_timed = timed.cast<bool>();
   const GilReleased released;
   return std::make_unique<OffloadPipelineObject>(place, chunks, is_timed);
 }

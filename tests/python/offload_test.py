@@ -212,6 +212,7 @@ def test_a_pipeline(pool: kiln.PinnedPool, device: str, random: Random, depth: i
 def test_when_the_stages_of_a_pipeline_ran(pool: kiln.PinnedPool, device: str, random: Random) -> None:
     layers = Layers(pool, random)
     stream = kiln.Stream(device)
+    refused(TypeError, "timed='no'; expected True or False", lambda: kiln.OffloadPipeline(device, timed="no"))
     with kiln.OffloadPipeline(device, 2, timed=True) as pipeline:
         assert pipeline.timed and pipeline.spans() == []
         for count in (7, 3):  # the last run's alone
