@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kProgramProducts = std::int64_t{1} << 20, kLeastProgramProducts = std::int64_t{1} << 18;
 constexpr std::int64_t kMostPrograms = 64, kFewPrograms = 8;
 /// What a part of k has at least, of whole rows of b that are streamed, and of anything else.
-constexpr std::int64_t kLeastStreamSplit = 256, kLeastSplit = 1024;
+constexpr std::int64_t kLeastStreamSplit = 128, kLeastSplit = 1024, kSplitStep = 64;
 /// Rows of a that a program goes over once for each panel of b stay in the core's own cache.
 constexpr std::int64_t kProgramRowBytes = 256 << 10;
 /// b is read in whole rows where it has this size, which is more than a core's own cache keeps, and a has few.
@@ -64,9 +64,14 @@ std::int64_t lanes_of(const MatmulCall& call, const Target& target) {
 }
 
 /// Up to this k vectors lie along n. A matrix times a vector takes them along k before, in registers of half the width
-/// (f64 1025x13, one thread of a Zen 4: 8.8 us by squares that are transposed, 4.3 so; with AVX2 2.5 by squares).
+/// (f64 1025x13, one thread of a Zen 4: 8.8 us by squares that are transposed, 4.3 so; with AVX2 2.5 by squares). What
+/// a panel of b costs to transpose is shared by the rows of a (one thread of a Zen 3, along k and along n, us: 8x29
+/// times (5000x29)' 132 and 56, 8x64 122 and 87, 8x130 204 and 208; 4x29 71 and 40, 4x64 63 and 78).
 std::int64_t most_shallow(const MatmulCall& call, const Target& target) {
-  return std::min(call.m, call.n) == 1 && cpu_vector_bytes(target.features) >= 64 ? kMostShallow / 2 : kMostShallow;
+  constexpr std::int64_t kLeastColumns = 16;  // of a square that is transposed
+  if (cpu_vector_bytes(target.features) >= 64) return std::min(call.m, call.n) == 1 ? kMostShallow / 2 : kMostShallow;
+  if (call.m == 1 || call.n < kLeastColumns || order_of(call.b) != 1) return kMostShallow;
+  return call.m > 4 ? 64 : 32;
 }
 
 /// Numbers in the vectors of a sum along k: what is left of k, and the sum of a vector's numbers, weigh less in half of
@@ -116,9 +121,11 @@ std::int64_t wanted_programs(const MatmulCall& call) {
 /// that sums are the same for any number of threads.
 void split_up(const MatmulCall& call, ops::MatmulIteration& it, std::int64_t least = kLeastSplit) {
   const std::int64_t wanted = std::min<std::int64_t>(wanted_programs(call), kFewPrograms);
-  const std::int64_t splits = wanted < kFewPrograms / 2 || it.tiles > wanted / 2 ? 1 : wanted / it.tiles;
-  const std::int64_t per_split = std::max(ceil_div(ceil_div(call.k, splits), ops::kPartOfK) * ops::kPartOfK, least);
-  if (per_split >= call.k) return;
+  const std::int64_t wanted_splits = wanted < kFewPrograms / 2 || it.tiles > wanted / 2 ? 1 : wanted / it.tiles;
+  const std::int64_t splits = std::min(wanted_splits, call.k / least);
+  if (splits < 2) return;
+  // Parts of the same size, so that as many of them as there are threads end together.
+  const std::int64_t per_split = ceil_div(ceil_div(call.k, splits), kSplitStep) * kSplitStep;
   it.k_per_split = per_split;
   it.num_splits = ceil_div(call.k, per_split);
 }
@@ -260,7 +267,11 @@ LaunchPlan stream_plan(const MatmulCall& call, const Config& config, const Targe
   it.column_blocks = std::max(ceil_div(call.n, block_n), pieces);
   it.tiles = it.column_blocks * call.batches();
   split_up(call, it, kLeastStreamSplit);
-  return plan_of(call, "matmul_stream", it, target, {out_order(call, it), call.m, block_n + 2 * line, line});
+  // What a machine's own fetching ahead leaves to gain, four rows at a time, costs more than it gains where registers
+  // are half a line (Zen 3, us, one vector times 1184x5912 f32 and 4095x1689: 1930 and 2680; eight rows 1270, 1460).
+  // With registers of a line eight rows took a tenth longer.
+  const bool fetches = cpu_vector_bytes(target.features) >= kLineBytes;
+  return plan_of(call, "matmul_stream", it, target, {out_order(call, it), call.m, block_n + 2 * line, line, fetches});
 }
 
 }  // namespace

@@ -46,17 +46,24 @@ KILN_DEVICE void pack_matrix(const View& from, int padded_rows, int padded_colum
       const View rest = from.from(row, column);
       KILN_NO_UNROLL for (int c = kSide; c < 2 * kSide; ++c)
           __builtin_prefetch(rest.data + c * static_cast<int64_t>(rest.column_stride));
-      C* const target = to + (row * to_stride + column);
-      if (rest.rows < kSide || rest.columns < kSide) {
-        pack_singly<C>(rest, kSide, kSide, target, to_stride);
-      } else if constexpr (is_same<T, C>) {
-        transpose_square(rest.data, rest.column_stride, target, to_stride);
-      } else {
+      // A last square that is not whole begins earlier and overlaps the one before.
+      const int first_row = rest.rows < kSide ? from.rows - kSide : row;
+      if (rest.columns < kSide || first_row < 0) {
+        pack_singly<C>(rest, kSide, kSide, to + (row * to_stride + column), to_stride);
+        continue;
+      }
+      C* const target = to + (first_row * to_stride + column);
+      const T* const first = from.from(first_row, column).data;
+      if constexpr (is_same<T, C>) {
+        if (rest.rows > 0) transpose_square(first, rest.column_stride, target, to_stride);
+      } else if (rest.rows > 0) {
         T square[kSide * kSide];
-        transpose_square(rest.data, rest.column_stride, square, kSide);
+        transpose_square(first, rest.column_stride, square, kSide);
         KILN_NO_UNROLL for (int r = 0; r < kSide; ++r) KILN_NO_UNROLL for (int c = 0; c < kSide; ++c)
             target[r * to_stride + c] = cast<C>(square[r * kSide + c]);
       }
+      KILN_NO_UNROLL for (int r = kSide; r < kSide + row - first_row; ++r)
+          __builtin_memset(target + r * to_stride, 0, kSide * sizeof(C));
     }
   } else {
     pack_singly<C>(from, padded_rows, padded_columns, to, to_stride);

@@ -201,16 +201,16 @@ KILN_DEVICE void sum_along_k(int64_t count, const C* a, int64_t a_stride, const 
 }
 
 /// into[r * into_stride + c] += sum over the next kSteps of k of a[r, k] * b[k, c] for the rows kRow and `columns`, a
-/// multiple of kLanes: so many rows of b are read from their first to their last column, and fetched ahead, since
-/// more of them at once than the machine follows are read from memory.
-template <int kLanes, Number C, int... kRow, int... kStep>
+/// multiple of kLanes: so many rows of b are read from their first to their last column. kFetches: they are fetched
+/// ahead.
+template <int kLanes, bool kFetches, Number C, int... kRow, int... kStep>
 KILN_DEVICE void add_whole_rows(int64_t columns, const C* a, int64_t a_row_stride, int64_t a_step, const C* b,
                                 int64_t b_stride, C* into, int64_t into_stride, Sequence<kRow...>, Sequence<kStep...>) {
 #pragma clang fp contract(fast)
   using Vector = Lanes<C, kLanes>;
   constexpr int kAhead = 512 / static_cast<int>(sizeof(C));
   KILN_NO_UNROLL for (int64_t c = 0; c < columns; c += kLanes) {
-    (__builtin_prefetch(b + kStep * b_stride + c + kAhead), ...);
+    if constexpr (kFetches) (__builtin_prefetch(b + kStep * b_stride + c + kAhead), ...);
     const Vector right[] = {load_lanes<kLanes>(b + kStep * b_stride + c)...};
     const auto add = [&](const C* left, C* to) {
       Vector parts[2] = {};
