@@ -16,7 +16,8 @@ void attention(const T* q, const T* k, const T* v, T* out, int64_t length, float
   const auto rows = first + tl::expand_dims<1>(tl::arange<BLOCK_M>());
   const auto dims = tl::expand_dims<0>(tl::arange<D>());
   const auto keys = tl::expand_dims<0>(tl::arange<BLOCK_N>());
-  const auto queries = tl::dot_operand([&] { return tl::deferred_load(q + head + (rows * D + dims), rows < length); });
+  const auto queries =
+      tl::dot_operand<false, true>([&] { return tl::deferred_load(q + head + (rows * D + dims), rows < length); });
   auto acc = tl::dot_accumulator<T, BLOCK_M, D>();
   auto largest = tl::max<1>(acc) - INFINITY;  // -inf and 0, in the layout of a product's rows
   auto total = tl::sum<1>(acc);

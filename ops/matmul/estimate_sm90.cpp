@@ -173,9 +173,9 @@ constexpr Tile kWideTiles[] = {
     tile(64, 64, 5, 1, 1, 1, 1, false, 2),
 };
 constexpr Tile kNarrowTiles[] = {
-    tile(64, 16, 10, 1, 1, 2, 1), tile(128, 16, 9, 1, 1, 2, 2), tile(64, 16, 10, 1, 1, 1, 1),
-    tile(128, 32, 9, 1, 1, 2, 2), tile(64, 32, 10, 1, 1, 2, 1), tile(64, 32, 10, 1, 1, 1, 1),
-    tile(64, 32, 8, 1, 1, 4, 1),
+    tile(64, 16, 10, 1, 1, 2, 1), tile(128, 16, 9, 1, 1, 2, 2),       tile(64, 16, 10, 1, 1, 1, 1),
+    tile(128, 32, 9, 1, 1, 2, 2), tile(64, 32, 10, 1, 1, 2, 1),       tile(64, 32, 10, 1, 1, 1, 1),
+    tile(64, 32, 8, 1, 1, 4, 1),  tile(128, 16, 9, 1, 1, 1, 2, true), tile(128, 32, 9, 1, 1, 1, 2, true),
 };
 // Blocks of k, for choices that share tiles. Many short parts of a narrow tile are all begun at once, but added one
 // behind the other: with 4 blocks ten products of k from 4608 to 88,791 took 11% longer.
@@ -192,7 +192,7 @@ std::vector<Sm90Choice> candidates_of(const Sm90Call& call) {
         if (!fits_registers(tile, call.form)) continue;
         Sm90Choice choice{.tiling = tile, .exchanges = exchanges};
         candidates.push_back(choice);
-        if (tile.split_k > 1) continue;
+        if (tile.split_k > 1 || (call.form == Sm90Form::narrow && tile.tile_each)) continue;
         choice.tiling.shares = true;
         choice.k_share = call.form == Sm90Form::narrow ? kNarrowShare : kShare;
         candidates.push_back(choice);
@@ -238,7 +238,12 @@ constexpr WeightRows kManyRows[] = {{64, 2},  {128, 2}, {192, 1},  {256, 2},  {2
                                     {520, 1}, {768, 1}, {1024, 3}, {2048, 3}, {4096, 3}, {8192, 3}};
 constexpr std::int64_t kMostRowsOfWeight = kManyRows[std::size(kManyRows) - 1].rows;
 constexpr WeightRows kNarrowRows[] = {{8, 1}, {16, 1}, {24, 1}, {32, 1}};
-constexpr std::size_t kKernelsForManyRows = 5, kKernelsForFewRows = 1;
+constexpr std::size_t kKernelsForManyRows = 5;
+/// From this k on one row takes two kernels, and few rows make do with one.
+constexpr std::int64_t kLongOfOneRow = 8192;
+constexpr std::size_t kernels_for_few_rows(std::int64_t k) {
+  return k < kLongOfOneRow ? 2 : 1;
+}
 // For few rows of long k one kernel more, to combine with, is worth this: what else serves them takes two as well.
 constexpr double kWorthAKernel = 0.4;  // of the time
 
@@ -262,7 +267,7 @@ std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::ve
       logarithms[c * rows.size() + r] = std::log(candidate_us(at, turned, candidates[c], conditions));
   }
   std::vector<std::size_t> chosen;
-  std::size_t most = is_narrow ? kKernelsForFewRows : kKernelsForManyRows;
+  std::size_t most = is_narrow ? kernels_for_few_rows(call.k) : kKernelsForManyRows;
   double least = kNever;
   /// Whether another candidate in the place of chosen[i] saves something; the one that saves most is there then.
   const auto improves = [&](std::size_t i) {
@@ -305,7 +310,7 @@ std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::ve
     for (const WeightRows& of : rows) times += of.times;
     const std::vector<std::size_t> without = chosen;
     const double enough = least + times * std::log(1 - kWorthAKernel);
-    most = kKernelsForFewRows + 1;
+    ++most;
     chosen.resize(1);
     if (!improves(0) || least > enough) return without;
   }

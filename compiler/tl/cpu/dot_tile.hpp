@@ -72,7 +72,7 @@ KILN_DEVICE Acc dot_tile(const A& a, const B& b, const Acc& acc) {
   return result;
 }
 
-template <bool kIsLarge, bool kIsOfChain, typename Make>
+template <bool kIsLarge, bool kReadInPipeline, typename Make>
 KILN_DEVICE auto operand_tile(Make& make) {
   return make();
 }

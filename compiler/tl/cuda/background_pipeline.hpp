@@ -92,14 +92,17 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
     else
       sm90::writes_ready();
     sync_threads();
-    if (!boxes.bring_all()) return;
-    KILN_NO_UNROLL for (uint32_t place = 0; place < kNumStages; ++place) {
-      if (boxes.fits(place)) boxes.copy(place, begin + place * Tiles::kBytes, filled(place), is_first);
+    if (boxes.bring_all()) {
+      KILN_NO_UNROLL for (uint32_t place = 0; place < kNumStages; ++place) {
+        if (boxes.fits(place)) boxes.copy(place, begin + place * Tiles::kBytes, filled(place), is_first);
+      }
+      boxes.leave_out_first(kNumStages);
+      lane = kAhead;
+      step = 0;
+      filling.advance(kAhead);
     }
-    boxes.leave_out_first(kNumStages);
-    lane = kAhead;
-    step = 0;
-    filling.advance(kAhead);
+    wait_for_copies<0>();  // of operands (dot_operand)
+    sync_threads();
   };
   const auto run_steps_to = [&](int stop) {
     KILN_NO_UNROLL while (step < stop) {

@@ -232,7 +232,7 @@ struct SharedForm<Made> {
 };
 
 /// What `make` returns, in shared memory of its own.
-template <bool kIsLarge, bool kIsOfChain, typename Make>
+template <bool kIsLarge, bool kReadInPipeline, typename Make>
 KILN_DEVICE auto operand_tile(Make& make) {
   using Made = decltype(make());
   constexpr int kBytes = SharedForm<Made>::type::kBytes;
@@ -247,7 +247,7 @@ KILN_DEVICE auto operand_tile(Make& make) {
     const Made deferred = make();
     TileCopy<Made>(deferred).copy(shared_window_address(place));
     end_copy_group();
-    if constexpr (!kIsOfChain || kNumCopyWarps == 0) {
+    if constexpr (!kReadInPipeline) {
       wait_for_copies<0>();
       sync_threads();
     }
