@@ -176,9 +176,10 @@ RowTiling cuda_default(const RowWalk& walk, const RowNeeds& needs) {
   while (tiling.block_m * tiling.block_n < 32) block_kept *= 2;
   const std::int64_t held = tiling.block_m * tiling.block_n * tiles;
   std::int64_t per_thread = held > 8192 && !needs.is_double ? 32 : needs.per_thread;
-  if (needs.can_pack && held > 16384) {
+  if (needs.can_pack && held > 8192) {
     // A program of 1024 threads would have the processor to itself, which then either loads or stores; of half as
-    // many with packed values there are two. In one tile rather than four the kernel needs a few registers too many.
+    // many with packed values there are two, and so on (bf16 2048x14336 58 us, so 38). In one tile rather than four
+    // the kernel needs a few registers too many.
     per_thread = 64;
     if (tiles == 1) {
       tiling.tiles = 4;

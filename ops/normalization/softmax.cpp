@@ -67,7 +67,7 @@ SoftmaxCall softmax_call(bool is_log, const OpCall& call) {
 }
 
 /// Packed where a thread holds as many values as this: few programs would fit on a processor otherwise.
-constexpr std::int64_t kLeastPacked = 64;
+constexpr std::int64_t kLeastPacked = 40;
 
 /// One kernel on the rows of a call: template arguments the dtypes, axis, dense, then as given.
 KernelLaunch make_launch(const std::string& kernel, const std::vector<TemplateArgument>& dtypes,
