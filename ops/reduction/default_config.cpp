@@ -17,6 +17,9 @@ constexpr std::int64_t kInFlight = 4, kMostInFlight = 8, kMostWarps = 8, kMostRo
 /// Elements of columns that a thread takes in one go (H200: sums of 4 rows of 300,000 f32 24.9 -> 6.7 us, the largest
 /// of 3 of a million bf16 87 -> 8.3).
 constexpr std::int64_t kMostUnrolled = 8;
+/// The same of a column where there are so many of them (sums of 10 rows of 2,613,030 f16 89 -> 26 us, of 32 of a
+/// million bf16 64 -> 26; of 12 of 131,072 they would take 7.5 instead of 6.5, of 48 of 600,000 29 instead of 25).
+constexpr std::int64_t kMostOfShort = 32, kManyShort = 1 << 18;
 /// Of a warp in a step.
 constexpr std::int64_t kMostStepElements = 2048;
 /// Programs that an H200 has room for of those that reduce columns, two on each of its 132 processors.
@@ -87,6 +90,9 @@ void tile_rows(const CollapsedReduction& collapsed, std::int64_t itemsize, std::
     const std::int64_t rows = ceil_power_of_two(kept);
     while (num_warps > 1 && 32 * num_warps * access / block_n * steps > std::min(rows, kMostRows)) num_warps /= 2;
     block_m = std::max<std::int64_t>(1, std::min({32 * num_warps * access / block_n * steps, rows, kMostRows}));
+    // Few rows wait for their code and for memory, each thread for all that it asks for: little of both for each.
+    while (block_m * block_n > 32 * num_warps * access && ceil_div(collapsed.kept_total, block_m) < kPlaces)
+      block_m /= 2;
   }
   if (collapsed.reduced_total < longest) programs = kFewestPrograms;  // a row is no more than a program reads
   // Without an element to stand for what is not there, tiles at both ends are taken alone.
@@ -120,17 +126,21 @@ std::pair<std::int64_t, std::int64_t> tall_tiles(std::int64_t reduced, std::int6
   return best;
 }
 
+/// Columns of a few elements, or of somewhat more where they are enough for threads of their own to occupy the GPU.
 bool has_short_columns(const CollapsedReduction& collapsed) {
-  return collapsed.reduced.size() == 1 && collapsed.reduced[0].extent <= kMostUnrolled;
+  if (collapsed.reduced.size() != 1) return false;
+  const std::int64_t extent = collapsed.reduced[0].extent;
+  return extent <= kMostUnrolled || (extent <= kMostOfShort && collapsed.kept_total >= kManyShort);
 }
 
-/// Columns of a few elements on a GPU: a thread's own, read in one go.
+/// Such columns on a GPU: a thread's own, read in one go, or by four.
 void tile_short_columns(const CollapsedReduction& collapsed, std::int64_t itemsize, Config& config) {
   const std::int64_t most = itemsize == 8 ? 256 : 512;
   const std::int64_t block_n = std::clamp<std::int64_t>(ceil_power_of_two(collapsed.kept[0].extent), 32, most);
   config.set("BLOCK_M", 1);
   config.set("BLOCK_N", block_n);
-  config.set("UNROLL", std::max<std::int64_t>(collapsed.reduced[0].extent, 1));
+  const std::int64_t extent = std::max<std::int64_t>(collapsed.reduced[0].extent, 1);
+  config.set("UNROLL", extent <= kMostUnrolled ? extent : kInFlight);
   config.set("PROGRAMS", kFewestPrograms);
   config.set("num_warps", std::clamp<std::int64_t>(block_n / 128, 1, 4));
 }
