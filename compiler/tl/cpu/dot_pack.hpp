@@ -14,10 +14,11 @@ KILN_DEVICE void pack_singly(const View& from, int rows, int columns, C* to, int
           r < from.rows && c < from.columns ? cast<C>(*from.from(r, c).data) : C{};
 }
 
-/// A square of TransposeBlock. A call, because all that transpose share it: its shuffles take long to compile.
+/// The first `count` rows of a square of TransposeBlock. A call, because all that transpose share it: its shuffles take
+/// long to compile.
 template <Number T>
-[[gnu::noinline]] void transpose_square(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
-  TransposeBlock<T>::run(from, from_stride, to, to_stride);
+[[gnu::noinline]] void transpose_square(int64_t count, const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  TransposeBlock<T>::run_rows(count, from, from_stride, to, to_stride);
 }
 
 /// Copies a matrix into to[row * to_stride + column] as numbers of type C, filled up with zeros to `padded_rows` and to
@@ -48,17 +49,17 @@ KILN_DEVICE void pack_matrix(const View& from, int padded_rows, int padded_colum
           __builtin_prefetch(rest.data + c * static_cast<int64_t>(rest.column_stride));
       // A last square that is not whole begins earlier and overlaps the one before.
       const int first_row = rest.rows < kSide ? from.rows - kSide : row;
-      if (rest.columns < kSide || first_row < 0) {
+      if (first_row < 0) {
         pack_singly<C>(rest, kSide, kSide, to + (row * to_stride + column), to_stride);
         continue;
       }
       C* const target = to + (first_row * to_stride + column);
       const T* const first = from.from(first_row, column).data;
       if constexpr (is_same<T, C>) {
-        if (rest.rows > 0) transpose_square(first, rest.column_stride, target, to_stride);
+        if (rest.rows > 0) transpose_square(rest.columns, first, rest.column_stride, target, to_stride);
       } else if (rest.rows > 0) {
         T square[kSide * kSide];
-        transpose_square(first, rest.column_stride, square, kSide);
+        transpose_square(rest.columns, first, rest.column_stride, square, kSide);
         KILN_NO_UNROLL for (int r = 0; r < kSide; ++r) KILN_NO_UNROLL for (int c = 0; c < kSide; ++c)
             target[r * to_stride + c] = cast<C>(square[r * kSide + c]);
       }

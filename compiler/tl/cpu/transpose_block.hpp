@@ -31,6 +31,26 @@ struct TransposeBlock {
     for (int i = 0; i < kSide; ++i) __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(Vector));
   }
 
+  /// As run, of the first `count` rows; zeros stand for the others, where nothing is read.
+  KILN_DEVICE static void run_rows(int64_t count, const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+    if constexpr (sizeof(Vector) > 32) {
+      if (kiln_vector_bytes < 64) {
+        using Quarter = TransposeBlock<T, kSide / 2>;
+        for (int row = 0; row < kSide; row += kSide / 2)
+          for (int column = 0; column < kSide; column += kSide / 2)
+            Quarter::run_rows(count - row, from + (row * from_stride + column), from_stride,
+                              to + (column * to_stride + row), to_stride);
+        return;
+      }
+    }
+    Vector rows[kSide];
+    const Vector zeros = {};
+    for (int i = 0; i < kSide; ++i)
+      __builtin_memcpy(&rows[i], i < count ? static_cast<const void*>(from + i * from_stride) : &zeros, sizeof(Vector));
+    exchange<kSide / 2>(rows, make_sequence<kSide>());
+    for (int i = 0; i < kSide; ++i) __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(Vector));
+  }
+
   /// As run, of rows that have kCount elements, which become so many rows.
   template <int kCount>
   KILN_DEVICE static void run_some(const T* from, int64_t from_stride, T* to, int64_t to_stride) {

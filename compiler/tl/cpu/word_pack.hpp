@@ -57,10 +57,10 @@ KILN_DEVICE void pack_words(const View& from, int rows, int columns, uint32_t* t
       const auto words = reinterpret_cast<const uint32_t*>(square);
       const int words_left = (rows - row + kGroup - 1) / kGroup;
       if (words_left >= kRun) {
-        transpose_square(words, kRun, target, to_stride);
+        transpose_square(kRun, words, kRun, target, to_stride);
       } else {
         alignas(64) uint32_t turned[kRun * kRun];
-        transpose_square(words, kRun, turned, kRun);
+        transpose_square(kRun, words, kRun, turned, kRun);
         KILN_NO_UNROLL for (int w = 0; w < words_left; ++w)
             __builtin_memcpy(target + w * to_stride, turned + w * kRun, sizeof(uint32_t) * kRun);
       }
