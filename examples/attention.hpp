@@ -17,7 +17,7 @@ void attention(const T* q, const T* k, const T* v, T* out, int64_t length, float
   const auto dims = tl::expand_dims<0>(tl::arange<D>());
   const auto keys = tl::expand_dims<0>(tl::arange<BLOCK_N>());
   const auto queries =
-      tl::dot_operand<false, true>([&] { return tl::deferred_load(q + head + (rows * D + dims), rows < length); });
+      tl::pipeline_operand([&] { return tl::deferred_load(q + head + (rows * D + dims), rows < length); });
   auto acc = tl::dot_accumulator<T, BLOCK_M, D>();
   auto largest = tl::max<1>(acc) - INFINITY;  // -inf and 0, in the layout of a product's rows
   auto total = tl::sum<1>(acc);

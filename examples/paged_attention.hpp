@@ -11,7 +11,7 @@ KILN_KERNEL void paged_attention(const T* q, const T* keys, const T* values, con
   const auto rows = tl::expand_dims<1>(tl::arange<16>());
   const auto dims = tl::expand_dims<0>(tl::arange<D>());
   const auto of_queries = (request * heads + head) * GROUP * D + (rows * D + dims);
-  const auto queries = tl::dot_operand<false, true>([&] { return tl::deferred_load(q + of_queries, rows < GROUP); });
+  const auto queries = tl::pipeline_operand([&] { return tl::deferred_load(q + of_queries, rows < GROUP); });
   auto acc = tl::dot_accumulator<T, 16, D>();
   auto largest = tl::max<1>(acc) - INFINITY;
   auto total = tl::sum<1>(acc);

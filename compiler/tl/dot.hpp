@@ -131,11 +131,17 @@ KILN_DEVICE auto dot_wait(const Sums& sums, const Computed&... computed) {
 ///
 ///     const auto q_tile = tl::dot_operand([&] { return tl::deferred_load(q + offsets, mask); });
 ///
-/// kIsLarge: it goes where the larger one would, whatever its size, to leave room for others. kReadInPipeline: it
-/// is read in the pipeline that comes next, and nowhere else, which begins its own loads before it waits for this one.
-template <bool kIsLarge = false, bool kReadInPipeline = false, typename Make>
+/// kIsLarge: it goes where the larger one would, whatever its size, to leave room for others.
+template <bool kIsLarge = false, typename Make>
 KILN_DEVICE auto dot_operand(Make make) {
-  return operand_tile<kIsLarge, kReadInPipeline>(make);
+  return operand_tile<kIsLarge, false>(make);
+}
+
+/// A dot_operand that is read in the pipeline that comes next, and nowhere else: that one begins its own loads before
+/// it waits for this.
+template <bool kIsLarge = false, typename Make>
+KILN_DEVICE auto pipeline_operand(Make make) {
+  return operand_tile<kIsLarge, true>(make);
 }
 
 /// A pipeline's tile as values that become, cast, scaled or catenated along their columns, the first operand of a dot:

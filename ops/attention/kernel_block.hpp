@@ -40,7 +40,7 @@ KILN_DEVICE void attend_block(Out* out, float* lse, const Q* q, const K* k, cons
     using Part = decltype(part);
     const auto dims = Part::dims();
     constexpr bool kIsLarge = kAreLarge && Part::kFirst == 0;
-    return tl::dot_operand<kIsLarge, true>([&] {
+    return tl::pipeline_operand<kIsLarge>([&] {
       return load_queries<Operand>(
           q + Part::template offset<FORM>(it.q.element) + (rows * it.q.row + along_head<FORM>(dims, it.q.element)),
           within_head<Part::kCount>(rows < it.queries, dims));

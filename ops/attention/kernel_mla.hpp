@@ -75,12 +75,12 @@ KILN_KERNEL void mla_decode_kernel(Out* out, float* lse, const T* q_latent, cons
     return;
   }
 
-  const auto latent_queries = tl::dot_operand<false, true>([&] {
+  const auto latent_queries = tl::pipeline_operand([&] {
     return tl::deferred_load(q_latent + (offsets_of(rows, it.q_latent.row, it.q_latent.head) +
                                          along_head<FORM>(latents, it.q_latent.element)),
                              within_head<kLatent>(rows < num_rows, latents));
   });
-  const auto rotary_queries = tl::dot_operand<false, true>([&] {
+  const auto rotary_queries = tl::pipeline_operand([&] {
     return tl::deferred_load(q_rotary + (offsets_of(rows, it.q_rotary.row, it.q_rotary.head) +
                                          along_head<FORM>(rotaries, it.q_rotary.element)),
                              within_head<kRotary>(rows < num_rows, rotaries));

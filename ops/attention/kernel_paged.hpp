@@ -62,7 +62,7 @@ void attention_paged_kernel(Out* out, float* lse, const T* q, const K* k, const 
     tl::store(lse + lse_places, -INFINITY, row < num_rows);
     return;
   }
-  const auto queries = tl::dot_operand<false, true>([&] {
+  const auto queries = tl::pipeline_operand([&] {
     return tl::deferred_load(q + (offsets_of(rows, it.q.row, it.q.head) + along_head<FORM>(dims, it.q.element)),
                              within_head<kDim>(rows < num_rows, dims));
   });

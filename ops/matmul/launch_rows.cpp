@@ -83,8 +83,7 @@ Variant rows_variant(bool is_wide, const MatmulParser& parse, const KernelSource
          const MatmulCall few = with_few_rows(call.matmul, target);
          if (!is_cuda(target)) return {cpu_config(few), std::nullopt};
          EstimatedConfig choice = rows_default(few, target);
-         // A weight is to take few kernels: from two rows on it has those of more, from three on even where they copy
-         // it.
+         // A weight is to take few kernels: from two rows on it has those of more, or from three where those copy it.
          const std::optional<Sm90Call>& sm90 = call.sm90;
          const bool copies = sm90 && (sm90->a.workspace >= 0 || sm90->b.workspace >= 0);
          if (call.matmul.m > (copies ? 2 : 1) && has_sm90_kernel(target) && sm90 && is_of_a_weight(*sm90))

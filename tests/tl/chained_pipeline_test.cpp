@@ -32,7 +32,13 @@ KILN_DEVICE auto rows_of(T* data, int64_t first, int64_t stride) {
 template <typename T, typename V, int M, int D, int N, int NUM_STAGES, int PASSES>
 KILN_KERNEL void chain(const T* q, const T* k, const V* v, float* out, float* row_max, float* row_sum, int64_t keys,
                        int64_t stride) {
-  const auto queries = tl::dot_operand<true, PASSES == 1>([&] { return tl::deferred_load(rows_of<M, D>(q, 0, D)); });
+  const auto load_queries = [&] { return tl::deferred_load(rows_of<M, D>(q, 0, D)); };
+  const auto queries = [&] {
+    if constexpr (PASSES == 1)
+      return tl::pipeline_operand<true>(load_queries);
+    else
+      return tl::dot_operand<true>(load_queries);
+  }();
   auto acc = tl::dot_accumulator<T, M, D>();
   auto largest = tl::full<float, M>(-INFINITY);
   auto total = tl::partial_sums(tl::dot_accumulator<T, M, N>());

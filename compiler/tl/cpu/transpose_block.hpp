@@ -15,24 +15,12 @@ struct TransposeBlock {
   using Vector = Bits __attribute__((ext_vector_type(kSide)));
 
   KILN_DEVICE static void run(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
-    // CPUs with 16 registers of half the width hold a quarter of it.
-    if constexpr (sizeof(Vector) > 32) {
-      if (kiln_vector_bytes < 64) {
-        using Quarter = TransposeBlock<T, kSide / 2>;
-        for (int row = 0; row < kSide; row += kSide / 2)
-          for (int column = 0; column < kSide; column += kSide / 2)
-            Quarter::run(from + (row * from_stride + column), from_stride, to + (column * to_stride + row), to_stride);
-        return;
-      }
-    }
-    Vector rows[kSide];
-    for (int i = 0; i < kSide; ++i) __builtin_memcpy(&rows[i], from + i * from_stride, sizeof(Vector));
-    exchange<kSide / 2>(rows, make_sequence<kSide>());
-    for (int i = 0; i < kSide; ++i) __builtin_memcpy(to + i * to_stride, &rows[i], sizeof(Vector));
+    run_rows(kSide, from, from_stride, to, to_stride);
   }
 
   /// As run, of the first `count` rows; zeros stand for the others, where nothing is read.
   KILN_DEVICE static void run_rows(int64_t count, const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+    // CPUs with 16 registers of half the width hold a quarter of it.
     if constexpr (sizeof(Vector) > 32) {
       if (kiln_vector_bytes < 64) {
         using Quarter = TransposeBlock<T, kSide / 2>;

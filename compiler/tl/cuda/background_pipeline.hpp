@@ -101,7 +101,7 @@ KILN_DEVICE void run_background_pipeline(uint32_t places_begin, int64_t steps, i
       step = 0;
       filling.advance(kAhead);
     }
-    wait_for_copies<0>();  // of operands (dot_operand)
+    wait_for_copies<0>();  // of operands (pipeline_operand)
     sync_threads();
   };
   const auto run_steps_to = [&](int stop) {

@@ -52,7 +52,7 @@ struct WarpgroupTurns {
 template <int kNumStages, typename FirstLoads, typename SecondLoads, typename First, typename Between, typename Second>
 KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, SecondLoads& second_loads, First& first,
                                       Between& between, Second& second) {
-  if (num_steps <= 0) return wait_for_copies<0>();  // of operands (dot_operand)
+  if (num_steps <= 0) return wait_for_copies<0>();  // of operands (pipeline_operand)
   // At both ends one half is loaded for nothing, rather than that its addresses were other ones.
   const auto loads = [&](int64_t at) {
     return joined(first_loads(at < num_steps ? at : num_steps - int64_t{1}),
@@ -152,7 +152,7 @@ KILN_DEVICE void run_chained_pipeline(int num_steps, FirstLoads& first_loads, Se
     if ((step & (kBatch - 1)) == kBatch - 1 && step + 1 < steps) order_batch(step + 1);
     if (step < 0) {
       is_brought = next_is_brought;
-      wait_for_copies<0>();  // of operands (dot_operand)
+      wait_for_copies<0>();  // of operands (pipeline_operand)
       sm90::writes_ready();  // and of those that threads have put there
       sync_threads();
       turns.begin();
