@@ -49,19 +49,34 @@ constexpr double kNextCluster = 2580;           // a cluster that has a tile alo
 constexpr double kPart = 270;                   // a part of a shared tile leaves
 constexpr double kCombineUs = 4.45;
 constexpr double kCombineBytesPerUs = 3.2e6;
-constexpr double kMemoryBytesPerClock = 2400;              // of all
+constexpr double kMemoryBytesPerClock = 2400;  // of all
+// Times as long, for rows of the output that start at halves of the memory's sectors: with what programs write side by
+// side at the same time, so many bytes of a row, they meet in the L2, at its ends they do not. Held against 12 configs
+// each of five products and 6 each of 37 (H200, 2026-11-29).
+constexpr double kHalfSectors = 1.45, kBytesAtEnds = 96;
+constexpr std::int64_t kSectorBytes = 32, kMeetsInL2Bytes = std::int64_t{24} << 20;
 constexpr double kCopyUs = 1.73, kCopyBytesPerUs = 2.5e6;  // of an operand, which is read and written
 
 double as_double(std::int64_t x) {
   return static_cast<double>(x);
 }
 
+/// How much longer the memory takes for the output than its bytes say.
+double halves_of_sectors(const Sm90Call& call, std::int64_t out_bytes, const Tile& tile) {
+  if (!call.out_is_mapped || call.out_strides[call.transposed ? 1 : 0] * out_bytes % kSectorBytes == 0 ||
+      call.batches * call.m * call.n * out_bytes <= kMeetsInL2Bytes)
+    return 1;
+  // Of tiles that are stored transposed those of a cluster do not meet.
+  const int together = call.transposed ? std::min(tile.block_m, 128) : tile.block_n * tile.cluster_n;
+  return kHalfSectors + kBytesAtEnds / as_double(together * out_bytes);
+}
+
 /// What the memory takes to move the output once and the operands as often as they are read.
-double memory_clocks(const Sm90Call& call, std::int64_t out_bytes, const Sm90Division& division = {}) {
+double memory_clocks(const Sm90Call& call, std::int64_t out_bytes, const Sm90Division& division) {
   return as_double(call.batches) *
          (as_double(call.m * division.a_reads + call.n * division.b_reads) *
               as_double(call.k * itemsize_bytes(call.a.dtype)) +
-          as_double(call.m) * as_double(call.n * out_bytes)) /
+          as_double(call.m) * as_double(call.n * out_bytes) * halves_of_sectors(call, out_bytes, division.tiling)) /
          kMemoryBytesPerClock;
 }
 
@@ -220,7 +235,7 @@ double candidate_us(const Sm90Call& call, const Sm90Call& turned, const Sm90Choi
 /// asked for at once than the products need makes the first ones late.
 void limit_stages(const Sm90Call& call, const Sm90Conditions& conditions, Sm90Estimate& estimate) {
   constexpr int kStagesOffLines = 6;
-  const double memory_us = memory_clocks(call, conditions.out_bytes) / kClocksPerUs;
+  const double memory_us = memory_clocks(call, conditions.out_bytes, {.tiling = estimate.choice.tiling}) / kClocksPerUs;
   if (call.form != Sm90Form::narrow && (is_off_lines(call.a) || is_off_lines(call.b)) &&
       estimate.us > kStartUs + 2.5 * memory_us)
     estimate.choice.tiling.stages = std::min(estimate.choice.tiling.stages, kStagesOffLines);
