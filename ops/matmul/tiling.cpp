@@ -301,10 +301,12 @@ std::vector<std::int64_t> likely_block_ks(OperandClass operands, std::int64_t k)
   return {all_of_k == depths.end() ? depths.back() : *all_of_k};
 }
 
-/// Parts of k that are looked at for so many tiles. Of many the last round is a small part, and splitting costs memory.
-std::int64_t most_splits(std::int64_t tiles, std::int64_t processors) {
-  if (tiles > 8 * processors) return 1;
-  if (tiles > 2 * processors) return 3;
+/// Parts of k that are looked at for so many tiles. Of many the last round is a small part, and splitting costs memory,
+/// which multiply-adds have more time for: 9024x8192 by 8192x512' takes 12 parts of 284 tiles 15% faster than 3.
+std::int64_t most_splits(OperandClass operands, std::int64_t tiles, std::int64_t processors) {
+  const bool is_slow = operands == OperandClass::f32;
+  if (tiles > 8 * processors) return is_slow ? 4 : 1;
+  if (tiles > 2 * processors) return is_slow ? 16 : 3;
   return std::max<std::int64_t>(64, 8 * processors / std::max<std::int64_t>(tiles, 1));
 }
 
@@ -340,7 +342,7 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
         continue;
       const std::int64_t tiles = ceil_div(call.m, shape.m) * ceil_div(call.n, shape.n) * call.batches();
       for (const std::int64_t split : splits_of(operands)) {
-        if (split > most_splits(tiles, all_processors)) break;
+        if (split > most_splits(operands, tiles, all_processors)) break;
         const PortableTile tile{shape.m, shape.n, block_k, stages, split, shape.num_warps};
         const double us = tile_us(operands, call, tile, machine, processors) * (split > 1 ? kDoubt : 1);
         if (us < least) {
