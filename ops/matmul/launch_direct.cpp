@@ -223,7 +223,8 @@ LaunchPlan outer_plan(const MatmulCall& call, const Config& config, const Target
   const std::int64_t width = std::min(most_width, ceil_power_of_two(call.n));
   const std::int64_t columns = std::min(width, call.n);
   const std::int64_t rest = call.n % columns;
-  const std::int64_t shallow_k = order_of(call.b) == 1 && call.k <= kMostShallow ? call.k : 0;
+  // A square that is transposed is no wider than a panel, which of f64 is 8 columns by vectors of AVX2.
+  const std::int64_t shallow_k = order_of(call.b) == 1 && call.k <= std::min(kMostShallow, width) ? call.k : 0;
   const bool rows_first = order_of(call.b) == 0 && call.k <= kShallow;
   const bool fits_panel = call.k * width * item_bytes(call) <= kMostPanelBytes;
   const bool has_panel = !rows_first && (order_of(call.b) != 0 || (config.at("PANEL") != 0 && fits_panel));
