@@ -95,7 +95,7 @@ Config cpu_config(const CollapsedReduction& collapsed, std::int64_t itemsize, st
       block_n = kNarrowRow;
       block_m = 1;
     } else if (reduced < kFewRowsBelow) {
-      block_m = std::min(block_m, reduced & -reduced);
+      block_m = std::min(block_m, std::max<std::int64_t>(reduced & -reduced, 1));
     }
   } else if (collapsed.kept_total <= 1) {
     block_n = std::min<std::int64_t>(512 / accumulator_bytes, 128);  // eight vectors hide the latency of additions
