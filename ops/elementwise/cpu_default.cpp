@@ -48,6 +48,15 @@ bool takes_rows_together(const ElementwiseCall& call, const ops::StridedIteratio
          itemsize_bytes(call.output.dtype) >= 4;
 }
 
+/// The same of rows whose results are bytes of wider numbers, in pieces that are converted together; with AVX2 (one
+/// thread of a Zen 3, us, lt: i32 65536x15 by a column one row of 16 at a time 1850 to 2230, 8 x 4 440; f32 77587x11 by
+/// a row 2400 and 310; 84 calls of 2 to 130 columns 1.9 times as fast).
+bool takes_pieces_of_bytes(const ElementwiseCall& call, const ops::StridedIteration& whole, const Target& target) {
+  return whole.rows >= kLeastSquare && whole.columns > 2 && whole.columns < 12 * kLeastSquare &&
+         whole.columns % (2 * kLeastSquare) != 0 && common::vector_register_bytes(target) < 64 &&
+         !has_narrow_input(call);
+}
+
 }  // namespace
 
 std::int64_t cpu_block(const ElementwiseCall& call, const Target& target) {
@@ -86,6 +95,10 @@ Config cpu_tile_default(const ElementwiseCall& call, const ops::StridedIteration
   } else if (takes_rows_together(call, whole, target)) {
     block_m = 4;
     block_n = whole.columns % 4 == 0 || whole.columns > 2 * kLeastSquare ? 4 : 2;
+  } else if (is_narrowed && takes_pieces_of_bytes(call, whole, target)) {
+    const bool is_short = whole.columns < 4 * kLeastSquare;
+    block_m = is_short ? 8 : 4;
+    block_n = is_short ? 4 : 8;
   }
   const std::int64_t itemsize = itemsize_bytes(call.output.dtype);
   const std::int64_t row_bytes = whole.columns * itemsize;
