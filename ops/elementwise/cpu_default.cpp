@@ -13,10 +13,15 @@ constexpr std::int64_t kStreamingRowLines = 8;
 /// Rows and columns from which on a CPU's tile that is long both ways is not mostly empty.
 constexpr std::int64_t kLeastSquare = 8;
 
-/// An input of 8 or 16 bits, of which a line of cache holds many.
-bool has_narrow_input(const ElementwiseCall& call) {
+/// An input of `most_bytes` to a number or fewer; of 8 or 16 bits a line of cache holds many.
+bool has_narrow_input(const ElementwiseCall& call, std::int64_t most_bytes = 2) {
   return std::any_of(call.inputs.begin(), call.inputs.end(),
-                     [](const TensorView& input) { return itemsize_bytes(input.dtype) <= 2; });
+                     [&](const TensorView& input) { return itemsize_bytes(input.dtype) <= most_bytes; });
+}
+
+/// Whether masks are vectors that are made one by one, as AVX2's are.
+bool makes_masks(const Target& target) {
+  return common::vector_register_bytes(target) < 64;
 }
 
 /// A CPU's tile where an input is read across: vectors along the rows of the output, and of a few of them at a time,
@@ -44,28 +49,24 @@ bool takes_rows_together(const ElementwiseCall& call, const ops::StridedIteratio
   const bool has_column = std::any_of(whole.column_strides + 1, whole.column_strides + call.walk.num_operands,
                                       [](long long stride) { return stride == 0; });
   return whole.rows >= kLeastSquare && whole.columns < 5 * kLeastSquare && whole.columns % kLeastSquare != 0 &&
-         (has_column || common::vector_register_bytes(target) < 64) && !has_narrow_input(call) &&
-         itemsize_bytes(call.output.dtype) >= 4;
+         (has_column || makes_masks(target)) && !has_narrow_input(call) && itemsize_bytes(call.output.dtype) >= 4;
 }
 
 /// The same of rows whose results are bytes of wider numbers, in pieces that are converted together; with AVX2 (one
 /// thread of a Zen 3, us, lt: i32 65536x15 by a column one row of 16 at a time 1850 to 2230, 8 x 4 440; f32 77587x11 by
 /// a row 2400 and 310; 84 calls of 2 to 130 columns 1.9 times as fast).
 bool takes_pieces_of_bytes(const ElementwiseCall& call, const ops::StridedIteration& whole, const Target& target) {
-  return whole.rows >= kLeastSquare && whole.columns > 2 && whole.columns < 12 * kLeastSquare &&
-         whole.columns % (2 * kLeastSquare) != 0 && common::vector_register_bytes(target) < 64 &&
-         !has_narrow_input(call);
+  return makes_masks(target) && !has_narrow_input(call) && whole.rows >= kLeastSquare && whole.columns > 2 &&
+         whole.columns < 12 * kLeastSquare && whole.columns % (2 * kLeastSquare) != 0;
 }
 
 /// The same of rows of 8 or 16 bits, whose ends under masks cost several times as much as all of the rest (us, 300,000
 /// elements: largest of u8 by a row of 17 1336 -> 147, of 100 260 -> 50, of f16 of 60 1958 -> 68; sum of i16 by a
 /// column, 24, 477 -> 35).
 bool takes_narrow_pieces(const ElementwiseCall& call, const ops::StridedIteration& whole, const Target& target) {
-  const bool has_bytes = std::any_of(call.inputs.begin(), call.inputs.end(),
-                                     [](const TensorView& input) { return itemsize_bytes(input.dtype) == 1; });
-  return whole.rows >= kLeastSquare && whole.columns > 2 && whole.columns < (has_bytes ? 64 : 16) * kLeastSquare &&
-         whole.columns % (4 * kLeastSquare) != 0 && common::vector_register_bytes(target) < 64 &&
-         has_narrow_input(call);
+  const std::int64_t most_columns = (has_narrow_input(call, 1) ? 64 : 16) * kLeastSquare;
+  return makes_masks(target) && has_narrow_input(call) && whole.rows >= kLeastSquare && whole.columns > 2 &&
+         whole.columns < most_columns && whole.columns % (4 * kLeastSquare) != 0;
 }
 
 }  // namespace
@@ -95,10 +96,9 @@ bool is_transposing(const ops::StridedIteration& iteration, int num_operands) {
 
 Config cpu_tile_default(const ElementwiseCall& call, const ops::StridedIteration& whole, const Target& target) {
   const bool is_narrowed = itemsize_bytes(call.output.dtype) == 1 && itemsize_bytes(call.types.compute) > 1;
-  // Numbers of 16 bits that become wider ones are converted by eights where AVX2 has as many at once: f16's largest of
-  // 1000 columns by 8 1500, by 32 64.
-  const bool is_widened =
-      has_narrow_input(call) && itemsize_bytes(call.types.compute) > 2 && common::vector_register_bytes(target) < 64;
+  // Numbers of 8 and 16 bits that become wider ones are converted by eights where AVX2 has as many at once: f16's
+  // largest of 1000 columns by 8 1500, by 32 64.
+  const bool is_widened = makes_masks(target) && has_narrow_input(call) && itemsize_bytes(call.types.compute) > 2;
   const std::int64_t lanes =
       is_narrowed || is_widened
           ? 32

@@ -16,8 +16,8 @@ constexpr std::int64_t kTinyRow = 4, kNarrowRow = 32, kShortRow = 128, kLongRow 
 constexpr std::int64_t kShortBlock = 8;
 /// Of a row from memory that is taken by itself.
 constexpr std::int64_t kLeastRowAloneBytes = 256;
-/// Of columns: what is left of them over in a tile of several counts.
-constexpr std::int64_t kFewRowsBelow = 64;
+/// Fewer rows over which columns are reduced come in tiles of as many as divide them.
+constexpr std::int64_t kManyRows = 64;
 /// Of a state's tile.
 constexpr std::int64_t kStateBytes = 256, kNarrowStateBytes = 128;
 /// Columns that are kept, of a reduction that reads memory from end to end on a CPU.
@@ -80,10 +80,10 @@ Config cpu_config(const CollapsedReduction& collapsed, std::int64_t itemsize, st
                   ? kept
                   : std::min(fills_up ? ceil_power_of_two(kept) : floor_power_of_two(kept), kMostStreamedColumns);
   } else if (!collapsed.reduces_rows()) {
-    // Sixteen vectors of 32 bytes or eight of 64, which are lines of the cache in each row. Of few rows none is masked,
-    // and places take as many registers again, which AVX2 does not have for several rows (one thread of a Zen 3, us:
-    // amin of 63x5x392 over 5 rows in tiles of 4 x 32 and 1 x 32 74 and 29; argmax of 5 to 60 rows 1.1 to 2.6 times as
-    // fast by single rows of 32).
+    // Sixteen vectors of 32 bytes or eight of 64, which are lines of the cache in each row. With AVX2 none of few rows
+    // is masked, and places take as many registers again, which it does not have for several rows (one thread of a Zen
+    // 3, us: amin of 63x5x392 over 5 rows in tiles of 4 x 32 and 1 x 32 74 and 29; argmax of 5 to 60 rows 1.1 to 2.6
+    // times as fast by single rows of 32).
     std::int64_t states = (state_parts == 1 ? 512 : 256) / number_bytes;
     block_n = common::block_over(kept, {.least = kept >= states ? states / 4 : states / 8, .most = states / 2});
     if (block_n > kept) {  // all of it would be masked: two narrow blocks that overlap take a fifth of the time
@@ -91,10 +91,10 @@ Config cpu_config(const CollapsedReduction& collapsed, std::int64_t itemsize, st
       states = kNarrowStateBytes / number_bytes;
     }
     block_m = std::min(states / block_n, floor_power_of_two(reduced));
-    if (state_parts > 1 && !is_wide && kept >= kNarrowRow) {
+    if (!is_wide && state_parts > 1 && kept >= kNarrowRow) {
       block_n = kNarrowRow;
       block_m = 1;
-    } else if (reduced < kFewRowsBelow) {
+    } else if (!is_wide && reduced < kManyRows) {
       block_m = std::min(block_m, std::max<std::int64_t>(reduced & -reduced, 1));
     }
   } else if (collapsed.kept_total <= 1) {
