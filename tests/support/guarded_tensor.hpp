@@ -54,10 +54,17 @@ class GuardedTensor {
     });
     remember();
   }
-  /// Up to three elements become NaN, infinite, zero or one.
-  void sprinkle_nonfinite(std::mt19937_64& random) {
+  /// Up to three elements become NaN, infinite, zero or one, in the columns from `first_column` on.
+  void sprinkle_nonfinite(std::mt19937_64& random, std::int64_t first_column = 0) {
+    TensorView columns = host_view_;
+    std::int64_t first_offset_bytes = 0;
+    if (first_column > 0) {
+      const int last = columns.ndim() - 1;
+      columns.shape[last] -= first_column;
+      first_offset_bytes = first_column * columns.strides[last] * itemsize_bytes(columns.dtype);
+    }
     std::vector<std::int64_t> offsets;
-    for_each_element(host_view_, [&](std::int64_t offset) { offsets.push_back(offset); });
+    for_each_element(columns, [&](std::int64_t offset) { offsets.push_back(first_offset_bytes + offset); });
     for (int i = 0; i < 3 && !offsets.empty(); ++i)
       write_nonfinite(host_view_.dtype, at(offsets[random() % offsets.size()]), random);
     remember();
