@@ -41,6 +41,23 @@ std::int64_t accumulator_words(OperandClass operands, std::int64_t block_m, std:
   return block_m * block_n * (operands == OperandClass::f64 ? 2 : 1) / (32 * num_warps);
 }
 
+/// Two programs of 8 warps on a multiprocessor leave 128 registers to a thread, of which sums take 64. Products of
+/// warpgroups leave room for 128 x 128 tiles in steps of 32; larger steps spill 4 to 32 bytes (linear with gelu and a
+/// bias of f32 on sm_90a, where nearly all calls take kernel_sm90.cuh). A tile's place that is found again behind the
+/// loop would leave spills in three of seven such configs.
+constexpr std::int64_t kMostStepOfFullPair = 8192;
+
+bool has_small_steps(OperandClass operands, const Target& target) {
+  return operands == OperandClass::half && target.arch.starts_with("sm_9");
+}
+
+/// Elements that a step loads, of programs of 8 warps that have 64 words of sums to a thread; 0 of others.
+std::int64_t step_of_full_pair(std::int64_t block_m, std::int64_t block_n, std::int64_t block_k,
+                               std::int64_t num_warps) {
+  const bool is_full = num_warps == 8 && accumulator_words(OperandClass::half, block_m, block_n, num_warps) == 64;
+  return is_full ? (block_m + block_n) * block_k : 0;
+}
+
 /// Parts of k. Kernels do not depend on them, and programs that just fill a GPU's rounds want them fine: the finest
 /// where the estimate is good enough to tell them apart. Among tensor cores' tiles one of more numbers looks better
 /// than it is: with 7 parts 4638x16384' by 16384x2 took 120 us, torch 76.
@@ -103,6 +120,12 @@ ConfigSpace cuda_space(OperandClass operands, const Target& target) {
                                                                    config.at("num_warps")) == most_words;
                                              return is_full ? config.at("BLOCK_M") * config.at("BLOCK_K") : 0;
                                            }) <= 2048);
+  if (has_small_steps(operands, target))
+    constraints.push_back(ConfigExpression("(BLOCK_M + BLOCK_N) * BLOCK_K of 64 words of accumulator in 8 warps",
+                                           [](const Config& config) {
+                                             return step_of_full_pair(config.at("BLOCK_M"), config.at("BLOCK_N"),
+                                                                      config.at("BLOCK_K"), config.at("num_warps"));
+                                           }) <= kMostStepOfFullPair);
   return {std::move(tunables), std::move(constraints)};
 }
 
@@ -338,6 +361,8 @@ std::pair<PortableTile, double> best_tile(const MatmulCall& call, const Target& 
       if (words > most_accumulator_words(operands, target) || (is_shallow && call.k > 4 * block_k && words >= 128) ||
           shape.m * shape.n < 512 * shape.num_warps ||
           (operands == OperandClass::f64 && std::max(shape.m, shape.n) > kMostExtentOfF64) ||
+          (has_small_steps(operands, target) &&
+           step_of_full_pair(shape.m, shape.n, block_k, shape.num_warps) > kMostStepOfFullPair) ||
           stage_bytes(operands, shape.m, shape.n, block_k, stages) > machine.shared_bytes)
         continue;
       const std::int64_t tiles = ceil_div(call.m, shape.m) * ceil_div(call.n, shape.n) * call.batches();
