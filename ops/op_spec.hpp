@@ -53,6 +53,8 @@ struct OpCall {
   /// Multiprocessors of the GPU that the call runs on, or threads that it may have of the CPU; 0: not known, as where a
   /// kernel is compiled for no device.
   std::int64_t processors = 0;
+  /// Of these, on which clusters of programs run at a time (kiln::cluster_processors); 0: not known, or no clusters.
+  std::int64_t cluster_processors = 0;
   mutable ParsedCall parsed = {};
 };
 

@@ -48,6 +48,8 @@ struct CudaBackend {
   static int device_count() noexcept;
   static std::string problem() noexcept;
   static const DeviceInfo& info(int ordinal);
+  /// See kiln::cluster_processors. Cached.
+  static std::int32_t cluster_processors(Device device);
   static MemoryUsage memory_usage(Device device);
   /// From the device's default pool where it has pools. Freed in the order of `stream` when the last owner goes, which
   /// never throws and is safe at process exit. While `stream` is being captured the allocation is a node of the graph

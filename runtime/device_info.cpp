@@ -38,6 +38,11 @@ const DeviceInfo& device_info(Device device) {
   return with_backend(device.type, [&](auto backend) -> const DeviceInfo& { return backend.info(device.index); });
 }
 
+std::int32_t cluster_processors(Device device) {
+  if (!device.is_cuda() || !device_info(device).target.arch.starts_with("sm_9")) return 0;
+  return CudaBackend::cluster_processors(device);
+}
+
 void require_cuda_device(Device device) {
   if (!exists(device)) throw DeviceError("using " + to_string(device), 0, absence(device));
 }

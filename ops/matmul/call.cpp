@@ -160,6 +160,7 @@ MatmulCall make_call(const Problem& problem, const OpCall& call) {
   result.num_sms = problem.num_sms;
   result.op = problem.op;
   result.processors = call.processors;
+  result.cluster_processors = call.cluster_processors;
   result.accumulator = result.a.dtype == DType::f64  ? DType::f64
                        : is_floating(result.a.dtype) ? DType::f32
                                                      : DType::i32;

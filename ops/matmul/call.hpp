@@ -59,10 +59,11 @@ struct MatmulCall {
   Activation activation = Activation::none;
   bool tf32 = false;
   std::int64_t num_sms = 0;
-  std::string_view op;             ///< for messages
-  std::int64_t processors = 0;     ///< see OpCall::processors
-  DType accumulator = DType::f32;  ///< f64 for f64, i32 for i8, f32 for all others
-  DType compute = DType::f32;      ///< of the epilogue: i32 where out is i32, else f64 or f32
+  std::string_view op;                  ///< for messages
+  std::int64_t processors = 0;          ///< see OpCall::processors
+  std::int64_t cluster_processors = 0;  ///< see OpCall::cluster_processors
+  DType accumulator = DType::f32;       ///< f64 for f64, i32 for i8, f32 for all others
+  DType compute = DType::f32;           ///< of the epilogue: i32 where out is i32, else f64 or f32
 
   std::int64_t batches() const;
   /// Of ops::MatmulAddend.

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "ops/common/grid.hpp"
+#include "ops/matmul/costs_sm90.hpp"
 #include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
@@ -15,46 +16,18 @@ namespace {
 
 using Tile = ops::MatmulSm90Tiling;
 
-// Constants of an H200 at 1755 MHz, fitted to 3400 times of random and of listed products (2026-11-25). The logarithms
-// of the estimates are off by 0.15; of several configs the one with the least estimate takes 1.6% longer than the
-// fastest. Clocks and rates of one multiprocessor, unless it is said otherwise.
-constexpr double kStartUs = 4.55;  // an empty stream's launch, until the first block of k is there, and the end
-constexpr double kOverlap = 0.45;  // of the shorter of computing and memory, what is not hidden behind the other
-constexpr double kMultiply = 1.00;
-constexpr double kL2BytesPerClock = 6600;  // of all
-constexpr double kArrivingBytesPerClock = 67;
-// From memory, rows that start at the L2's lines and others. Held against the 2692 times of this kernel in
-// benchmarks/models/2026-11-25-h200-random-products.json, 2026-11-28-h200-more.json and 2026-11-28-h200-f32.json.
-constexpr double kFromMemoryPerClock = 60, kFromMemoryOffLines = 24;
-constexpr double kWaiting = 0.12;        // longer, where multiplying and loading take as long
-constexpr double kShortRows = 2.1;       // rows of 64 bytes take as long as rows of 128
-constexpr double kOffLines = 1.59;       // rows that start off the L2's lines, which take two of them
+/// Rows of 64 bytes take as long as rows of 128.
+constexpr double kShortRows = 2.1;
 constexpr std::int64_t kShortLine = 32;  // bytes of k
 // Times as long, where tiles' ends are to be hidden: fp8 on an H200 (2026-11-28).
 constexpr double kShortLines = 1.3, kShortLinesTogether = 2;
-constexpr double kLatency = 1610;  // of a stage that is asked for when another is done with
-constexpr double kStore = 385;     // each time
-constexpr double kStoreBytesPerClock = 25;
-constexpr double kStoreByThreads = 0.37;  // clocks an element
-constexpr double kStoredInL2 = 0.58;      // beside what is loaded
-constexpr double kAddendsPerClock = 21;
-constexpr double kWholeAddend = 0.58;           // clocks an element
-constexpr double kGelu = 0.123, kSilu = 0.153;  // clocks an element
-constexpr double kHiddenStore = 0.86;           // of storing, what a group's own products must hide
-constexpr double kExposedStore = 0.66;          // of storing, what is not won back by boxes that arrive meanwhile
-constexpr double kCluster = 210;
-constexpr double kExchange = 1070;              // of sums between two blocks of a cluster
-constexpr double kExchangedBytesPerClock = 16;  // held against benchmarks/models/2026-11-28-h200-more.json
-constexpr double kNextCluster = 2580;           // a cluster that has a tile alone ends, and another starts
-constexpr double kPart = 270;                   // a part of a shared tile leaves
-constexpr double kCombineUs = 4.45;
-constexpr double kCombineBytesPerUs = 3.2e6;
-constexpr double kMemoryBytesPerClock = 2400;  // of all
+constexpr double kCouldShare = 1.007;  // times as long as by a kernel that cannot, where no tile is shared
 // Times as long, for rows of the output that start at halves of the memory's sectors: with what programs write side by
 // side at the same time, so many bytes of a row, they meet in the L2, at its ends they do not. Held against 12 configs
 // each of five products and 6 each of 37 (H200, 2026-11-29).
 constexpr double kHalfSectors = 1.45, kBytesAtEnds = 96;
-constexpr std::int64_t kSectorBytes = 32, kMeetsInL2Bytes = std::int64_t{24} << 20;
+constexpr std::int64_t kRowBytes = ops::MatmulSm90Places::kRowBytes, kSectorBytes = 32,
+                       kMeetsInL2Bytes = std::int64_t{24} << 20;
 constexpr double kCopyUs = 1.73, kCopyBytesPerUs = 2.5e6;  // of an operand, which is read and written
 
 double as_double(std::int64_t x) {
@@ -72,29 +45,48 @@ double halves_of_sectors(const Sm90Call& call, std::int64_t out_bytes, const Til
 }
 
 /// What the memory takes to move the output once and the operands as often as they are read.
-double memory_clocks(const Sm90Call& call, std::int64_t out_bytes, const Sm90Division& division) {
+double memory_clocks(const Sm90Call& call, std::int64_t out_bytes, const Sm90Division& division,
+                     const Sm90Costs& costs) {
   return as_double(call.batches) *
          (as_double(call.m * division.a_reads + call.n * division.b_reads) *
               as_double(call.k * itemsize_bytes(call.a.dtype)) +
           as_double(call.m) * as_double(call.n * out_bytes) * halves_of_sectors(call, out_bytes, division.tiling)) /
-         kMemoryBytesPerClock;
+         costs.memory_bytes_per_clock;
 }
 
 bool is_off_lines(const Sm90Operand& operand) {
-  return operand.pitch * itemsize_bytes(operand.dtype) % ops::MatmulSm90Places::kRowBytes != 0;
+  return operand.pitch * itemsize_bytes(operand.dtype) % kRowBytes != 0;
+}
+bool is_off_sectors(const Sm90Operand& operand) {
+  return operand.pitch * itemsize_bytes(operand.dtype) % kSectorBytes != 0;
 }
 
-/// What the L2 gives for `rows` rows of 128 bytes of an operand, in bytes: rows off its lines take two of them.
-double l2_bytes(const Sm90Operand& operand, double rows) {
-  return rows * ops::MatmulSm90Places::kRowBytes * (is_off_lines(operand) ? kOffLines : 1);
+/// What the L2 gives for `rows` rows of 128 bytes of an operand, in bytes.
+double l2_bytes(const Sm90Operand& operand, double rows, const Sm90Costs& costs) {
+  return rows * kRowBytes *
+         (1 + (is_off_lines(operand) ? costs.off_lines : 0) + (is_off_sectors(operand) ? costs.off_sectors : 0));
 }
 
-double activation_clocks(Activation activation) {
-  return activation == Activation::gelu ? kGelu : activation == Activation::silu ? kSilu : 0;
+/// What two things that go on at once take together: where they take about as long, each waits for the other now and
+/// then.
+double together_clocks(double x, double y, double waiting) {
+  const double ratio = std::min(x, y) / std::max(x, y), square = ratio * ratio;
+  return std::max(x, y) * (1 + waiting * square * square * square);
+}
+
+/// Of a tile's row in a box that leaves.
+std::int64_t store_line_bytes(const Sm90Call& call, std::int64_t out_bytes, const Tile& tile) {
+  if (call.transposed) return kRowBytes;
+  return ops::MatmulSm90Places::columns_at_once(tile.columns(), static_cast<int>(out_bytes)) * out_bytes;
+}
+
+double activation_clocks(Activation activation, const Sm90Costs& costs) {
+  return activation == Activation::gelu ? costs.gelu : activation == Activation::silu ? costs.silu : 0;
 }
 
 /// Of one oriented call.
 double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm90Conditions& conditions) {
+  const Sm90Costs& costs = call.form == Sm90Form::narrow ? kSm90NarrowCosts : kSm90WideCosts;
   const Tile& tile = division.tiling;
   const std::int64_t a_size = itemsize_bytes(call.a.dtype), a_rows = tile.block_m / tile.cluster_n;
   const std::int64_t all_k_blocks = sm90_k_blocks(call);
@@ -102,69 +94,71 @@ double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm9
   const double tile_elements = as_double(tile.block_m) * tile.block_n;
   const std::int64_t blocks = division.clusters * tile.cluster_blocks();
   const double together =
-      as_double(std::clamp<std::int64_t>(ceil_div(blocks, conditions.processors), 1, tile.resident));
-  const double busy = as_double(std::min(blocks, conditions.processors));
+      as_double(std::clamp<std::int64_t>(ceil_div(blocks, conditions.processors.all), 1, tile.resident));
+  const double busy = as_double(std::min(blocks, conditions.processors.all));
 
   // A step of k. Shared memory gives 128 bytes a clock, and each 64 rows of a meet all of b.
-  const double reading = as_double(tile.block_m) / 64 * (64 + tile.block_n);
-  const double products = tile_elements / 32 * kMultiply;
+  const double row_blocks = as_double(tile.block_m) / 64;
+  const double reading = row_blocks * (64 + tile.block_n);
+  const double products = tile_elements / 32 * costs.multiply;
+  const double b_rows = as_double(call.b.is_mn ? ops::matmul_sm90_panels_extent(2, tile.block_n) : tile.block_n);
   const bool has_short_rows =
-      call.a.is_mn && a_size * ops::matmul_sm90_panel(static_cast<int>(a_size), static_cast<int>(a_rows)) < 128;
-  const double from_l2 = l2_bytes(call.a, as_double(a_rows) * (has_short_rows ? kShortRows : 1)) +
-                         l2_bytes(call.b, as_double(tile.block_n) / tile.cluster_m);
-  const double l2_rate = kL2BytesPerClock / busy;  // of each multiprocessor
+      call.a.is_mn && a_size * ops::matmul_sm90_panel(static_cast<int>(a_size), tile.block_m) < 128;
+  const double from_l2 = l2_bytes(call.a, as_double(a_rows) * (has_short_rows ? kShortRows : 1), costs) +
+                         l2_bytes(call.b, b_rows / tile.cluster_m, costs);
+  const double l2_rate = costs.l2_bytes_per_clock / busy;  // of each multiprocessor
   const double loading =
-      std::max(from_l2 / l2_rate, as_double(tile.block_m + tile.block_n) * 128 / kArrivingBytesPerClock);
-  // Where they take about as long, each waits for the other now and then.
-  const double ratio = std::min(products, loading) / std::max(products, loading), square = ratio * ratio;
-  const double both = std::max(products, loading) * (1 + kWaiting * square * square * square);
-  double step = std::max(together * std::max(both, reading), kLatency / tile.stages);
+      std::max(from_l2 / l2_rate, (as_double(tile.block_m) + b_rows) * 128 / costs.arriving_bytes_per_clock);
+  const double both =
+      together_clocks(together_clocks(products, loading, costs.waiting), reading, costs.waiting_for_reads);
+  double step = std::max(together * both, costs.latency / tile.stages);
   // An operand in registers is read while another group's product runs, if there is one.
   if (tile.tile_each && call.a.is_mn && a_size != 2) step *= 1.15;
 
-  const double computing = (call.adds_row ? tile_elements / kAddendsPerClock : 0) +
-                           tile_elements * ((call.form == Sm90Form::with_addend ? kWholeAddend : 0) +
-                                            activation_clocks(conditions.activation));
+  const double computing = (call.adds_row ? tile_elements / costs.addends_per_clock : 0) +
+                           tile_elements * ((call.form == Sm90Form::with_addend ? costs.whole_addend : 0) +
+                                            activation_clocks(conditions.activation, costs));
   const double out_bytes = tile_elements * as_double(conditions.out_bytes);
-  const double leaving = call.out_is_mapped ? out_bytes / kStoreBytesPerClock : tile_elements * kStoreByThreads;
-  const double storing = kStore + (leaving + computing) * together / tile.split_k;
-  const double rounds =
-      as_double(tile.split_k > 1
-                    ? ceil_div(division.tiles, std::max<std::int64_t>(conditions.processors / tile.cluster_blocks(), 1))
-                    : ceil_div(division.whole_tiles, division.clusters));
+  const double short_lines = as_double(kRowBytes / store_line_bytes(call, conditions.out_bytes, tile) - 1);
+  const double leaving =
+      call.out_is_mapped ? out_bytes / costs.store_bytes_per_clock * (1 + costs.short_stores * short_lines)
+                         : tile_elements * costs.store_by_threads * (1 + costs.short_stores_by_threads * short_lines);
+  const double storing = costs.store + (leaving + computing) * together / tile.split_k;
+  const double rounds = as_double(tile.split_k > 1 ? ceil_div(division.tiles, division.clusters_at_once)
+                                                   : ceil_div(division.whole_tiles, division.clusters));
   const double multiplying = rounds * k_blocks * step;
-  double clocks = rounds == 0                      ? 0
-                  : tile.tile_each || together > 1 ? std::max(multiplying, kHiddenStore * rounds * storing) + storing
-                                                   : multiplying + (kExposedStore * (rounds - 1) + 1) * storing;
+  double clocks = rounds == 0 ? 0
+                  : tile.tile_each || together > 1
+                      ? std::max(multiplying, costs.hidden_store * rounds * storing) + storing
+                      : multiplying + (costs.exposed_store * (rounds - 1) + 1) * storing;
   // Boxes of such lines take as many clocks as full ones: a tile's end hides behind nothing.
   if (a_size == 1 && call.k <= kShortLine)
     clocks *= together > 1 ? kShortLinesTogether : tile.tile_each ? kShortLines : 1;
   // What is stored goes the way of what is loaded.
-  clocks =
-      std::max(clocks, rounds * together * (k_blocks * from_l2 + kStoredInL2 * out_bytes / tile.split_k) / l2_rate);
+  clocks = std::max(clocks,
+                    rounds * together * (k_blocks * from_l2 + costs.stored_in_l2 * out_bytes / tile.split_k) / l2_rate);
   if (tile.split_k > 1)
-    clocks += kExchange * std::sqrt(as_double(tile.split_k - 1)) +
-              tile_elements * 4 * (1 - 1.0 / tile.split_k) / kExchangedBytesPerClock + (rounds - 1) * kNextCluster;
-  if (tile.cluster_m * tile.cluster_n > 1) clocks += kCluster;
-  double us = kStartUs;
-  if (tile.shares) {
-    const double part = kPart + tile_elements * 4 / kStoreBytesPerClock;
+    clocks += costs.exchange * std::sqrt(as_double(tile.split_k - 1)) +
+              tile_elements * 4 * (1 - 1.0 / tile.split_k) / costs.exchanged_bytes_per_clock +
+              (rounds - 1) * costs.next_cluster;
+  if (tile.cluster_m * tile.cluster_n > 1) clocks += costs.cluster * tile.cluster_m * tile.cluster_n;
+  double us = costs.start_us;
+  if (division.num_shares > 0) {
+    const double part = costs.part + tile_elements * 4 / costs.store_bytes_per_clock;
     // More shares than clusters run at a time only where k is cut for its sums' sake.
-    const std::int64_t at_once =
-        std::max<std::int64_t>(conditions.processors * tile.resident / (tile.cluster_blocks() * division.team), 1) *
-        division.team;
+    const std::int64_t at_once = std::max<std::int64_t>(division.clusters_at_once / division.team, 1) * division.team;
     clocks += as_double(std::max<std::int64_t>(ceil_div(division.num_shares, at_once), 1)) *
               (as_double(division.share) * step + 1.5 * part);
-    us += kCombineUs + as_double(division.scratch_bytes()) / kCombineBytesPerUs;
+    us += costs.combine_us + as_double(division.scratch_bytes()) / costs.combine_bytes_per_us;
   }
   const auto from_memory = [&](const Sm90Operand& operand, std::int64_t rows) {
     return as_double(call.batches) * as_double(rows) * as_double(call.k * a_size) /
-           (busy * (is_off_lines(operand) ? kFromMemoryOffLines : kFromMemoryPerClock));
+           (busy * (is_off_lines(operand) ? costs.from_memory_off_lines : costs.from_memory_per_clock));
   };
   const double memory =
-      std::max(memory_clocks(call, conditions.out_bytes, division),
+      std::max(memory_clocks(call, conditions.out_bytes, division, costs),
                from_memory(call.a, call.m * division.a_reads) + from_memory(call.b, call.n * division.b_reads));
-  us += (std::max(clocks, memory) + kOverlap * std::min(clocks, memory)) / kClocksPerUs;
+  us += (std::max(clocks, memory) + costs.overlap * std::min(clocks, memory)) / kClocksPerUs;
   for (const Sm90Operand* operand : {&call.a, &call.b})
     if (operand->workspace >= 0) us += kCopyUs + 2 * as_double(packed_bytes(*operand, call)) / kCopyBytesPerUs;
   return us;
@@ -175,17 +169,24 @@ constexpr Tile tile(int block_m, int block_n, int stages, int cluster_m, int clu
   return {block_m, block_n, stages, cluster_m, cluster_n, split_k, math_groups, tile_each, resident, false};
 }
 
-// The first of several that take as long is taken.
+// Of 266 tiles and clusters, those that take 1500 drawn products 0.4% longer than all would, by the estimates; the ones
+// that serve weights most come first. The first of several that take as long is taken.
 constexpr Tile kWideTiles[] = {
-    tile(128, 256, 4, 2, 1, 1, 2),         tile(128, 128, 6, 2, 1, 1, 2, true), tile(256, 128, 4, 2, 1, 1, 2),
-    tile(128, 192, 4, 1, 2, 1, 2),         tile(128, 128, 6, 2, 1, 1, 2),       tile(64, 128, 8, 2, 1, 1, 1),
-    tile(128, 64, 8, 1, 1, 1, 2),          tile(64, 128, 8, 1, 1, 1, 1),        tile(128, 64, 6, 1, 1, 2, 2),
-    tile(64, 64, 8, 1, 1, 1, 1),           tile(64, 64, 8, 1, 1, 2, 1),         tile(64, 64, 6, 1, 1, 4, 1),
-    tile(64, 64, 6, 1, 1, 8, 1),           tile(128, 64, 6, 1, 1, 4, 2),        tile(128, 64, 6, 1, 1, 8, 2),
-    tile(64, 128, 6, 1, 1, 4, 1),          tile(128, 256, 4, 1, 1, 1, 2),       tile(128, 128, 6, 1, 1, 1, 2),
-    tile(128, 160, 4, 1, 1, 1, 2),         tile(128, 224, 4, 1, 1, 1, 2),       tile(128, 192, 4, 1, 1, 1, 2),
-    tile(128, 96, 6, 1, 1, 1, 2),          tile(128, 80, 6, 1, 1, 1, 2),        tile(128, 48, 8, 1, 1, 1, 2),
-    tile(64, 64, 5, 1, 1, 1, 1, false, 2),
+    tile(128, 128, 6, 2, 1, 1, 2, true), tile(128, 192, 4, 2, 1, 1, 2),         tile(64, 192, 6, 2, 1, 1, 1),
+    tile(64, 128, 8, 2, 1, 1, 1),        tile(128, 160, 4, 2, 1, 1, 2),         tile(128, 256, 4, 2, 1, 1, 2),
+    tile(64, 64, 12, 1, 2, 1, 1),        tile(128, 224, 4, 2, 1, 1, 2),         tile(128, 128, 6, 1, 2, 1, 2, true),
+    tile(64, 224, 5, 2, 1, 1, 1),        tile(128, 64, 6, 1, 1, 2, 2),          tile(64, 64, 8, 1, 1, 2, 1),
+    tile(128, 96, 6, 4, 1, 1, 2, true),  tile(64, 160, 6, 2, 1, 1, 1),          tile(128, 192, 4, 1, 2, 1, 2),
+    tile(64, 112, 8, 2, 1, 1, 1),        tile(64, 128, 8, 1, 1, 4, 1),          tile(128, 160, 4, 1, 2, 1, 2),
+    tile(64, 48, 8, 1, 1, 2, 1),         tile(64, 64, 8, 1, 1, 8, 1),           tile(64, 128, 6, 1, 1, 8, 1),
+    tile(64, 64, 8, 1, 1, 1, 1),         tile(64, 64, 8, 1, 1, 4, 1),           tile(128, 128, 6, 4, 1, 1, 2, true),
+    tile(64, 48, 12, 2, 1, 1, 1),        tile(128, 224, 4, 1, 2, 1, 2),         tile(64, 64, 12, 4, 1, 1, 1),
+    tile(64, 96, 8, 1, 1, 4, 1),         tile(128, 112, 6, 2, 1, 1, 2, true),   tile(256, 128, 4, 2, 1, 1, 2),
+    tile(128, 96, 5, 1, 1, 4, 2),        tile(128, 160, 4, 2, 2, 1, 2),         tile(64, 128, 8, 1, 4, 1, 1),
+    tile(64, 96, 8, 2, 2, 1, 1),         tile(64, 160, 6, 4, 1, 1, 1),          tile(64, 96, 8, 1, 4, 1, 1),
+    tile(64, 48, 12, 2, 2, 1, 1),        tile(64, 192, 6, 4, 1, 1, 1),          tile(128, 112, 6, 2, 2, 1, 2, true),
+    tile(128, 80, 6, 2, 1, 1, 2, true),  tile(128, 128, 6, 2, 4, 1, 2, true),   tile(128, 192, 4, 4, 1, 1, 2),
+    tile(64, 192, 6, 1, 2, 1, 1),        tile(64, 64, 5, 1, 1, 1, 1, false, 2),
 };
 constexpr Tile kNarrowTiles[] = {
     tile(64, 16, 10, 1, 1, 2, 1), tile(128, 16, 9, 1, 1, 2, 2),       tile(64, 16, 10, 1, 1, 1, 1),
@@ -196,10 +197,14 @@ constexpr Tile kNarrowTiles[] = {
 // behind the other: with 4 blocks ten products of k from 4608 to 88,791 took 11% longer.
 constexpr std::int64_t kShare = 4, kNarrowShare = 16;
 
-/// Candidates for a form of the kernel, with and without the exchange of operands and the sharing of tiles.
-std::vector<Sm90Choice> candidates_of(const Sm90Call& call) {
+/// Of these the first do for weights, which all would serve 0.1% better, and choosing would take twice as long.
+constexpr std::size_t kTilesForWeights = 22;
+
+/// Candidates for a form of the kernel, with and without the exchange of operands and the sharing of tiles; of wide
+/// tiles the first.
+std::vector<Sm90Choice> candidates_of(const Sm90Call& call, std::size_t wide_tiles = std::size(kWideTiles)) {
   std::vector<Sm90Choice> candidates;
-  const auto add_all = [&](const auto& tiles) {
+  const auto add_all = [&](std::span<const Tile> tiles) {
     const bool may_exchange = call.form == Sm90Form::wide && !(call.a.is_mn && itemsize_bytes(call.a.dtype) != 2);
     for (const bool exchanges : {false, true}) {
       if (exchanges && !may_exchange) break;
@@ -217,8 +222,14 @@ std::vector<Sm90Choice> candidates_of(const Sm90Call& call) {
   if (call.form == Sm90Form::narrow)
     add_all(kNarrowTiles);
   else
-    add_all(kWideTiles);
+    add_all(std::span(kWideTiles).first(wide_tiles));
   return candidates;
+}
+
+/// A candidate that shares tiles, as it leaves them whole.
+Sm90Choice left_whole(Sm90Choice choice) {
+  choice.k_share = kNoShare;
+  return choice;
 }
 
 /// The estimate for a candidate; infinite for one that launches what another does.
@@ -228,17 +239,8 @@ double candidate_us(const Sm90Call& call, const Sm90Call& turned, const Sm90Choi
   const Sm90Division division = sm90_division(oriented, choice, conditions.processors, conditions.may_split);
   if (choice.tiling.shares != division.tiling.shares || choice.tiling.split_k != division.tiling.split_k)
     return std::numeric_limits<double>::infinity();
-  return estimate_us(oriented, division, conditions);
-}
-
-/// Rows that start off the L2's lines take two of them each. Where the L2 is what is waited for, to have more of them
-/// asked for at once than the products need makes the first ones late.
-void limit_stages(const Sm90Call& call, const Sm90Conditions& conditions, Sm90Estimate& estimate) {
-  constexpr int kStagesOffLines = 6;
-  const double memory_us = memory_clocks(call, conditions.out_bytes, {.tiling = estimate.choice.tiling}) / kClocksPerUs;
-  if (call.form != Sm90Form::narrow && (is_off_lines(call.a) || is_off_lines(call.b)) &&
-      estimate.us > kStartUs + 2.5 * memory_us)
-    estimate.choice.tiling.stages = std::min(estimate.choice.tiling.stages, kStagesOffLines);
+  const double us = estimate_us(oriented, division, conditions);
+  return division.tiling.shares && division.num_shares == 0 ? us * kCouldShare : us;
 }
 
 /// An engine has another number of rows at each step: what a weight is multiplied by then is to take few kernels. Those
@@ -249,8 +251,9 @@ struct WeightRows {
   double times;
 };
 constexpr std::int64_t kLeastWeightExtent = 256;
-constexpr WeightRows kManyRows[] = {{64, 2},  {128, 2}, {192, 1},  {256, 2},  {264, 1},  {512, 2},
-                                    {520, 1}, {768, 1}, {1024, 3}, {2048, 3}, {4096, 3}, {8192, 3}};
+constexpr WeightRows kManyRows[] = {{64, 2},   {128, 3},  {192, 1},  {256, 3},  {264, 1},  {384, 1},
+                                    {512, 3},  {600, 1},  {768, 1},  {1024, 3}, {1400, 1}, {2048, 3},
+                                    {2900, 1}, {4096, 3}, {5600, 1}, {8192, 3}};
 constexpr std::int64_t kMostRowsOfWeight = kManyRows[std::size(kManyRows) - 1].rows;
 constexpr WeightRows kNarrowRows[] = {{8, 1}, {16, 1}, {24, 1}, {32, 1}};
 constexpr std::size_t kKernelsForManyRows = 5;
@@ -278,8 +281,14 @@ std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::ve
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const Sm90Call at = with_rows(call, rows[r].rows);
     const Sm90Call turned = exchanged(at);
-    for (std::size_t c = 0; c < candidates.size(); ++c)
-      logarithms[c * rows.size() + r] = std::log(candidate_us(at, turned, candidates[c], conditions));
+    double whole_us = kNever;
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      double us = candidate_us(at, turned, candidates[c], conditions);
+      // The candidate before one that shares tiles is the same but for that.
+      if (candidates[c].tiling.shares) us = std::min(us, whole_us * kCouldShare);
+      whole_us = us;
+      logarithms[c * rows.size() + r] = std::log(us);
+    }
   }
   std::vector<std::size_t> chosen;
   std::size_t most = is_narrow ? kernels_for_few_rows(call.k) : kKernelsForManyRows;
@@ -310,15 +319,19 @@ std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::ve
     }
     return least < before;
   };
-  while (chosen.size() < most) {
-    chosen.push_back(candidates.size());
-    if (improves(chosen.size() - 1)) continue;
-    chosen.pop_back();
-    break;
-  }
+  // An exchange may leave room for another, where what comes needs no kernel to combine with.
   for (bool again = true; again;) {
     again = false;
-    for (std::size_t i = 0; i < chosen.size(); ++i) again = improves(i) || again;
+    for (std::size_t i = 0; i < most; ++i) {
+      const bool is_another = i == chosen.size();
+      if (is_another) chosen.push_back(candidates.size());
+      const bool better = improves(i);
+      if (is_another && !better) {
+        chosen.pop_back();
+        break;
+      }
+      again = better || again;
+    }
   }
   if (is_narrow && !chosen.empty()) {
     double times = 0;
@@ -347,22 +360,24 @@ std::vector<Sm90Estimate> sm90_ranking(const Sm90Call& call, const Sm90Condition
       ranking.push_back({choice, us});
   std::stable_sort(ranking.begin(), ranking.end(),
                    [](const Sm90Estimate& x, const Sm90Estimate& y) { return x.us < y.us; });
-  for (Sm90Estimate& estimate : ranking) limit_stages(call, conditions, estimate);
   return ranking;
 }
 
 Sm90Estimate sm90_default(const Sm90Call& call, const Sm90Conditions& conditions) {
-  const std::vector<Sm90Choice> candidates = candidates_of(call);
   const Sm90Call turned = exchanged(call);
-  Sm90Estimate best{.choice = candidates.front(), .us = std::numeric_limits<double>::infinity()};
+  Sm90Estimate best{.choice = {}, .us = std::numeric_limits<double>::infinity()};
   const auto consider = [&](const Sm90Choice& choice) {
     if (const double us = candidate_us(call, turned, choice, conditions); us < best.us) best = {choice, us};
   };
   // More rows than those are multiplied for so long that a kernel more is nothing.
-  if (is_of_a_weight(call) && (call.transposed ? call.n : call.m) <= kMostRowsOfWeight)
-    for (const std::size_t chosen : kernels_of_a_weight(call, candidates, conditions)) consider(candidates[chosen]);
-  if (!std::isfinite(best.us)) std::for_each(candidates.begin(), candidates.end(), consider);
-  limit_stages(call, conditions, best);
+  if (is_of_a_weight(call) && (call.transposed ? call.n : call.m) <= kMostRowsOfWeight) {
+    const std::vector<Sm90Choice> candidates = candidates_of(call, kTilesForWeights);
+    for (const std::size_t chosen : kernels_of_a_weight(call, candidates, conditions)) {
+      consider(candidates[chosen]);
+      if (candidates[chosen].tiling.shares) consider(left_whole(candidates[chosen]));
+    }
+  }
+  if (!std::isfinite(best.us)) std::ranges::for_each(candidates_of(call), consider);
   return best;
 }
 

@@ -12,8 +12,8 @@ namespace kiln::matmul {
 struct Sm90Conditions {
   std::int64_t out_bytes;  ///< of an element
   Activation activation;
-  std::int64_t processors;  ///< to be used
-  bool may_split;           ///< see sm90_division
+  Sm90Processors processors;
+  bool may_split;  ///< see sm90_division
 };
 
 struct Sm90Estimate {

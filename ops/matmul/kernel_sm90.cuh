@@ -37,8 +37,7 @@ struct MatmulSm90 {
   static constexpr int kSteps = kRowBytes / 32;
   static constexpr int kPanelBytes = kBlockK * kRowBytes;
   /// Of b where it lies along n: few columns have rows of less than 128 bytes.
-  static constexpr int kRowBytesOfB =
-      LAYOUT.b_is_mn ? matmul_sm90_panel(2, TILING.block_n / TILING.cluster_m) * 2 : kRowBytes;
+  static constexpr int kRowBytesOfB = LAYOUT.b_is_mn ? matmul_sm90_panel(2, TILING.block_n) * 2 : kRowBytes;
   static constexpr int kStepBytesOfB = tl::sm90::kStepBytes<BT, kMajorB> * kRowBytesOfB / kRowBytes;
   static constexpr int kABytes = TILING.block_m * kRowBytes;
   static constexpr int kReleases = kLoadsA ? 4 : 1;  ///< of a stage, by each group
@@ -133,8 +132,8 @@ struct MatmulSm90 {
 
   /// Elements along m or n of a box.
   template <bool kMn, int kExtent, int kSharers>
-  static constexpr int kBoxExtent = kMn ? matmul_sm90_panel(static_cast<int>(sizeof(AT)), kExtent / kSharers)
-                                        : matmul_sm90_box_rows(kExtent / kSharers);
+  static constexpr int kBoxExtent =
+      kMn ? matmul_sm90_panel(static_cast<int>(sizeof(AT)), kExtent) : matmul_sm90_box_rows(kExtent / kSharers);
 
   /// One operand's part of a stage, the first `boxes` of its boxes: `kSharers` blocks need the same, of which each asks
   /// for a share on behalf of all. Rows and columns that are not asked for are whatever lay there: their products are
@@ -150,11 +149,14 @@ struct MatmulSm90 {
         tl::sm90::copy_box_to_blocks(box, map, barrier, x, y, batch, sharers);
     };
     if constexpr (kMn) {
-      constexpr int kPanels = (kExtent + kBox - 1) / kBox;
-      static_assert(kPanels % kSharers == 0, "as many panels for each sharer");
-      KILN_UNROLL for (int i = 0; i < kPanels / kSharers; ++i) {
-        const int panel = i * kSharers + share;
-        if (panel < boxes) copy(to + panel * kBox * kRowBytes, mn + panel * kBox, k);
+      constexpr int kPanels = (kExtent + kBox - 1) / kBox, kAtOnce = matmul_sm90_panel_sharers(kPanels, kSharers);
+      constexpr int kRows = kBlockK / (kSharers / kAtOnce);
+      static_assert(kRows % 8 == 0, "parts of panels are whole swizzle groups");
+      const int row = share / kAtOnce * kRows;
+      KILN_UNROLL for (int i = 0; i < kPanels / kAtOnce; ++i) {
+        const int panel = i * kAtOnce + share % kAtOnce;
+        if (panel < boxes)
+          copy(to + (panel * kBlockK + row) * kBox * static_cast<int>(sizeof(AT)), mn + panel * kBox, k + row);
       }
     } else {
       constexpr int kBoxes = kExtent / kSharers / kBox;
@@ -226,8 +228,7 @@ struct MatmulSm90 {
   /// Parts of a are loaded ahead of their products, so that the next is ready while one runs.
   KILN_DEVICE void multiply_loaded(Accumulators& d, int begin, int end, tl::sm90::RingPosition<TILING.stages>& at,
                                    int group, int thread) const {
-    using Fragment =
-        tl::sm90::Fragment<AT, matmul_sm90_panel(static_cast<int>(sizeof(AT)), TILING.block_m / TILING.cluster_n)>;
+    using Fragment = tl::sm90::Fragment<AT, matmul_sm90_panel(static_cast<int>(sizeof(AT)), TILING.block_m)>;
     const Fragment fragment(thread, TILING.tile_each ? 0 : group * TILING.row_blocks());
     const auto address_of = [&](tl::uint32_t slot) { return shared + slot * places().stage_bytes(); };
     // A part takes the place of one whose product is done with. With more row blocks there are registers for one ahead

@@ -46,9 +46,9 @@ struct MatmulSm90Layout {
   bool out_is_mapped;     ///< out has a tensor map
 };
 
-/// Elements of m (or n) in a row of 128 bytes of shared memory, or of 64, of an operand that lies along m (or n) and of
-/// which a block asks for `extent`: the copy engine takes as long for 64 bytes as for 128. Few columns of 16-bit types
-/// are rows of 32 or 64 bytes, which take less room.
+/// Elements of m (or n) in a row of 128 bytes of shared memory, or of 64, of `extent` of an operand that lies along m
+/// (or n): the copy engine takes as long for 64 bytes as for 128. Few columns of 16-bit types are rows of 32 or 64
+/// bytes, which take less room.
 constexpr int matmul_sm90_panel(int element_bytes, int extent) {
   if (element_bytes == 2 && (extent == 16 || extent == 32)) return extent;
   return element_bytes == 1 && extent % 128 != 0 ? 64 : 128 / element_bytes;
@@ -57,6 +57,14 @@ constexpr int matmul_sm90_panel(int element_bytes, int extent) {
 constexpr int matmul_sm90_panels_extent(int element_bytes, int extent) {
   const int panel = matmul_sm90_panel(element_bytes, extent);
   return (extent + panel - 1) / panel * panel;
+}
+
+/// Blocks among which the panels of an operand go round, of all that share it; so many of these as share a panel ask
+/// for equal parts of its rows along k.
+constexpr int matmul_sm90_panel_sharers(int panels, int sharers) {
+  int divisor = sharers;
+  while (panels % divisor != 0 || sharers % divisor != 0) --divisor;
+  return divisor;
 }
 
 /// Rows along k of a box, of `rows` that a block asks for: at most 64, as many in each. The copy engine takes longer

@@ -66,9 +66,15 @@ TensorMap operand_map(const Sm90Operand& operand, std::int64_t k, std::int64_t b
                  operand.batch_stride != 0 ? batches : 1};
   map.strides_bytes = {operand.pitch * size,
                        operand.batch_stride != 0 ? operand.batch_stride * size : operand.pitch * size};
-  const auto extent = static_cast<int>(block / sharers);
-  const int inner = operand.is_mn ? ops::matmul_sm90_panel(static_cast<int>(size), extent) : static_cast<int>(block_k);
-  map.box = {inner, operand.is_mn ? static_cast<std::int32_t>(block_k) : ops::matmul_sm90_box_rows(extent), 1};
+  if (operand.is_mn) {
+    const int panel = ops::matmul_sm90_panel(static_cast<int>(size), static_cast<int>(block));
+    const auto panels = static_cast<int>(ceil_div(block, panel));
+    const std::int64_t of_a_panel = sharers / ops::matmul_sm90_panel_sharers(panels, static_cast<int>(sharers));
+    map.box = {panel, static_cast<std::int32_t>(block_k / of_a_panel), 1};
+  } else {
+    map.box = {static_cast<std::int32_t>(block_k), ops::matmul_sm90_box_rows(static_cast<int>(block / sharers)), 1};
+  }
+  const int inner = map.box[0];
   map.swizzle = swizzle_of(inner * size);
   return map;
 }
@@ -178,10 +184,14 @@ void add_combination(const MatmulCall& matmul, const Sm90Call& call, const Sm90D
       .read_workspace(workspace, DType::f32);
 }
 
+Sm90Processors processors_of(const MatmulCall& matmul, const Target& target) {
+  return {usable_processors(matmul, target), usable_in_clusters(matmul, target)};
+}
+
 LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const Config& config, const Target& target) {
   const Sm90Choice choice = sm90_choice(config);
   Sm90Call call = sm90_oriented(as_it_lies, choice);
-  const Sm90Division division = sm90_division(call, choice, usable_processors(matmul, target), matmul.num_sms == 0);
+  const Sm90Division division = sm90_division(call, choice, processors_of(matmul, target), matmul.num_sms == 0);
   const ops::MatmulSm90Tiling& tiling = division.tiling;
   // A box's lines are whole 16 bytes, and 8 columns of 8 bits are not.
   const int out_size = static_cast<int>(itemsize_bytes(matmul.out.dtype));
@@ -210,7 +220,7 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const
       .read(matmul.scale_b, DType::f32);
   matmul.add_scalars(parameters);
   parameters.value(it);
-  if (tiling.shares)
+  if (division.num_shares > 0)
     add_combination(matmul, call, division, it, a_map, plan);
   else
     parameters.written(-1, DType::f32);
@@ -220,7 +230,7 @@ LaunchPlan make_plan(const MatmulCall& matmul, const Sm90Call& as_it_lies, const
 Sm90Conditions conditions_of(const FamilyCall& call, const Target& target) {
   return {.out_bytes = itemsize_bytes(call.matmul.out.dtype),
           .activation = call.matmul.activation,
-          .processors = usable_processors(call.matmul, target),
+          .processors = processors_of(call.matmul, target),
           .may_split = call.matmul.num_sms == 0};
 }
 
@@ -246,6 +256,9 @@ Variant sm90_variant(const MatmulParser& parse, const KernelSource& source, Sm90
        .space = [form](const Target&) { return sm90_space(form); },
        .plan = [](const FamilyCall& call, const Config& config,
                   const Target& target) { return make_plan(call.matmul, call.sm90.value(), config, target); },
+       // The same without the code for shares is a little faster.
+       .worth_trying = [](const FamilyCall&, const Config& config,
+                          const Target&) { return config.at("K_SHARE") != kNoShare; },
        .estimated_default = [](const FamilyCall& call, const Target& target) -> EstimatedConfig {
          const Sm90Estimate best = sm90_default(call.sm90.value(), conditions_of(call, target));
          return {sm90_config(best.choice), best.us};

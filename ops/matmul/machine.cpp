@@ -20,4 +20,10 @@ std::int64_t usable_processors(const MatmulCall& call, const Target& target) {
   return call.num_sms > 0 ? std::min(call.num_sms, all) : all;
 }
 
+std::int64_t usable_in_clusters(const MatmulCall& call, const Target& target) {
+  const std::int64_t all = usable_processors(call, target);
+  // Where the device is not known: what clusters of four and of eight reach of an H200's 132.
+  return std::min(all, call.cluster_processors > 0 ? call.cluster_processors : machine_of(target).processors * 10 / 11);
+}
+
 }  // namespace kiln::matmul

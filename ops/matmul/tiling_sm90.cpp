@@ -37,6 +37,9 @@ std::int64_t words_of_row_block(Sm90Form form) {
   return form == Sm90Form::with_addend ? 8 : 0;
 }
 
+/// More than these need an attribute of the kernel.
+constexpr int kMostClusterBlocks = 8;
+
 /// Columns of a tile that a block stores which has a part of k: they fit in one buffer, of 4 bytes too.
 constexpr int kMostColumnsOfPart = 32;
 
@@ -45,20 +48,21 @@ constexpr int kMostColumnsOfPart = 32;
 ConfigSpace sm90_space(Sm90Form form) {
   const bool narrow = form == Sm90Form::narrow;
   const std::int64_t most_words = most_accumulator_words(form);
-  const std::vector<std::int64_t> one = {1}, one_or_two = {1, 2};
+  const std::vector<std::int64_t> one = {1}, one_or_two = {1, 2}, cluster = {1, 2, 4};
   std::vector<Tunable> tunables = {
       {"BLOCK_M", narrow ? std::vector<std::int64_t>{128, 64} : std::vector<std::int64_t>{128, 256, 64}},
       {"BLOCK_N", narrow ? std::vector<std::int64_t>{16, 32}
                          : std::vector<std::int64_t>{256, 128, 64, 192, 96, 160, 224, 80, 112, 48}},
-      {"NUM_STAGES", narrow ? std::vector<std::int64_t>{10, 8, 9, 12, 15} : std::vector<std::int64_t>{4, 3, 5, 6, 8}},
-      {"CLUSTER_M", narrow ? one : one_or_two},
-      {"CLUSTER_N", narrow ? one : one_or_two},
+      {"NUM_STAGES",
+       narrow ? std::vector<std::int64_t>{10, 8, 9, 12, 15} : std::vector<std::int64_t>{4, 3, 5, 6, 8, 12}},
+      {"CLUSTER_M", narrow ? one : cluster},
+      {"CLUSTER_N", narrow ? one : cluster},
       {"SPLIT_K", {1, 2, 4, 8}},
       {"MATH_GROUPS", {2, 1}},
       {"TILE_EACH", {0, 1}},
       // A whole addend takes registers that two blocks do not have.
       {"RESIDENT", form == Sm90Form::with_addend ? one : one_or_two},
-      {"K_SHARE", {0, 4, 16}},
+      {"K_SHARE", {0, 4, 16, kNoShare}},
       {"EXCHANGE", form == Sm90Form::wide ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0}},
       {"GROUP_M", {8, 16}}};
   const ConfigExpression shared_bytes("bytes of shared memory", [](const Config& config) -> std::int64_t {
@@ -81,15 +85,15 @@ ConfigSpace sm90_space(Sm90Form form) {
   const Constraint fit_together = both(
       both(resident * (shared_bytes + 1024) <= kSm90SharedBytes + 1024, accumulator_words() <= 72),
       resident * threads * (accumulator_words() + 32 * row_blocks() + 12 + 2 * ConfigExpression("TILE_EACH")) <= 65536);
-  return {
-      std::move(tunables),
-      {block_m % (64 * sharing_groups()) == 0,
-       accumulator_words() + words_of_row_block(form) * (row_blocks() + -1) <= most_words,
-       either(ConfigExpression("TILE_EACH") == 0, both(ConfigExpression("MATH_GROUPS") == 2, split_k == 1)),
-       either(split_k == 1, both(is_splittable, ConfigExpression("K_SHARE") == 0)), cluster_blocks <= 2,
-       // A cluster's blocks ask for what they share in parts of 64.
-       either(cluster_m == 1, block_n % (64 * cluster_m) == 0), either(cluster_n == 1, block_m % (64 * cluster_n) == 0),
-       shared_bytes <= kSm90SharedBytes, either(resident == 1, fit_together)}};
+  return {std::move(tunables),
+          {block_m % (64 * sharing_groups()) == 0,
+           accumulator_words() + words_of_row_block(form) * (row_blocks() + -1) <= most_words,
+           either(ConfigExpression("TILE_EACH") == 0, both(ConfigExpression("MATH_GROUPS") == 2, split_k == 1)),
+           either(split_k == 1, both(is_splittable, ConfigExpression("K_SHARE") == 0)),
+           cluster_blocks <= kMostClusterBlocks,
+           // A cluster's blocks ask for what they share in parts of whole swizzle groups.
+           block_n % (8 * cluster_m) == 0, block_m % (8 * cluster_n) == 0, shared_bytes <= kSm90SharedBytes,
+           either(resident == 1, fit_together)}};
 }
 
 Sm90Choice sm90_choice(const Config& config) {
@@ -181,9 +185,16 @@ std::int64_t equal_share(std::int64_t tiles, std::int64_t teams, std::int64_t k_
   return ceil_div(tiles * k_blocks, teams);
 }
 
+/// Clusters that run at a time.
+std::int64_t clusters_at_once(const ops::MatmulSm90Tiling& tiling, const Sm90Processors& processors) {
+  const std::int64_t blocks = tiling.cluster_blocks();
+  return std::max<std::int64_t>((blocks > 2 ? processors.in_clusters : processors.all) * tiling.resident / blocks, 1);
+}
+
 }  // namespace
 
-Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, std::int64_t processors, bool may_split) {
+Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, const Sm90Processors& processors,
+                           bool may_split) {
   // Sums of fp8 lose what their 14 bits do not reach at each addition. Parts of k that meet as f32 bound that: two of
   // 65,544 were off by 0.04 of the root of k (H100), beyond what is allowed.
   constexpr std::int64_t kMostBlocksOfFp8 = 256;
@@ -196,10 +207,12 @@ Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, std::
   const int parts =
       may_split ? static_cast<int>(std::min<std::int64_t>(tiling.split_k, floor_power_of_two(k_blocks))) : 1;
   tiling.split_k = tiling.block_n <= kMostColumnsOfPart * parts ? parts : 1;
+  if (tiling.cluster_m * tiling.cluster_n > processors.all) tiling.cluster_m = tiling.cluster_n = 1;
   division.rows = ceil_div(ceil_div(call.m, tiling.block_m), tiling.cluster_m);
   division.columns = ceil_div(ceil_div(call.n, tiling.block_n), tiling.cluster_n);
   division.tiles = division.whole_tiles = division.rows * division.columns * call.batches;
-  const std::int64_t clusters = std::max<std::int64_t>(processors * tiling.resident / tiling.cluster_blocks(), 1);
+  const std::int64_t clusters = clusters_at_once(tiling, processors);
+  division.clusters_at_once = clusters;
   // Parts of k that meet in a cluster have no ring to go on with: each cluster has one tile.
   division.clusters = tiling.split_k > 1 ? division.tiles : std::min(division.tiles, clusters);
 
@@ -215,13 +228,19 @@ Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, std::
       team_tiles == 0 ? 0 : std::max(equal_share(team_tiles, clusters / team.tiles, k_blocks, in_step), choice.k_share);
   if (is_cut) share = std::min(share, kMostBlocksOfFp8);
   constexpr std::int64_t kMostBlocks = std::int64_t{1} << 30;  // the kernel counts them in 32 bits
-  tiling.shares = may_split && shared_tiles > 0 && share < k_blocks && blocks <= kMostBlocks;
-  if (!tiling.shares) return division;
+  if (!may_split || shared_tiles == 0 || share >= k_blocks || blocks > kMostBlocks) {
+    tiling.shares = choice.k_share == kNoShare;
+    return division;
+  }
   division.band_rows = team.band_rows;
   division.team = team.tiles;
-  if (in_step && team.tiles == 1) {
-    division.a_reads = reads_of(operand_bytes(call, call.a, call.m), division.columns);
-    division.b_reads = reads_of(operand_bytes(call, call.b, call.n), division.rows);
+  if (team.tiles == 1) {
+    // Whole tiles before them read together.
+    const std::int64_t whole = in_step ? 0 : 1;
+    division.a_reads = reads_of(operand_bytes(call, call.a, call.m),
+                                std::max<std::int64_t>(1, whole + shared_tiles / (division.rows * call.batches)));
+    division.b_reads = reads_of(operand_bytes(call, call.b, call.n),
+                                std::max<std::int64_t>(1, whole + shared_tiles / (division.columns * call.batches)));
   }
   division.whole_tiles -= shared_tiles;
   division.share = share;

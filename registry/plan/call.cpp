@@ -25,7 +25,11 @@ std::span<const TensorView> Call::given_outputs() const noexcept {
 }
 
 OpCall Call::seen_by_spec() const {
-  return {{inputs, left_out}, outputs, attributes, stream.has_value() ? processors_of(device) : 0};
+  return {{inputs, left_out},
+          outputs,
+          attributes,
+          stream.has_value() ? processors_of(device) : 0,
+          stream.has_value() ? cluster_processors_of(device) : 0};
 }
 
 Call Call::over(std::span<const TensorView> other_inputs, std::span<const TensorView> other_outputs) const {

@@ -23,6 +23,10 @@ std::int64_t processors_of(Device device) {
   return device_info(device).processors;
 }
 
+std::int64_t cluster_processors_of(Device device) {
+  return cluster_processors(device);
+}
+
 bool can_overlap_previous(Device device) {
   constexpr int kOldestDriver = 12030;  ///< older ones have no such edges in graphs, so that a capture would fail
   const DeviceInfo& info = device_info(device);

@@ -11,6 +11,8 @@ namespace kiln {
 Target target_of(Device device);
 /// What OpCall::processors is for a call on `device`.
 std::int64_t processors_of(Device device);
+/// What OpCall::cluster_processors is.
+std::int64_t cluster_processors_of(Device device);
 
 /// Whether kernels on a GPU may be launched so that they overlap what is before them.
 bool can_overlap_previous(Device device);

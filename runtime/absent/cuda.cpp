@@ -31,6 +31,7 @@ std::string CudaBackend::problem() noexcept {
 
 // clang-format off
 const DeviceInfo& CudaBackend::info(int) { refuse(); }
+std::int32_t CudaBackend::cluster_processors(Device) { refuse(); }
 MemoryUsage CudaBackend::memory_usage(Device) { refuse(); }
 Memory CudaBackend::allocate(std::int64_t, Stream) { refuse(); }
 Memory CudaBackend::allocate_outside_streams(std::int64_t, Device) { refuse(); }

@@ -27,9 +27,15 @@ DeviceInfo query_cuda(int ordinal) {
 }
 
 struct CachedInfo {
-  std::once_flag queried;
+  std::once_flag queried, clusters_queried;
   DeviceInfo info;
+  std::int32_t cluster_processors = 0;
 };
+
+CachedInfo& cached(int ordinal) {
+  static auto* const cache = new std::vector<CachedInfo>(static_cast<std::size_t>(cuda::device_count()));
+  return cache->at(static_cast<std::size_t>(ordinal));
+}
 
 }  // namespace
 
@@ -42,10 +48,19 @@ std::string CudaBackend::problem() noexcept {
 }
 
 const DeviceInfo& CudaBackend::info(int ordinal) {
-  static auto* const cache = new std::vector<CachedInfo>(static_cast<std::size_t>(cuda::device_count()));
-  CachedInfo& cached = cache->at(static_cast<std::size_t>(ordinal));
-  std::call_once(cached.queried, [&] { cached.info = query_cuda(ordinal); });
-  return cached.info;
+  CachedInfo& entry = cached(ordinal);
+  std::call_once(entry.queried, [&] { entry.info = query_cuda(ordinal); });
+  return entry.info;
+}
+
+std::int32_t CudaBackend::cluster_processors(Device device) {
+  CachedInfo& entry = cached(device.index);
+  std::call_once(entry.clusters_queried, [&] {
+    const CurrentDevice current(device);
+    const cuda::RelaxedCapture relaxed;
+    entry.cluster_processors = cuda::cluster_processors(device.index, kClusterPrograms);
+  });
+  return entry.cluster_processors;
 }
 
 MemoryUsage CudaBackend::memory_usage(Device device) {

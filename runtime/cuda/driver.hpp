@@ -124,6 +124,10 @@ void write_global(void* destination, const void* source, std::size_t size_bytes)
 /// Lets launches of `kernel` on `ordinal` ask for up to `size_bytes` of dynamic shared memory.
 void allow_shared_bytes(void* kernel, int ordinal, std::int32_t size_bytes);
 
+/// Multiprocessors of `ordinal`, whose context is current, on which clusters of so many programs, one to each, run at a
+/// time. It knows clusters: compute capability 9.0 or later.
+std::int32_t cluster_processors(int ordinal, int programs);
+
 struct LaunchShape {
   unsigned grid_x, grid_y, grid_z;
   unsigned threads;

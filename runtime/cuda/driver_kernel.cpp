@@ -9,6 +9,7 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include "core/errors.hpp"
@@ -22,17 +23,18 @@ namespace cuda {
 namespace {
 
 // By their names in the library, as in driver.cpp.
-#define KILN_KERNEL_FUNCTIONS(FUNCTION) \
-  FUNCTION(cuDeviceGet)                 \
-  FUNCTION(cuLibraryLoadData)           \
-  FUNCTION(cuLibraryUnload)             \
-  FUNCTION(cuLibraryGetGlobal)          \
-  FUNCTION(cuLibraryGetKernel)          \
-  FUNCTION(cuKernelGetFunction)         \
-  FUNCTION(cuKernelGetAttribute)        \
-  FUNCTION(cuKernelSetAttribute)        \
-  FUNCTION(cuLaunchKernelEx)            \
-  FUNCTION(cuTensorMapEncodeTiled)      \
+#define KILN_KERNEL_FUNCTIONS(FUNCTION)  \
+  FUNCTION(cuDeviceGet)                  \
+  FUNCTION(cuLibraryLoadData)            \
+  FUNCTION(cuLibraryUnload)              \
+  FUNCTION(cuLibraryGetGlobal)           \
+  FUNCTION(cuLibraryGetKernel)           \
+  FUNCTION(cuKernelGetFunction)          \
+  FUNCTION(cuKernelGetAttribute)         \
+  FUNCTION(cuKernelSetAttribute)         \
+  FUNCTION(cuLaunchKernelEx)             \
+  FUNCTION(cuOccupancyMaxActiveClusters) \
+  FUNCTION(cuTensorMapEncodeTiled)       \
   FUNCTION(cuTensorMapReplaceAddress)
 
 struct Functions {
@@ -66,6 +68,10 @@ std::int32_t cluster_extent(CUkernel kernel, CUdevice device, CUfunction_attribu
   const CUresult result = functions.cuKernelGetAttribute(&extent, axis, kernel, device);
   return result == CUDA_SUCCESS && extent > 0 ? extent : 1;
 }
+
+// A kernel that does nothing, for questions about any: NVRTC was the alternative, which takes longer and may be absent.
+constexpr std::string_view kEmptyKernel =
+    ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry empty() { ret; }";
 
 struct Unload {
   void operator()(CUlibrary library) const noexcept { functions.cuLibraryUnload(library); }
@@ -181,6 +187,31 @@ void write_global(void* destination, const void* source, std::size_t size_bytes)
   const std::unique_ptr<void, void (*)(void*) noexcept> stream(create_stream(0), destroy_stream);
   copy_host_to_device(destination, source, size_bytes, stream.get());
   synchronize_stream(stream.get());
+}
+
+std::int32_t cluster_processors(int ordinal, int programs) {
+  const auto* const text = reinterpret_cast<const std::byte*>(kEmptyKernel.data());
+  std::vector<std::byte> code(text, text + kEmptyKernel.size());
+  code.push_back(std::byte{0});
+  const LoadedKernel loaded = load_kernel(code, true, "empty", ordinal, "empty");
+  const std::unique_ptr<std::remove_pointer_t<CUlibrary>, Unload> unloaded(static_cast<CUlibrary>(loaded.library));
+  // As much as a program can have: no other fits beside it.
+  const std::int32_t shared_bytes = query_device(ordinal).shared_bytes_per_block;
+  allow_shared_bytes(loaded.kernel, ordinal, shared_bytes);
+  CUlaunchAttribute cluster{};
+  cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  cluster.value.clusterDim = {static_cast<unsigned>(programs), 1, 1};
+  CUlaunchConfig config{};
+  config.gridDimX = static_cast<unsigned>(programs);
+  config.gridDimY = config.gridDimZ = config.blockDimY = config.blockDimZ = 1;
+  config.blockDimX = 128;
+  config.sharedMemBytes = static_cast<unsigned>(shared_bytes);
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  int clusters = 0;
+  check(functions.cuOccupancyMaxActiveClusters(&clusters, static_cast<CUfunction>(loaded.kernel), &config),
+        "cuOccupancyMaxActiveClusters");
+  return clusters * programs;
 }
 
 void allow_shared_bytes(void* kernel, int ordinal, std::int32_t size_bytes) {

@@ -108,7 +108,7 @@ matmul::Sm90Division division_of(std::int64_t m, std::int64_t n, std::int64_t k,
   const OpCall call = planned.call();
   const auto taken =
       matmul::sm90_call(matmul::make_call(matmul::resolve_matmul(inputs, planned.attributes), call), call);
-  return matmul::sm90_division(taken.value(), matmul::sm90_choice(sharing_config(k_share)), 132, true);
+  return matmul::sm90_division(taken.value(), matmul::sm90_choice(sharing_config(k_share)), {132, 120}, true);
 }
 
 TEST(MatmulSm90Call, TilesThatDoNotOccupyAllClustersAreShared) {
@@ -184,6 +184,54 @@ TEST(MatmulSm90Call, BoxesAreEqualPartsOfWhatABlockAsksFor) {
                                      {224, 56},
                                      {256, 64}})
     EXPECT_EQ(ops::matmul_sm90_box_rows(rows), of_box) << rows;
+}
+
+/// Blocks that share panels take turns at them, or equal parts of the rows of one.
+TEST(MatmulSm90Call, PanelsGoRoundAmongTheBlocksThatShareThem) {
+  for (const auto& [panels, sharers, of_panels] :
+       {std::tuple{2, 1, 1}, {2, 2, 2}, {2, 4, 2}, {4, 4, 4}, {3, 2, 1}, {3, 4, 1}, {1, 4, 1}, {4, 2, 2}})
+    EXPECT_EQ(ops::matmul_sm90_panel_sharers(panels, sharers), of_panels) << panels << " for " << sharers;
+}
+
+matmul::Sm90Division clustered_division(const matmul::Sm90Processors& processors, int cluster_m, int cluster_n,
+                                        std::int64_t k_share, bool may_split = true) {
+  const std::vector<TensorView> inputs{bf16({8192, 4096}), bf16({4096, 8192})};
+  const PlannedCall planned("matmul", inputs);
+  const OpCall call = planned.call();
+  const auto taken =
+      matmul::sm90_call(matmul::make_call(matmul::resolve_matmul(inputs, planned.attributes), call), call);
+  Config config = sharing_config(k_share);
+  config.set("CLUSTER_M", cluster_m);
+  config.set("CLUSTER_N", cluster_n);
+  return matmul::sm90_division(taken.value(), matmul::sm90_choice(config), processors, may_split);
+}
+
+/// Clusters of more than two blocks leave some processors idle, as a GPU's parts are; where fewer may be used than a
+/// cluster has blocks, there is none.
+TEST(MatmulSm90Call, NoMoreClustersThanRunAtATime) {
+  struct Case {
+    std::int64_t processors, in_clusters;
+    int cluster_m, cluster_n;
+    std::int64_t clusters;
+  };
+  for (const Case& c : std::initializer_list<Case>{{132, 120, 1, 1, 132},
+                                                   {132, 120, 2, 1, 66},
+                                                   {132, 120, 4, 1, 30},
+                                                   {132, 120, 2, 4, 15},
+                                                   {132, 128, 4, 2, 16},
+                                                   {4, 4, 2, 4, 4}})
+    EXPECT_EQ(clustered_division({c.processors, c.in_clusters}, c.cluster_m, c.cluster_n, 0).clusters, c.clusters)
+        << c.processors << ", " << c.cluster_m << " x " << c.cluster_n;
+}
+
+/// A weight's kernel that shares tiles is another call's that leaves them whole.
+TEST(MatmulSm90Call, AKernelThatCouldShareMayLeaveTilesWhole) {
+  for (const std::int64_t k_share : {std::int64_t{4}, matmul::kNoShare}) {
+    const matmul::Sm90Division division = clustered_division({132, 120}, 1, 1, k_share);
+    EXPECT_TRUE(division.tiling.shares);
+    EXPECT_EQ(division.num_shares > 0, k_share == 4);
+    EXPECT_EQ(division.whole_tiles == division.tiles, k_share != 4);
+  }
 }
 
 TEST(MatmulSm90Call, ANarrowProductCopiesItsSmallOperandAlone) {
@@ -333,16 +381,14 @@ TEST(MatmulSm90Call, NothingIsCopiedWhereProcessorsAreToBeLeftAlone) {
   EXPECT_FALSE(linear_call(inputs, Sm90Form::wide, {{"num_sms", std::int64_t{64}}}).has_value());
 }
 
-/// A bias takes time at the end of a tile, which two groups with tiles of their own hide: worth it where large tiles
-/// fill the last round badly.
-TEST(MatmulSm90Call, ABiasCountsInTheChoiceOfTiles) {
-  const auto tile_each = [](const std::string& config) { return config.find("TILE_EACH=1") != std::string::npos; };
-  const std::vector<TensorView> wide{bf16({4096, 2048}), bf16({7168, 2048}), bf16({7168})};
-  EXPECT_TRUE(tile_each(default_of("linear_relu", wide))) << default_of("linear_relu", wide);
-  const std::vector<TensorView> square{bf16({4096, 4096}), bf16({4096, 4096}), bf16({4096})};
-  EXPECT_FALSE(tile_each(default_of("linear_relu", square)));
-  EXPECT_NE(default_of("linear_relu", square).find("BLOCK_M=128 BLOCK_N=256"), std::string::npos)
-      << default_of("linear_relu", square);
+/// A bias takes time at the end of a tile.
+TEST(MatmulSm90Call, ABiasCountsInTheEstimate) {
+  const auto estimate_us = [](const std::vector<TensorView>& inputs) {
+    const PlannedCall planned("linear", inputs);
+    return planned.variant(kHopper).estimate_us(planned.call(), kHopper).value();
+  };
+  const TensorView x = bf16({4096, 2048}), weight = bf16({7168, 2048}), bias = bf16({7168});
+  EXPECT_GT(estimate_us({x, weight, bias}), estimate_us({x, weight}));
 }
 
 bool has(const std::string& config, const std::string& part) {
@@ -356,13 +402,6 @@ TEST(MatmulSm90Call, LargeProductsTakeLargeTiles) {
     const std::string config = default_of("matmul", {bf16({m, k}), bf16({k, n})});
     EXPECT_TRUE(has(config, "BLOCK_M=128 BLOCK_N=256") && has(config, "TILE_EACH=0")) << config;
   }
-}
-
-TEST(MatmulSm90Call, RowsOffTheLinesOfTheL2AreAskedForInFewerStages) {
-  EXPECT_TRUE(has(default_of("matmul", {bf16({1000, 1000}), bf16({1000, 1000})}), "NUM_STAGES=6"));
-  EXPECT_TRUE(has(default_of("matmul", {bf16({1024, 1024}), bf16({1024, 1024})}), "NUM_STAGES=8"));
-  // Here the memory is what is waited for.
-  EXPECT_TRUE(has(default_of("matmul", {bf16({128, 7000}), bf16({7000, 8192})}), "NUM_STAGES=8"));
 }
 
 /// 8-bit operands across k: tiles whose boxes have rows of 128 bytes.

@@ -77,7 +77,15 @@ TEST(DeviceInfo, DescribesEveryCudaDeviceFromManyThreads) {
     EXPECT_GT(info.l2_bytes, 0);
     EXPECT_GE(info.shared_bytes_per_block, 48 * 1024);
     EXPECT_GE(info.driver_version, 12000);
+    const std::int32_t in_clusters = cluster_processors(Device::cuda(ordinal));
+    EXPECT_EQ(in_clusters % kClusterPrograms, 0);
+    EXPECT_LE(in_clusters, info.processors);
+    EXPECT_EQ(in_clusters > 0, info.target.arch.starts_with("sm_9")) << info.target.arch;
   }
+}
+
+TEST(DeviceInfo, CpusHaveNoClusters) {
+  EXPECT_EQ(cluster_processors(Device::cpu()), 0);
 }
 
 }  // namespace
