@@ -27,7 +27,8 @@ std::string device_problem(DeviceType type) noexcept;
 const DeviceInfo& device_info(Device device);
 /// Multiprocessors of a GPU on which clusters of kClusterPrograms programs, one to each, run at a time: a cluster lies
 /// within one of the GPU's parts (GPCs), whose sizes differ from one GPU to the next of the same name. 0 on devices
-/// without clusters. Cached; the first call makes the device's context. DeviceError.
+/// without clusters, and where the driver does not tell. Cached; the first call makes the device's context.
+/// DeviceError.
 std::int32_t cluster_processors(Device device);
 /// The most that every device with clusters takes.
 inline constexpr int kClusterPrograms = 8;

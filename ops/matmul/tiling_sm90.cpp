@@ -72,7 +72,8 @@ ConfigSpace sm90_space(Sm90Form form) {
     return std::max(ops::MatmulSm90Places{tile, true}.bytes(), ops::MatmulSm90Places{whole, true}.bytes());
   });
   const ConfigExpression block_m("BLOCK_M"), block_n("BLOCK_N"), split_k("SPLIT_K"), cluster_m("CLUSTER_M"),
-      cluster_n("CLUSTER_N"), resident("RESIDENT"), threads = 128 * (1 + ConfigExpression("MATH_GROUPS"));
+      cluster_n("CLUSTER_N"), k_share("K_SHARE"), resident("RESIDENT"),
+      threads = 128 * (1 + ConfigExpression("MATH_GROUPS"));
   const ConfigExpression cluster_blocks = cluster_m * cluster_n;
   // Parts of k of one tile: a cluster of its own, one row block to a math group, and 8 columns or more for each block
   // to store. Behind gelu or a whole addend tiles of 128 x 128 and of 64 x 256 spilled.
@@ -89,8 +90,13 @@ ConfigSpace sm90_space(Sm90Form form) {
           {block_m % (64 * sharing_groups()) == 0,
            accumulator_words() + words_of_row_block(form) * (row_blocks() + -1) <= most_words,
            either(ConfigExpression("TILE_EACH") == 0, both(ConfigExpression("MATH_GROUPS") == 2, split_k == 1)),
-           either(split_k == 1, both(is_splittable, ConfigExpression("K_SHARE") == 0)),
+           either(split_k == 1, both(is_splittable, k_share == 0)),
+           // No tuner looks for these: one of each kernel is enough.
+           either(k_share <= kNoShare + -1, both(resident == 1, ConfigExpression("GROUP_M") == 8)),
            cluster_blocks <= kMostClusterBlocks,
+           // What bands and least shares change is little: one of each is enough for larger clusters.
+           either(cluster_m * cluster_n <= 2,
+                  both(ConfigExpression("GROUP_M") == 8, either(k_share <= 4, k_share == kNoShare))),
            // A cluster's blocks ask for what they share in parts of whole swizzle groups.
            block_n % (8 * cluster_m) == 0, block_m % (8 * cluster_n) == 0, shared_bytes <= kSm90SharedBytes,
            either(resident == 1, fit_together)}};

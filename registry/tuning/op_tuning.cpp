@@ -183,7 +183,7 @@ class OpTuning {
   std::string reason_to_pass_over(const Config& config) {
     const Variant& variant = *choice_.variant;
     if (variant.worth_trying && !variant.worth_trying(call_.seen_by_spec(), config, target_))
-      return "its tiles are larger than the call";
+      return "for this call others are at least as good";
     LaunchPlan plan;
     try {
       plan = variant.plan(call_.seen_by_spec(), config, target_);

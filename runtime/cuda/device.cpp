@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "core/errors.hpp"
 #include "runtime/backend.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "runtime/device_info.hpp"
@@ -58,7 +59,12 @@ std::int32_t CudaBackend::cluster_processors(Device device) {
   std::call_once(entry.clusters_queried, [&] {
     const CurrentDevice current(device);
     const cuda::RelaxedCapture relaxed;
-    entry.cluster_processors = cuda::cluster_processors(device.index, kClusterPrograms);
+    // A driver without its compiler of PTX is no reason to refuse calls.
+    try {
+      entry.cluster_processors = cuda::cluster_processors(device.index, kClusterPrograms);
+    } catch (const DeviceError&) {
+      entry.cluster_processors = 0;
+    }
   });
   return entry.cluster_processors;
 }
