@@ -27,7 +27,7 @@ struct Sm90Costs {
   double gelu, silu;               ///< clocks an element
   double hidden_store;             ///< of storing, what a group's own products must hide
   double exposed_store;            ///< of storing, what is not won back by boxes that arrive meanwhile
-  double cluster;                  ///< for each block of more than one
+  double cluster;                  ///< of each block, where it has several
   double exchange;                 ///< of sums between two blocks of a cluster
   double exchanged_bytes_per_clock;
   double next_cluster;  ///< a cluster that has a tile alone ends, and another starts

@@ -22,7 +22,8 @@ Machine machine_of(const Target& target);
 /// Processors that a call may use: all of its device, or where that is not known of its architecture's largest part,
 /// and no more than the attribute num_sms says.
 std::int64_t usable_processors(const MatmulCall& call, const Target& target);
-/// Of these, on which clusters of more than two blocks, one on each, run at a time.
+/// Of these, on which clusters of more than two blocks, one on each, run at a time: those of eight, which those of four
+/// reach too.
 std::int64_t usable_in_clusters(const MatmulCall& call, const Target& target);
 
 }  // namespace kiln::matmul
