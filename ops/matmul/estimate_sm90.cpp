@@ -123,7 +123,7 @@ double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm9
   const double leaving =
       call.out_is_mapped ? out_bytes / costs.store_bytes_per_clock * (1 + costs.short_stores * short_lines)
                          : tile_elements * costs.store_by_threads * (1 + costs.short_stores_by_threads * short_lines);
-  const double storing = costs.store + (leaving + computing) * together / tile.split_k;
+  const double storing = costs.store + (leaving + computing) * together / tile.owners();
   const double rounds = as_double(tile.split_k > 1 ? ceil_div(division.tiles, division.clusters_at_once)
                                                    : ceil_div(division.whole_tiles, division.clusters));
   const double multiplying = rounds * k_blocks * step;
@@ -139,7 +139,7 @@ double estimate_us(const Sm90Call& call, const Sm90Division& division, const Sm9
                     rounds * together * (k_blocks * from_l2 + costs.stored_in_l2 * out_bytes / tile.split_k) / l2_rate);
   if (tile.split_k > 1)
     clocks += costs.exchange * std::sqrt(as_double(tile.split_k - 1)) +
-              tile_elements * 4 * (1 - 1.0 / tile.split_k) / costs.exchanged_bytes_per_clock +
+              as_double((tile.split_k - 1) * tile.block_m * tile.columns() * 4) / costs.exchanged_bytes_per_clock +
               (rounds - 1) * costs.next_cluster;
   if (tile.cluster_m * tile.cluster_n > 1) clocks += costs.cluster * tile.cluster_m * tile.cluster_n;
   double us = costs.start_us;
@@ -186,12 +186,18 @@ constexpr Tile kWideTiles[] = {
     tile(64, 96, 8, 2, 2, 1, 1),         tile(64, 160, 6, 4, 1, 1, 1),          tile(64, 96, 8, 1, 4, 1, 1),
     tile(64, 48, 12, 2, 2, 1, 1),        tile(64, 192, 6, 4, 1, 1, 1),          tile(128, 112, 6, 2, 2, 1, 2, true),
     tile(128, 80, 6, 2, 1, 1, 2, true),  tile(128, 128, 6, 2, 4, 1, 2, true),   tile(128, 192, 4, 4, 1, 1, 2),
-    tile(64, 192, 6, 1, 2, 1, 1),        tile(64, 64, 5, 1, 1, 1, 1, false, 2),
+    tile(64, 192, 6, 1, 2, 1, 1),        tile(64, 64, 5, 1, 1, 1, 1, false, 2), tile(64, 48, 8, 1, 1, 16, 1),
+    tile(64, 48, 8, 1, 1, 8, 1),         tile(64, 64, 8, 1, 1, 16, 1),          tile(64, 48, 8, 1, 1, 4, 1),
+    tile(64, 96, 6, 1, 1, 8, 1),
 };
 constexpr Tile kNarrowTiles[] = {
-    tile(64, 16, 10, 1, 1, 2, 1), tile(128, 16, 9, 1, 1, 2, 2),       tile(64, 16, 10, 1, 1, 1, 1),
-    tile(128, 32, 9, 1, 1, 2, 2), tile(64, 32, 10, 1, 1, 2, 1),       tile(64, 32, 10, 1, 1, 1, 1),
-    tile(64, 32, 8, 1, 1, 4, 1),  tile(128, 16, 9, 1, 1, 1, 2, true), tile(128, 32, 9, 1, 1, 1, 2, true),
+    tile(64, 16, 10, 1, 1, 2, 1),  tile(128, 16, 10, 1, 1, 2, 2),      tile(64, 16, 10, 1, 1, 1, 1),
+    tile(128, 32, 9, 1, 1, 2, 2),  tile(64, 32, 10, 1, 1, 2, 1),       tile(64, 32, 10, 1, 1, 1, 1),
+    tile(64, 16, 10, 1, 1, 8, 1),  tile(64, 32, 10, 1, 1, 4, 1),       tile(64, 32, 10, 1, 1, 8, 1),
+    tile(64, 16, 10, 1, 1, 16, 1), tile(64, 16, 10, 1, 1, 4, 1),       tile(64, 32, 10, 1, 1, 16, 1),
+    tile(128, 16, 10, 1, 1, 4, 2), tile(128, 16, 10, 1, 1, 8, 2),      tile(128, 32, 9, 1, 1, 4, 2),
+    tile(128, 32, 9, 1, 1, 8, 2),  tile(128, 16, 10, 1, 1, 1, 2),      tile(128, 16, 10, 1, 1, 1, 2, true),
+    tile(128, 32, 9, 1, 1, 1, 2),  tile(128, 32, 9, 1, 1, 1, 2, true), tile(128, 16, 8, 1, 1, 16, 2),
 };
 // Blocks of k, for choices that share tiles. Many short parts of a narrow tile are all begun at once, but added one
 // behind the other: with 4 blocks ten products of k from 4608 to 88,791 took 11% longer.
@@ -256,14 +262,13 @@ constexpr WeightRows kManyRows[] = {{64, 2},   {128, 3},  {192, 1},  {256, 3},  
                                     {2900, 1}, {4096, 3}, {5600, 1}, {8192, 3}};
 constexpr std::int64_t kMostRowsOfWeight = kManyRows[std::size(kManyRows) - 1].rows;
 constexpr WeightRows kNarrowRows[] = {{8, 1}, {16, 1}, {24, 1}, {32, 1}};
-constexpr std::size_t kKernelsForManyRows = 5;
-/// From this k on one row takes two kernels, and few rows make do with one.
-constexpr std::int64_t kLongOfOneRow = 8192;
-constexpr std::size_t kernels_for_few_rows(std::int64_t k) {
-  return k < kLongOfOneRow ? 2 : 1;
+/// Kernels of a form, so that a weight takes eight. A second one for few rows would serve them 0.4% better by the
+/// estimates; one more for many serves these 0.9% better. One row has a kernel of its own where the weight lies along
+/// k. Where operands are copied first, it is more than eight: the copy, and what serves a few rows without.
+std::size_t kernels_for(const Sm90Call& call) {
+  const Sm90Operand& weight = call.transposed ? call.a : call.b;
+  return call.form == Sm90Form::narrow ? 1 : weight.is_mn ? 7 : 6;
 }
-// For few rows of long k one kernel more, to combine with, is worth this: what else serves them takes two as well.
-constexpr double kWorthAKernel = 0.4;  // of the time
 
 Sm90Call with_rows(Sm90Call call, std::int64_t rows) {
   (call.transposed ? call.n : call.m) = rows;
@@ -275,8 +280,8 @@ Sm90Call with_rows(Sm90Call call, std::int64_t rows) {
 std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::vector<Sm90Choice>& candidates,
                                              const Sm90Conditions& conditions) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
-  const bool is_narrow = call.form == Sm90Form::narrow;
-  const std::span<const WeightRows> rows = is_narrow ? std::span<const WeightRows>(kNarrowRows) : kManyRows;
+  const std::span<const WeightRows> rows =
+      call.form == Sm90Form::narrow ? std::span<const WeightRows>(kNarrowRows) : kManyRows;
   std::vector<double> logarithms(candidates.size() * rows.size());
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const Sm90Call at = with_rows(call, rows[r].rows);
@@ -291,24 +296,22 @@ std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::ve
     }
   }
   std::vector<std::size_t> chosen;
-  std::size_t most = is_narrow ? kernels_for_few_rows(call.k) : kKernelsForManyRows;
+  const std::size_t most = kernels_for(call);
   double least = kNever;
   /// Whether another candidate in the place of chosen[i] saves something; the one that saves most is there then.
   const auto improves = [&](std::size_t i) {
-    // Tiles that are shared take a kernel more, to combine with, for each order of operands.
-    bool combines[2] = {};
+    // Tiles that are shared take a kernel more, to combine with.
+    bool combines = false;
     std::vector<double> others(rows.size(), kNever);
     for (std::size_t other = 0; other < chosen.size(); ++other) {
       if (other == i) continue;
-      const Sm90Choice& choice = candidates[chosen[other]];
-      if (choice.tiling.shares) combines[choice.exchanges] = true;
+      combines = combines || candidates[chosen[other]].tiling.shares;
       for (std::size_t r = 0; r < rows.size(); ++r)
         others[r] = std::min(others[r], logarithms[chosen[other] * rows.size() + r]);
     }
     const double before = least;
     for (std::size_t c = 0; c < candidates.size(); ++c) {
-      const bool combines_too = candidates[c].tiling.shares && !combines[candidates[c].exchanges];
-      if (chosen.size() + combines[0] + combines[1] + combines_too > most) continue;
+      if (chosen.size() + (combines || candidates[c].tiling.shares) > most) continue;
       double sum = 0;
       for (std::size_t r = 0; r < rows.size(); ++r)
         sum += rows[r].times * std::min(others[r], logarithms[c * rows.size() + r]);
@@ -332,15 +335,6 @@ std::vector<std::size_t> kernels_of_a_weight(const Sm90Call& call, const std::ve
       }
       again = better || again;
     }
-  }
-  if (is_narrow && !chosen.empty()) {
-    double times = 0;
-    for (const WeightRows& of : rows) times += of.times;
-    const std::vector<std::size_t> without = chosen;
-    const double enough = least + times * std::log(1 - kWorthAKernel);
-    ++most;
-    chosen.resize(1);
-    if (!improves(0) || least > enough) return without;
   }
   return chosen;
 }

@@ -51,9 +51,9 @@ struct MatmulSm90 {
   static_assert(TILING.block_m % (64 * TILING.sharing_groups()) == 0 && TILING.block_n % 8 == 0,
                 "a product has 64 rows and columns by eights");
   static_assert(!TILING.shares || TILING.split_k == 1, "k is cut in one way");
-  static_assert(TILING.split_k == 1 || (TILING.cluster_m * TILING.cluster_n == 1 && TILING.row_blocks() == 1 &&
-                                        !TILING.tile_each && TILING.columns() >= 8),
-                "parts of k: one row block a group, and 8 columns for each block at the end");
+  static_assert(TILING.split_k == 1 ||
+                    (TILING.cluster_m * TILING.cluster_n == 1 && TILING.row_blocks() == 1 && !TILING.tile_each),
+                "parts of k: one row block a group");
   using Output =
       MatmulSm90Output<OutT, AddendT, Accumulator, EpilogueT, tl::conditional_t<kLoadsA, AT, void>, TILING, LAYOUT>;
   using Tile = MatmulSm90Tile;
@@ -297,18 +297,22 @@ struct MatmulSm90 {
     KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(d[i]);
   }
 
-  /// Sums the blocks' parts in the order of k; each block keeps TILING.columns() of the columns and sends the others
-  /// away.
-  KILN_DEVICE void add_parts(const Accumulators& d, Accumulator (&sum)[kRegisters / TILING.split_k], int group,
+  /// Whether this block has columns of its cluster's tile to store.
+  KILN_DEVICE bool is_owner() const {
+    return TILING.owners() == TILING.split_k || rank < static_cast<tl::uint32_t>(TILING.owners());
+  }
+
+  /// Sends each owner its columns of this block's part; an owner sums all parts of its own in the order of k.
+  KILN_DEVICE void add_parts(const Accumulators& d, Accumulator (&sum)[kRegisters / TILING.owners()], int group,
                              int thread) const {
-    constexpr int kOwnQuads = kRegisters / 4 / TILING.split_k, kPitch = tl::sm90::kWarpgroupThreads * 16;
+    constexpr int kOwnQuads = kRegisters / 4 / TILING.owners(), kPitch = tl::sm90::kWarpgroupThreads * 16;
     const tl::uint32_t parts =
         shared + static_cast<tl::uint32_t>(places().parts() + group * kOwnQuads * kPitch + thread * 16);
     const auto place_of = [&](int sender, int receiver, int quad) {
       return parts + static_cast<tl::uint32_t>((sender - (sender > receiver)) * places().part_bytes() + quad * kPitch);
     };
     const int own = static_cast<int>(rank);
-    KILN_UNROLL for (int to = 0; to < TILING.split_k; ++to) {
+    KILN_UNROLL for (int to = 0; to < TILING.owners(); ++to) {
       if (to == own) {
         KILN_UNROLL for (int i = 0; i < 4 * kOwnQuads; ++i) sum[i] = d[0][4 * kOwnQuads * to + i];
       } else {
@@ -319,6 +323,7 @@ struct MatmulSm90 {
         }
       }
     }
+    if (!is_owner()) return;
     parts_arrived().wait(0);
     KILN_UNROLL for (int quad = 0; quad < kOwnQuads; ++quad) {
       Accumulator total[4] = {};
@@ -378,9 +383,9 @@ struct MatmulSm90 {
         typename Output::RowAddends held[TILING.row_blocks()];
         output.take_addends(group, thread, asked, held);
         if constexpr (TILING.split_k > 1) {
-          Accumulator sum[kRegisters / TILING.split_k];
+          Accumulator sum[kRegisters / TILING.owners()];
           add_parts(d, sum, group, thread);
-          output.store(sum, held[0], tile, group, thread, buffer);
+          if (is_owner()) output.store(sum, held[0], tile, group, thread, buffer);
         } else {
           KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) {
             output.store(d[i], held[i], tile, group, thread, buffer);
@@ -430,7 +435,7 @@ struct MatmulSm90 {
       if (lane == 0) {
         if (warp == 0) produce<true>(work, progress);
         if (warp == 1) produce<false>(work, progress);
-        if (TILING.split_k > 1 && warp == 2)
+        if (TILING.split_k > 1 && warp == 2 && is_owner())
           parts_arrived().arrive_and_expect((TILING.split_k - 1) * places().part_bytes());
       }
     } else {

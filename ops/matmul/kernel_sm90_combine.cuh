@@ -8,15 +8,11 @@
 
 namespace kiln::ops {
 
-/// Sums what clusters left of their shared tiles (kernel_sm90.cuh), in the order of k, and has it leave as whole tiles
-/// do. A program has 64 rows and COLUMNS columns of a tile. A tile that one cluster had to itself has left already.
-/// Types and LAYOUT are the product's.
+/// See matmul_sm90_combine_kernel.
 template <typename Out, typename Addend, typename A, typename Epilogue, int COLUMNS, MatmulSm90Layout LAYOUT>
-__global__ __launch_bounds__(32 * KILN_NUM_WARPS, 4) void matmul_sm90_combine_kernel(
-    const __grid_constant__ TensorMap out_map, Out* out, const Addend* addend, const float* scale_a,
-    const float* scale_b, MatmulScalars<typename Epilogue::Compute> scalars,
-    const __grid_constant__ MatmulSm90Iteration iteration, MatmulSm90TileShape shape, const float* parts) {
-  static_assert(32 * KILN_NUM_WARPS == tl::sm90::kWarpgroupThreads, "threads hold what a warpgroup's did");
+KILN_DEVICE void matmul_sm90_combine(const TensorMap& out_map, Out* out, const Addend* addend, const Epilogue& epilogue,
+                                     const MatmulSm90Iteration& iteration, const MatmulSm90TileShape& shape,
+                                     const float* parts) {
   constexpr MatmulSm90Tiling kTiling = matmul_sm90_piece(COLUMNS);
   constexpr bool kLoadsA = LAYOUT.a_is_mn && sizeof(A) != 2;
   using Accumulator = tl::conditional_t<tl::is_same<A, tl::int8_t>, tl::int32_t, float>;
@@ -24,9 +20,6 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 4) void matmul_sm90_combine_ke
       MatmulSm90Output<Out, Addend, Accumulator, Epilogue, tl::conditional_t<kLoadsA, A, void>, kTiling, LAYOUT>;
   constexpr int kQuads = COLUMNS / 8, kThreads = tl::sm90::kWarpgroupThreads;
   extern __shared__ __align__(1024) unsigned char shared[];
-  tl::wait_for_previous();
-  Epilogue epilogue{scalars};
-  if constexpr (Epilogue::kScaled) epilogue.scale(*scale_a, *scale_b);
   const Output output{tl::sm90::shared_address(shared), out_map, out, addend, epilogue, iteration};
 
   // Pieces of 64 rows, row blocks of a block's tile, blocks of a cluster, tiles.
@@ -81,6 +74,29 @@ __global__ __launch_bounds__(32 * KILN_NUM_WARPS, 4) void matmul_sm90_combine_ke
   int buffer = 0;
   output.store(sum, held[0], tile, 0, thread, buffer);
   if (LAYOUT.out_is_mapped && thread == 0) tl::sm90::wait_until_stores_read<0>();
+}
+
+/// Sums what clusters left of their shared tiles (kernel_sm90.cuh), in the order of k, and has it leave as whole tiles
+/// do. A program has 64 rows and COLUMNS columns of a tile. A tile that one cluster had to itself has left already.
+/// Types and layout are the product's; LOADS_A: whether that loads a to registers. One kernel is for both orders of the
+/// operands: those that a weight takes are few then.
+template <typename Out, typename Addend, typename A, typename Epilogue, int COLUMNS, bool LOADS_A, bool OUT_IS_MAPPED>
+__global__ __launch_bounds__(32 * KILN_NUM_WARPS, 4) void matmul_sm90_combine_kernel(
+    const __grid_constant__ TensorMap out_map, Out* out, const Addend* addend, const float* scale_a,
+    const float* scale_b, MatmulScalars<typename Epilogue::Compute> scalars,
+    const __grid_constant__ MatmulSm90Iteration iteration, MatmulSm90TileShape shape, bool transposed,
+    const float* parts) {
+  static_assert(32 * KILN_NUM_WARPS == tl::sm90::kWarpgroupThreads, "threads hold what a warpgroup's did");
+  tl::wait_for_previous();
+  Epilogue epilogue{scalars};
+  if constexpr (Epilogue::kScaled) epilogue.scale(*scale_a, *scale_b);
+  constexpr MatmulSm90Layout kRows{LOADS_A, false, false, OUT_IS_MAPPED}, kColumns{LOADS_A, false, true, OUT_IS_MAPPED};
+  if (transposed)
+    matmul_sm90_combine<Out, Addend, A, Epilogue, COLUMNS, kColumns>(out_map, out, addend, epilogue, iteration, shape,
+                                                                     parts);
+  else
+    matmul_sm90_combine<Out, Addend, A, Epilogue, COLUMNS, kRows>(out_map, out, addend, epilogue, iteration, shape,
+                                                                  parts);
 }
 
 }  // namespace kiln::ops

@@ -10,19 +10,25 @@ struct MatmulSm90Tiling {
   int block_m, block_n;      ///< of a tile of the product, which a block works on
   int stages;                ///< of the ring of boxes in shared memory
   int cluster_m, cluster_n;  ///< so many blocks work on neighbouring tiles, and read what they share once
-  int split_k;               ///< so many blocks work on parts of k of one tile, and add up in a fixed order
-  int math_groups;           ///< warpgroups that multiply; they share a tile, row blocks after row blocks
-  bool tile_each;            ///< each takes tiles of its own in turn instead, and stores while another multiplies
-  int resident;              ///< so many blocks run on one multiprocessor
-  bool shares;               ///< clusters share k of tiles that would not occupy all of them, by way of memory
+  int split_k;      ///< so many blocks work on parts of k of one tile, which its owners add up in a fixed order
+  int math_groups;  ///< warpgroups that multiply; they share a tile, row blocks after row blocks
+  bool tile_each;   ///< each takes tiles of its own in turn instead, and stores while another multiplies
+  int resident;     ///< so many blocks run on one multiprocessor
+  bool shares;      ///< clusters share k of tiles that would not occupy all of them, by way of memory
 
   constexpr int cluster_blocks() const { return cluster_m * cluster_n * split_k; }
   /// Math groups that share the rows of a tile.
   constexpr int sharing_groups() const { return tile_each ? 1 : math_groups; }
   /// Blocks of 64 rows of a math group.
   constexpr int row_blocks() const { return block_m / sharing_groups() / 64; }
-  /// Columns of a tile that one block stores.
-  constexpr int columns() const { return block_n / split_k; }
+  /// Blocks of those that work on one tile which add up and store equal parts of its columns, by eights.
+  constexpr int owners() const {
+    int blocks = split_k;
+    while (block_n % (8 * blocks) != 0) --blocks;
+    return blocks;
+  }
+  /// Columns of a tile that one owner stores.
+  constexpr int columns() const { return block_n / owners(); }
 };
 
 /// The tile of a program that stores a piece of 64 rows.
@@ -94,9 +100,9 @@ struct MatmulSm90Places {
   constexpr int stores() const { return tiling.stages * stage_bytes(); }
   /// A block that shares k has one tile, and few of its columns: they leave at once.
   constexpr int store_buffers() const { return tiling.split_k > 1 ? 1 : 2; }
-  /// Partial sums from the cluster's other blocks.
+  /// Partial sums from the cluster's other blocks; one of them sends an owner so many bytes.
   constexpr int parts() const { return stores() + tiling.math_groups * store_buffers() * kStoreBytes; }
-  constexpr int part_bytes() const { return tiling.block_m * tiling.block_n * 4 / tiling.split_k; }
+  constexpr int part_bytes() const { return tiling.block_m * tiling.columns() * 4; }
   /// A row of addends for each math group, 4 bytes each.
   constexpr int addends() const { return parts() + (tiling.split_k - 1) * part_bytes(); }
   constexpr int addend_row_bytes() const { return tiling.block_n * 4; }

@@ -84,9 +84,11 @@ Variant rows_variant(bool is_wide, const MatmulParser& parse, const KernelSource
          if (!is_cuda(target)) return {cpu_config(few), std::nullopt};
          EstimatedConfig choice = rows_default(few, target);
          // A weight is to take few kernels: from two rows on it has those of more, or from three where those copy it.
+         // One row of a weight that lies across k takes them too, which are as fast or faster there.
          const std::optional<Sm90Call>& sm90 = call.sm90;
          const bool copies = sm90 && (sm90->a.workspace >= 0 || sm90->b.workspace >= 0);
-         if (call.matmul.m > (copies ? 2 : 1) && has_sm90_kernel(target) && sm90 && is_of_a_weight(*sm90))
+         const std::int64_t most_rows = copies ? 2 : runs_along_k(few) ? 1 : 0;
+         if (call.matmul.m > most_rows && has_sm90_kernel(target) && sm90 && is_of_a_weight(*sm90))
            choice.us = std::numeric_limits<double>::infinity();
          return choice;
        }});

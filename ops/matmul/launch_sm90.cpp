@@ -165,9 +165,10 @@ void add_combination(const MatmulCall& matmul, const Sm90Call& call, const Sm90D
 
   KernelLaunch& launch = plan.launches.emplace_back();
   launch.kernel = "kiln::ops::matmul_sm90_combine_kernel";
-  launch.template_arguments = {matmul.out.dtype,       matmul.addend.dtype,
-                               call.a.dtype,           TypeName{matmul.epilogue_type()},
-                               std::int64_t{kColumns}, argument_of(layout_of(call))};
+  const bool loads_a = call.a.is_mn && itemsize_bytes(call.a.dtype) != 2;
+  launch.template_arguments = {
+      matmul.out.dtype, matmul.addend.dtype, call.a.dtype, TypeName{matmul.epilogue_type()}, std::int64_t{kColumns},
+      loads_a,          call.out_is_mapped};
   const std::int64_t blocks = (division.tiles - division.whole_tiles) * tiling.cluster_blocks();
   launch.geometry.grid = {blocks * (tiling.block_m / 64) * (tiling.block_n / kColumns), 1, 1};
   launch.geometry.num_warps = 4;
@@ -181,6 +182,7 @@ void add_combination(const MatmulCall& matmul, const Sm90Call& call, const Sm90D
   matmul.add_scalars(parameters);
   parameters.value(it)
       .value(ops::MatmulSm90TileShape{tiling.block_m, tiling.block_n, tiling.cluster_m, tiling.cluster_n})
+      .value(call.transposed)
       .read_workspace(workspace, DType::f32);
 }
 

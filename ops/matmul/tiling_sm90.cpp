@@ -37,7 +37,7 @@ std::int64_t words_of_row_block(Sm90Form form) {
   return form == Sm90Form::with_addend ? 8 : 0;
 }
 
-/// More than these need an attribute of the kernel.
+/// Of blocks that share operands. Parts of k may be twice as many, which not all of a GPU's clusters are for.
 constexpr int kMostClusterBlocks = 8;
 
 /// Columns of a tile that a block stores which has a part of k: they fit in one buffer, of 4 bytes too.
@@ -57,7 +57,7 @@ ConfigSpace sm90_space(Sm90Form form) {
        narrow ? std::vector<std::int64_t>{10, 8, 9, 12, 15} : std::vector<std::int64_t>{4, 3, 5, 6, 8, 12}},
       {"CLUSTER_M", narrow ? one : cluster},
       {"CLUSTER_N", narrow ? one : cluster},
-      {"SPLIT_K", {1, 2, 4, 8}},
+      {"SPLIT_K", {1, 2, 4, 8, 16}},
       {"MATH_GROUPS", {2, 1}},
       {"TILE_EACH", {0, 1}},
       // A whole addend takes registers that two blocks do not have.
@@ -75,11 +75,13 @@ ConfigSpace sm90_space(Sm90Form form) {
       cluster_n("CLUSTER_N"), k_share("K_SHARE"), resident("RESIDENT"),
       threads = 128 * (1 + ConfigExpression("MATH_GROUPS"));
   const ConfigExpression cluster_blocks = cluster_m * cluster_n;
-  // Parts of k of one tile: a cluster of its own, one row block to a math group, and 8 columns or more for each block
-  // to store. Behind gelu or a whole addend tiles of 128 x 128 and of 64 x 256 spilled.
+  const ConfigExpression columns("columns of an owner",
+                                 [](const Config& config) { return sm90_choice(config).tiling.columns(); });
+  // Parts of k of one tile: a cluster of its own, and one row block to a math group. Behind gelu or a whole addend
+  // tiles of 128 x 128 and of 64 x 256 spilled.
   const Constraint is_splittable =
       both(both(both(cluster_blocks == 1, row_blocks() == 1), both(resident == 1, block_m * block_n <= 128 * 96)),
-           both(both(block_n <= 128, block_n <= kMostColumnsOfPart * split_k), block_n % (8 * split_k) == 0));
+           both(block_n <= 128, columns <= kMostColumnsOfPart));
   // A block has a kilobyte of its own beside, and a thread 44 registers, and 32 more for each further row block; two
   // more where groups take tiles of their own and load 8-bit numbers of an operand that lies along m. Of more than 72
   // sums (64x160) products of f16 with an addend of f32 spill.
@@ -212,7 +214,8 @@ Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, const
   if (is_cut) tiling.split_k = 1, tiling.shares = true;
   const int parts =
       may_split ? static_cast<int>(std::min<std::int64_t>(tiling.split_k, floor_power_of_two(k_blocks))) : 1;
-  tiling.split_k = tiling.block_n <= kMostColumnsOfPart * parts ? parts : 1;
+  tiling.split_k = parts;
+  if (tiling.columns() > kMostColumnsOfPart) tiling.split_k = 1;
   if (tiling.cluster_m * tiling.cluster_n > processors.all) tiling.cluster_m = tiling.cluster_n = 1;
   division.rows = ceil_div(ceil_div(call.m, tiling.block_m), tiling.cluster_m);
   division.columns = ceil_div(ceil_div(call.n, tiling.block_n), tiling.cluster_n);

@@ -319,25 +319,39 @@ TEST(MatmulSm90Call, AnEmptyBatchIsNothingForIt) {
 /// What an engine compiles for a weight, however many rows it is multiplied by.
 TEST(MatmulSm90Call, AWeightTakesFewKernels) {
   constexpr std::size_t kMost = 8;
-  for (const auto& [n, k] : {std::pair{4096, 4096}, {14336, 4096}, {4096, 14336}, {1024, 8192}, {128256, 4096}}) {
+  struct Weight {
+    std::int64_t n, k;
+    bool along_k;
+  };
+  for (const auto& [n, k, along_k] : {Weight{4096, 4096, true},
+                                      {14336, 4096, true},
+                                      {4096, 14336, true},
+                                      {1024, 8192, true},
+                                      {128256, 4096, true},
+                                      {4096, 4096, false},
+                                      {8192, 4096, false},
+                                      {512, 14336, false},
+                                      {4096, 28672, false}}) {
     std::set<std::string> kernels;
     for (std::int64_t m = 1; m <= 8192; m += m < 260 ? 1 : 61) {
-      const PlannedCall planned("linear", {bf16({m, k}), bf16({n, k})});
+      const PlannedCall planned(along_k ? "linear" : "matmul", {bf16({m, k}), along_k ? bf16({n, k}) : bf16({k, n})});
       const Variant& variant = planned.variant(kHopper);
       for (const KernelLaunch& launch : planned.plan(kHopper).launches)
         kernels.insert(variant.kernel + launch.kernel + "<" + spelled(launch) + ">");
     }
     std::string all;
     for (const std::string& kernel : kernels) all += "\n" + kernel;
-    EXPECT_LE(kernels.size(), kMost) << n << " x " << k << all;
+    EXPECT_LE(kernels.size(), kMost) << n << " x " << k << (along_k ? " along k" : " across k") << all;
   }
 }
 
-/// Few rows of a long k share it, with a kernel more to combine with, where the parts of a cluster would leave most of
-/// a GPU idle.
+/// Few rows of a long k are cut into as many parts as a cluster has blocks, which takes no kernel to combine with.
 TEST(MatmulSm90Call, FewRowsOfAWeightShareALongK) {
-  EXPECT_THAT(default_of("linear", {bf16({32, 41408}), bf16({264, 41408})}), testing::HasSubstr("K_SHARE=16"));
-  EXPECT_THAT(default_of("linear", {bf16({32, 4096}), bf16({264, 4096})}), testing::HasSubstr("K_SHARE=0"));
+  const std::string chosen = default_of("linear", {bf16({32, 41408}), bf16({264, 41408})});
+  EXPECT_THAT(chosen, testing::HasSubstr("SPLIT_K=16"));
+  EXPECT_THAT(chosen, testing::HasSubstr("K_SHARE=0"));
+  EXPECT_THAT(default_of("linear", {bf16({32, 4096}), bf16({11008, 4096})}),
+              testing::Not(testing::HasSubstr("SPLIT_K=16")));
 }
 
 /// Rows of few columns are whole boxes.
