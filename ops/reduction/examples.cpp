@@ -39,6 +39,7 @@ std::vector<Example> make_examples(const OpRow& row) {
       {{{DType::f32, {}}}, {}},
       {{{DType::bf16, {17, 5, 129}}}, with({{"dim", std::int64_t{-2}}})},
       {{{DType::f32, {300'000}}}, {}},
+      {{{DType::f32, {70, 1, 33}}}, with({{"dim", std::int64_t{1}}})},
   };
   if (!finds_index(row.kind))
     examples.push_back({{{DType::f32, {6, 70, 9}}}, with({{"dim", std::vector<std::int64_t>{0, -1}}})});

@@ -13,6 +13,7 @@
 #include "ops/common/kernel_parameters.hpp"
 #include "ops/reduction/collapse.hpp"
 #include "ops/reduction/default_config.hpp"
+#include "ops/reduction/of_one.hpp"
 #include "ops/reduction/tiling.hpp"
 
 namespace kiln::reduction {
@@ -270,7 +271,9 @@ bool worth_trying(const ReductionCall& call, const Config& config, const Target&
 
 std::vector<Variant> reduction_variants(const OpRow& row, const KernelSource& source) {
   const common::CallParser<ReductionCall> parse([&row](const OpCall& call) { return reduction_call(row, call); });
-  return {common::variant_of<ReductionCall>(
+  std::vector<Variant> variants;
+  if (may_be_the_element(row.kind)) variants.push_back(of_one_variant(row));
+  variants.push_back(common::variant_of<ReductionCall>(
       parse,
       {.name = "tiled",
        .doc = "a loop over tiles with a state per lane; in chunks, which a second kernel joins, where outputs are few",
@@ -279,7 +282,8 @@ std::vector<Variant> reduction_variants(const OpRow& row, const KernelSource& so
        .space = config_space,
        .default_config = default_config,
        .plan = make_plan,
-       .worth_trying = worth_trying})};
+       .worth_trying = worth_trying}));
+  return variants;
 }
 
 }  // namespace kiln::reduction
