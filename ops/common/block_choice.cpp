@@ -22,4 +22,10 @@ std::int64_t block_over(std::int64_t extent, const BlockBounds& bounds) {
   return best;
 }
 
+std::int64_t elements_of_few_programs(std::int64_t numel, std::int64_t most) {
+  constexpr std::int64_t kLeast = 128, kEnoughPrograms = 96;
+  while (most > kLeast && numel < kEnoughPrograms * most) most /= 2;
+  return most;
+}
+
 }  // namespace kiln::common

@@ -292,7 +292,7 @@ std::vector<OpRow> float_ops() {
           Accuracy::exact),
       row("rsqrt", "Rsqrt", "1 / sqrt(x)", 2, float_reference<1>([](double x) { return 1 / std::sqrt(x); }),
           {kPositive}),
-      row("reciprocal", "Reciprocal", "1 / x", 1, float_reference<1>([](double x) { return 1 / x; }), {},
+      row("reciprocal", "Reciprocal", "1 / x", 8, float_reference<1>([](double x) { return 1 / x; }), {},
           Accuracy::exact),
       row("sin", "Sin", "sine, x in radians", 20, float_reference<1>([](double x) { return std::sin(x); })),
       row("cos", "Cos", "cosine, x in radians", 20, float_reference<1>([](double x) { return std::cos(x); })),

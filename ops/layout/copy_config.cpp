@@ -150,11 +150,12 @@ Config strided_cpu_default(const Copy& copy, const ops::CopyIteration& extents, 
 Config strided_default(const Copy& copy, const Target& target) {
   const ops::CopyIteration extents = whole(copy);
   if (!is_cuda(target)) return strided_cpu_default(copy, extents, target);
-  const std::int64_t itemsize = widest_bytes(copy), single = single_elements(itemsize);
+  const std::int64_t itemsize = widest_bytes(copy);
   // An input that is dense along the rows: a tile long both ways uses the whole of its lines. Of few rows it has more
   // columns, where programs enough are left: a multiprocessor begins one every 80 ns, and one of 64 elements
   // (753424x2 of f16: 18 us on an H200) is over before.
   if (extents.row_strides[ops::kCopyIn] == 1 && extents.column_strides[ops::kCopyIn] != 1) {
+    const std::int64_t single = common::elements_of_few_programs(copy.walk.numel, single_elements(itemsize));
     const std::int64_t most_columns =
         std::min(floor_power_of_two(std::max<std::int64_t>(extents.columns / (2 * kProcessors), 1)),
                  single / ceil_power_of_two(extents.rows));

@@ -68,11 +68,12 @@ TEST(LayoutPlan, PicksTheKernel) {
   EXPECT_EQ(kind(shaped(DType::f32, {64, 100}), shaped(DType::bf16, {64, 100})), CopyKind::contiguous);
   EXPECT_EQ(kind(strided(DType::f32, {64, 100}, {1, 64}), strided(DType::f32, {64, 100}, {1, 64})),
             CopyKind::contiguous);
-  EXPECT_EQ(kind(shaped(DType::f32, {64, 200}), strided(DType::f32, {64, 200}, {1, 64})), CopyKind::transposed);
-  EXPECT_EQ(kind(shaped(DType::f32, {64, 104}), strided(DType::f32, {64, 104}, {1, 64})), CopyKind::transposed);
+  EXPECT_EQ(kind(shaped(DType::f32, {640, 200}), strided(DType::f32, {640, 200}, {1, 640})), CopyKind::transposed);
+  EXPECT_EQ(kind(shaped(DType::f32, {640, 104}), strided(DType::f32, {640, 104}, {1, 640})), CopyKind::transposed);
+  EXPECT_EQ(kind(shaped(DType::f32, {64, 200}), strided(DType::f32, {64, 200}, {1, 64})), CopyKind::strided);
   // Short rows of the output that are not whole sectors, with no gap between them.
   EXPECT_EQ(kind(shaped(DType::f32, {64, 100}), strided(DType::f32, {64, 100}, {1, 64})), CopyKind::interleaved);
-  EXPECT_EQ(kind(strided(DType::f32, {64, 100}, {101, 1}), strided(DType::f32, {64, 100}, {1, 64})),
+  EXPECT_EQ(kind(strided(DType::f32, {640, 100}, {101, 1}), strided(DType::f32, {640, 100}, {1, 640})),
             CopyKind::transposed);
   // A batch of matrices, with the batch between their dimensions.
   EXPECT_EQ(kind(shaped(DType::u8, {64, 30, 100}), strided(DType::u8, {64, 30, 100}, {1, 64, 64 * 30})),
