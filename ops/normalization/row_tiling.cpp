@@ -125,17 +125,20 @@ RowTiling short_row_tiling(const RowWalk& walk, const RowTiling& start, std::int
   return tiling;
 }
 
-/// A few rows that are more than a warp's: a program has one, and a thread one access or two. Each warp its own row,
-/// eight accesses to a thread, was a wait for code (H200: layer_norm f32 16x1024 9.7 -> 5.3 us, 1000x768 9.0 -> 7.6,
-/// bf16 632x1480 8.0 -> 6.8).
+/// A few rows that are more than a warp's: a program has one, in one tile, and a thread one access or two. Each warp
+/// its own row, eight accesses to a thread, was a wait for code, as were tiles that cover a row with less left over
+/// (H200: layer_norm f32 16x1024 9.7 -> 5.3 us, rms_norm 2000x1024 12.7 -> 8.9, bf16 16x7168 8.2 -> 5.9). What is left
+/// over counts where rows are more (layer_norm f32 2000x1480 12.5, so 13.8).
 std::optional<RowTiling> few_row_tiling(const RowWalk& walk, const RowTiling& start, std::int64_t element_bytes) {
+  constexpr std::int64_t kLongestFewRow = 8 * kLongestShortRow;
   const std::int64_t width = vector_width(walk, start, element_bytes), places = start.places(walk);
-  if (walk.kept[0].extent * walk.outer_rows() > kFewPrograms * 4 || start.starts_anywhere || places <= 32 * width ||
-      places > 2 * kLongestShortRow)
-    return std::nullopt;
+  if (start.starts_anywhere || places <= 32 * width || places > kLongestFewRow) return std::nullopt;
+  const std::int64_t block = ceil_power_of_two(places);
+  const bool is_long = block > 2 * kLongestShortRow, is_full = 4 * places >= 3 * block;
+  if (walk.kept[0].extent * walk.outer_rows() > kFewPrograms * (is_long ? 1 : is_full ? 8 : 4)) return std::nullopt;
   RowTiling tiling = start;
-  tiling.block_n = ceil_power_of_two(places);
-  tiling.num_warps = static_cast<std::int32_t>(std::min<std::int64_t>(tiling.block_n / (32 * width), 8));
+  tiling.block_n = block;
+  tiling.num_warps = static_cast<std::int32_t>(std::min<std::int64_t>(block / (32 * width), is_long ? 16 : 8));
   return tiling;
 }
 
