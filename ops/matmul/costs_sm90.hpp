@@ -23,7 +23,7 @@ struct Sm90Costs {
   double short_stores_by_threads;  ///< as short_stores
   double stored_in_l2;             ///< beside what is loaded
   double addends_per_clock;        ///< of a row
-  double whole_addend;             ///< clocks an element
+  double whole_addend;             ///< clocks an element of a thread
   double gelu, silu;               ///< clocks an element
   double hidden_store;             ///< of storing, what a group's own products must hide
   double exposed_store;            ///< of storing, what is not won back by boxes that arrive meanwhile
@@ -57,7 +57,7 @@ inline constexpr Sm90Costs kSm90NarrowCosts{.start_us = 4.35,
                                             .short_stores_by_threads = 0.327,
                                             .stored_in_l2 = 1.85,
                                             .addends_per_clock = 21,
-                                            .whole_addend = 0.58,
+                                            .whole_addend = 65,
                                             .gelu = 0.123,
                                             .silu = 0.153,
                                             .hidden_store = 1.78,
@@ -94,7 +94,7 @@ inline constexpr Sm90Costs kSm90WideCosts{.start_us = 4.8,
                                           .short_stores_by_threads = 0.18,
                                           .stored_in_l2 = 0.755,
                                           .addends_per_clock = 60.5,
-                                          .whole_addend = 0.336,
+                                          .whole_addend = 65,
                                           .gelu = 0.0999,
                                           .silu = 0.0584,
                                           .hidden_store = 2.04,

@@ -292,6 +292,12 @@ struct MatmulSm90 {
     }
   }
 
+  /// See MatmulSm90Output: of a tile of the block, whichever group has it.
+  KILN_DEVICE void prefetch_addends(Tile tile, int group, int thread) const {
+    if constexpr (!TILING.tile_each) tile.row += group * 64 * TILING.row_blocks();
+    output.prefetch_addends(tile, 64 * TILING.row_blocks(), thread);
+  }
+
   KILN_DEVICE static void finish_products(Accumulators& d) {
     tl::sm90::products_wait<0>();
     KILN_UNROLL for (int i = 0; i < TILING.row_blocks(); ++i) tl::sm90::keep_registers(d[i]);
@@ -351,6 +357,7 @@ struct MatmulSm90 {
   }
 
   KILN_DEVICE void consume(Work work, Progress progress, int group, int thread) const {
+    prefetch_addends(work.tile, group, thread);
     tl::sm90::RingPosition<TILING.stages> at;
     int buffer = 0;
     bool is_first = true, has_more = true;
@@ -367,6 +374,8 @@ struct MatmulSm90 {
       if constexpr (TILING.split_k > 1) tile.column += static_cast<int>(rank) * TILING.columns();
       typename Output::AskedAddends asked;
       output.ask_addends(tile, thread, asked);
+      if constexpr (Output::kPrefetchesAddends)
+        if (Progress ahead = progress; has_work(ahead)) prefetch_addends(take_work(ahead).tile, group, thread);
       Accumulators d;
       // A barrier's parity tells only neighbouring phases apart: a group waits for stages once the other has taken all
       // before them.

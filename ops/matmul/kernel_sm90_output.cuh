@@ -109,6 +109,28 @@ struct MatmulSm90Output {
       }
   }
 
+  static constexpr bool kPrefetchesAddends = EpilogueT::kAddend == kFullAddend;
+  /// Asks the L2 for the whole addends of a tile of so many rows that is yet to come. Its threads load few of them at a
+  /// time, and waited for memory each time.
+  KILN_DEVICE void prefetch_addends(Tile tile, int rows, int thread) const {
+    if constexpr (kPrefetchesAddends) {
+      constexpr int kLine = 128 / static_cast<int>(sizeof(AddendT));
+      const bool along_columns = it.addend_strides[1] == 1;
+      rows = min(rows, it.m - tile.row);
+      const int columns = min(TILING.columns(), it.n - tile.column);
+      const int inner = along_columns ? columns : rows, outer = along_columns ? rows : columns;
+      const AddendT* const first = addend + (tile.batch * it.addend_strides[2] + tile.row * it.addend_strides[0] +
+                                             tile.column * it.addend_strides[1]);
+      const int lines = inner > 0 ? (inner - 1) / kLine + 1 : 0;
+      KILN_NO_UNROLL for (int i = thread; i < lines * outer; i += tl::sm90::kWarpgroupThreads) {
+        const int y = i / lines, x = (i - y * lines) * kLine;
+        const AddendT* const line =
+            first + (y * it.addend_strides[along_columns ? 0 : 1] + x * it.addend_strides[along_columns ? 1 : 0]);
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+      }
+    }
+  }
+
   /// Where out's element `inner` of line `line` lies in a buffer of lines of kLineBytes, 8 to 128: chunks change places
   /// as the copy engine's swizzle of that span has them.
   template <int kLineBytes>
