@@ -6,6 +6,7 @@
 
 #include "ops/common/config_expression.hpp"
 #include "ops/common/grid.hpp"
+#include "ops/matmul/iteration_sm90.hpp"
 #include "ops/matmul/machine.hpp"
 
 namespace kiln::matmul {
@@ -37,7 +38,7 @@ std::int64_t words_of_row_block(Sm90Form form) {
   return form == Sm90Form::with_addend ? 8 : 0;
 }
 
-/// Of blocks that share operands. Parts of k may be twice as many, which not all of a GPU's clusters are for.
+/// Of blocks that share operands; parts of k may be more, see most_parts_of_k.
 constexpr int kMostClusterBlocks = 8;
 
 /// Columns of a tile that a block stores which has a part of k: they fit in one buffer, of 4 bytes too.
@@ -193,6 +194,13 @@ std::int64_t equal_share(std::int64_t tiles, std::int64_t teams, std::int64_t k_
   return ceil_div(tiles * k_blocks, teams);
 }
 
+/// Blocks of the largest cluster of parts of k. A cluster lies in one of the GPU's parts, of which some GPUs have none
+/// with sixteen multiprocessors; of more than eight times fifteen at least one has.
+int most_parts_of_k(const Sm90Processors& processors) {
+  constexpr int kLargestCluster = 16;
+  return processors.all > ops::kMatmulSm90Gpcs * (kLargestCluster - 1) ? kLargestCluster : kMostClusterBlocks;
+}
+
 /// Clusters that run at a time.
 std::int64_t clusters_at_once(const ops::MatmulSm90Tiling& tiling, const Sm90Processors& processors) {
   const std::int64_t blocks = tiling.cluster_blocks();
@@ -212,8 +220,8 @@ Sm90Division sm90_division(const Sm90Call& call, const Sm90Choice& choice, const
   const std::int64_t k_blocks = sm90_k_blocks(call);
   const bool is_cut = may_split && is_fp8(call.a.dtype) && ceil_div(k_blocks, tiling.split_k) > kMostBlocksOfFp8;
   if (is_cut) tiling.split_k = 1, tiling.shares = true;
-  const int parts =
-      may_split ? static_cast<int>(std::min<std::int64_t>(tiling.split_k, floor_power_of_two(k_blocks))) : 1;
+  const int most_parts = std::min(tiling.split_k, most_parts_of_k(processors));
+  const int parts = may_split ? static_cast<int>(std::min<std::int64_t>(most_parts, floor_power_of_two(k_blocks))) : 1;
   tiling.split_k = parts;
   if (tiling.columns() > kMostColumnsOfPart) tiling.split_k = 1;
   if (tiling.cluster_m * tiling.cluster_n > processors.all) tiling.cluster_m = tiling.cluster_n = 1;

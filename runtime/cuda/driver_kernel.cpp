@@ -159,7 +159,7 @@ LoadedKernel load_kernel(const std::vector<std::byte>& code, bool is_ptx, const 
   loaded.cluster = {cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
                     cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT),
                     cluster_extent(kernel, device, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)};
-  // Of larger clusters not every GPU runs any, which a launch finds out.
+  // Not every GPU runs larger clusters, which a kernel must say that it knows.
   constexpr std::int32_t kMostPortablePrograms = 8;
   if (loaded.cluster[0] * loaded.cluster[1] * loaded.cluster[2] > kMostPortablePrograms)
     check(functions.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1, kernel, device),

@@ -224,6 +224,29 @@ TEST(MatmulSm90Call, NoMoreClustersThanRunAtATime) {
         << c.processors << ", " << c.cluster_m << " x " << c.cluster_n;
 }
 
+/// Sixteen parts of k are a cluster that a GPU of few multiprocessors may not run.
+TEST(MatmulSm90Call, SixteenPartsOfKTakeALargeGpu) {
+  const std::vector<TensorView> inputs{bf16({16, 65536}), bf16({65536, 64})};
+  const PlannedCall planned("matmul", inputs);
+  const OpCall call = planned.call();
+  const auto taken =
+      matmul::sm90_call(matmul::make_call(matmul::resolve_matmul(inputs, planned.attributes), call), call);
+  matmul::Sm90Choice choice;
+  choice.tiling = {.block_m = 64,
+                   .block_n = 16,
+                   .stages = 10,
+                   .cluster_m = 1,
+                   .cluster_n = 1,
+                   .split_k = 16,
+                   .math_groups = 1,
+                   .tile_each = false,
+                   .resident = 1,
+                   .shares = false};
+  for (const auto& [processors, parts] :
+       {std::pair<matmul::Sm90Processors, int>{{132, 120}, 16}, {{121, 112}, 16}, {{120, 112}, 8}, {{78, 64}, 8}})
+    EXPECT_EQ(matmul::sm90_division(taken.value(), choice, processors, true).tiling.split_k, parts) << processors.all;
+}
+
 /// A weight's kernel that shares tiles is another call's that leaves them whole.
 TEST(MatmulSm90Call, AKernelThatCouldShareMayLeaveTilesWhole) {
   for (const std::int64_t k_share : {std::int64_t{4}, matmul::kNoShare}) {
