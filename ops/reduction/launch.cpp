@@ -13,7 +13,7 @@
 #include "ops/common/kernel_parameters.hpp"
 #include "ops/reduction/collapse.hpp"
 #include "ops/reduction/default_config.hpp"
-#include "ops/reduction/of_one.hpp"
+#include "ops/reduction/single_element.hpp"
 #include "ops/reduction/tiling.hpp"
 
 namespace kiln::reduction {
@@ -272,7 +272,7 @@ bool worth_trying(const ReductionCall& call, const Config& config, const Target&
 std::vector<Variant> reduction_variants(const OpRow& row, const KernelSource& source) {
   const common::CallParser<ReductionCall> parse([&row](const OpCall& call) { return reduction_call(row, call); });
   std::vector<Variant> variants;
-  if (may_be_the_element(row.kind)) variants.push_back(of_one_variant(row));
+  if (may_be_the_element(row.kind)) variants.push_back(single_element_variant(row));
   variants.push_back(common::variant_of<ReductionCall>(
       parse,
       {.name = "tiled",

@@ -193,17 +193,19 @@ TEST(MatmulSm90Call, PanelsGoRoundAmongTheBlocksThatShareThem) {
     EXPECT_EQ(ops::matmul_sm90_panel_sharers(panels, sharers), of_panels) << panels << " for " << sharers;
 }
 
-matmul::Sm90Division clustered_division(const matmul::Sm90Processors& processors, int cluster_m, int cluster_n,
-                                        std::int64_t k_share, bool may_split = true) {
-  const std::vector<TensorView> inputs{bf16({8192, 4096}), bf16({4096, 8192})};
+Sm90Call matmul_call(const std::vector<TensorView>& inputs) {
   const PlannedCall planned("matmul", inputs);
   const OpCall call = planned.call();
-  const auto taken =
-      matmul::sm90_call(matmul::make_call(matmul::resolve_matmul(inputs, planned.attributes), call), call);
+  return matmul::sm90_call(matmul::make_call(matmul::resolve_matmul(inputs, planned.attributes), call), call).value();
+}
+
+matmul::Sm90Division clustered_division(const matmul::Sm90Processors& processors, int cluster_m, int cluster_n,
+                                        std::int64_t k_share, bool may_split = true) {
+  const Sm90Call call = matmul_call({bf16({8192, 4096}), bf16({4096, 8192})});
   Config config = sharing_config(k_share);
   config.set("CLUSTER_M", cluster_m);
   config.set("CLUSTER_N", cluster_n);
-  return matmul::sm90_division(taken.value(), matmul::sm90_choice(config), processors, may_split);
+  return matmul::sm90_division(call, matmul::sm90_choice(config), processors, may_split);
 }
 
 /// Clusters of more than two blocks leave some processors idle, as a GPU's parts are; where fewer may be used than a
@@ -226,25 +228,12 @@ TEST(MatmulSm90Call, NoMoreClustersThanRunAtATime) {
 
 /// Sixteen parts of k are a cluster that a GPU of few multiprocessors may not run.
 TEST(MatmulSm90Call, SixteenPartsOfKTakeALargeGpu) {
-  const std::vector<TensorView> inputs{bf16({16, 65536}), bf16({65536, 64})};
-  const PlannedCall planned("matmul", inputs);
-  const OpCall call = planned.call();
-  const auto taken =
-      matmul::sm90_call(matmul::make_call(matmul::resolve_matmul(inputs, planned.attributes), call), call);
-  matmul::Sm90Choice choice;
-  choice.tiling = {.block_m = 64,
-                   .block_n = 16,
-                   .stages = 10,
-                   .cluster_m = 1,
-                   .cluster_n = 1,
-                   .split_k = 16,
-                   .math_groups = 1,
-                   .tile_each = false,
-                   .resident = 1,
-                   .shares = false};
+  const Sm90Call call = matmul_call({bf16({16, 65536}), bf16({65536, 64})});
+  matmul::Sm90Choice choice{.tiling = ops::matmul_sm90_piece(16)};
+  choice.tiling.split_k = 16;
   for (const auto& [processors, parts] :
        {std::pair<matmul::Sm90Processors, int>{{132, 120}, 16}, {{121, 112}, 16}, {{120, 112}, 8}, {{78, 64}, 8}})
-    EXPECT_EQ(matmul::sm90_division(taken.value(), choice, processors, true).tiling.split_k, parts) << processors.all;
+    EXPECT_EQ(matmul::sm90_division(call, choice, processors, true).tiling.split_k, parts) << processors.all;
 }
 
 /// A weight's kernel that shares tiles is another call's that leaves them whole.

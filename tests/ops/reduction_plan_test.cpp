@@ -91,7 +91,7 @@ TEST(ReductionPlan, ReductionsOfOneElementAreCopies) {
   };
   const Attributes first = {{"dim", std::int64_t{0}}};
   for (const std::string_view op : {"sum", "mean", "prod", "amax", "amin"})
-    EXPECT_EQ(kernel_of(op, first), "of_one kiln::ops::copy_transposed_kernel") << op;
+    EXPECT_EQ(kernel_of(op, first), "single_element kiln::ops::copy_transposed_kernel") << op;
   for (const std::string_view op : {"var", "norm", "logsumexp", "argmax", "any"})
     EXPECT_THAT(kernel_of(op, first), testing::StartsWith("tiled")) << op;
   EXPECT_THAT(kernel_of("sum", {{"dim", std::int64_t{0}}, {"dtype", DType::f64}}), testing::StartsWith("tiled"));

@@ -1,4 +1,4 @@
-#include "ops/reduction/of_one.hpp"
+#include "ops/reduction/single_element.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -35,11 +35,11 @@ bool may_be_the_element(Kind kind) noexcept {
   return kind == Kind::sum || kind == Kind::mean || kind == Kind::prod || kind == Kind::amax || kind == Kind::amin;
 }
 
-Variant of_one_variant(const OpRow& row) {
+Variant single_element_variant(const OpRow& row) {
   using Call = std::optional<Copy>;
   const common::CallParser<Call> parse([&row](const OpCall& call) { return copy_of(row, call); });
   return common::variant_of<Call>(
-      parse, {.name = "of_one",
+      parse, {.name = "single_element",
               .doc = "each output is one element of x, copied",
               .source = embedded_source("ops/layout/kernel.hpp"),
               .kernel = layout::kernel_name(layout::CopyKind::contiguous),
